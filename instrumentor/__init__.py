@@ -26,9 +26,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from instrumentor.diagnose import Diagnosis, diagnose
-    from instrumentor.doctor import doctor, planned_run
-    from instrumentor.errors import (
+    from instrumentor.locate.located import Declined, Reason
+    from instrumentor.plan import Plan
+    from instrumentor.results.reporting import Reported, ReportFiles, report
+    from instrumentor.rewrite import Rewritten, rewrite
+    from instrumentor.rewrite.prepare import Explanation, explain, plan
+    from instrumentor.run.command import Profiled, profile
+    from instrumentor.run.diagnose import Diagnosis, diagnose
+    from instrumentor.run.options import ProfileOptions, RunOptions, RunResult
+    from instrumentor.run.ready.doctor import doctor, planned_run
+    from instrumentor.run.training import run
+    from instrumentor.shared.errors import (
         InstrumentError,
         Interrupted,
         NotReady,
@@ -38,23 +46,15 @@ if TYPE_CHECKING:
         RunFailed,
         UsageError,
     )
-    from instrumentor.locate.model import Declined, Reason
-    from instrumentor.options import Options
-    from instrumentor.plan import Plan
-    from instrumentor.prepare import Explanation, explain, plan
-    from instrumentor.profile import Profiled, profile
-    from instrumentor.reporting import Reported, ReportFiles, report
-    from instrumentor.rewrite import Rewritten, rewrite
-    from instrumentor.run_options import ProfileOptions, RunOptions, RunResult
-    from instrumentor.runner import run
+    from instrumentor.shared.options import Options
     from instrumentor.workspace import restore
-    from instrumentor_analysis.caveats import Caveat
-    from instrumentor_analysis.compare import compare
-    from instrumentor_analysis.comparison.model import Comparison
-    from instrumentor_analysis.comparison.side import Side, load_side
-    from instrumentor_analysis.errors import AnalysisError
+    from instrumentor_analysis.compare.comparing import compare
+    from instrumentor_analysis.compare.model import Comparison
+    from instrumentor_analysis.compare.side import Side, load_side
     from instrumentor_analysis.model import Summary
-    from instrumentor_analysis.report_options import ReportOptions
+    from instrumentor_analysis.ops.report_options import ReportOptions
+    from instrumentor_analysis.shared.caveats import Caveat
+    from instrumentor_analysis.shared.errors import AnalysisError
 
 __all__ = [
     "AnalysisError", "Caveat", "Comparison", "Declined", "Diagnosis", "Explanation",
@@ -67,29 +67,29 @@ __all__ = [
 
 #: Where the public names are.
 _MODULES = {
-    "instrumentor.diagnose": ("Diagnosis", "diagnose"),
-    "instrumentor.doctor": ("doctor", "planned_run"),
-    "instrumentor.errors": (
+    "instrumentor.run.diagnose": ("Diagnosis", "diagnose"),
+    "instrumentor.run.ready.doctor": ("doctor", "planned_run"),
+    "instrumentor.shared.errors": (
         "InstrumentError", "Interrupted", "NotReady", "ProofFailed", "Restored", "RestoreNeeded",
         "RunFailed", "UsageError",
     ),
-    "instrumentor.locate.model": ("Declined", "Reason"),
-    "instrumentor.options": ("Options",),
+    "instrumentor.locate.located": ("Declined", "Reason"),
+    "instrumentor.shared.options": ("Options",),
     "instrumentor.plan": ("Plan",),
-    "instrumentor.prepare": ("Explanation", "explain", "plan"),
-    "instrumentor.profile": ("Profiled", "profile"),
-    "instrumentor.reporting": ("ReportFiles", "Reported", "report"),
+    "instrumentor.rewrite.prepare": ("Explanation", "explain", "plan"),
+    "instrumentor.run.command": ("Profiled", "profile"),
+    "instrumentor.results.reporting": ("ReportFiles", "Reported", "report"),
     "instrumentor.rewrite": ("Rewritten", "rewrite"),
-    "instrumentor.run_options": ("ProfileOptions", "RunOptions", "RunResult"),
-    "instrumentor.runner": ("run",),
+    "instrumentor.run.options": ("ProfileOptions", "RunOptions", "RunResult"),
+    "instrumentor.run.training": ("run",),
     "instrumentor.workspace": ("restore",),
-    "instrumentor_analysis.caveats": ("Caveat",),
-    "instrumentor_analysis.compare": ("compare",),
-    "instrumentor_analysis.comparison.model": ("Comparison",),
-    "instrumentor_analysis.comparison.side": ("Side", "load_side"),
-    "instrumentor_analysis.errors": ("AnalysisError",),
+    "instrumentor_analysis.shared.caveats": ("Caveat",),
+    "instrumentor_analysis.compare.comparing": ("compare",),
+    "instrumentor_analysis.compare.model": ("Comparison",),
+    "instrumentor_analysis.compare.side": ("Side", "load_side"),
+    "instrumentor_analysis.shared.errors": ("AnalysisError",),
     "instrumentor_analysis.model": ("Summary",),
-    "instrumentor_analysis.report_options": ("ReportOptions",),
+    "instrumentor_analysis.ops.report_options": ("ReportOptions",),
 }  # fmt: skip
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -1,5 +1,5 @@
 """`python -m instrumentor` is `instrument`."""
 
-from instrumentor.cli import main
+from instrumentor.cli.main import main
 
 main()

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from instrumentor.app import application
+from instrumentor.cli.app import application
 
 HEAD = "| option | of | default | variable | what it does |\n|---|---|---|---|---|\n"
 BEGIN, END = "<!-- options -->\n", "<!-- end of options -->\n"

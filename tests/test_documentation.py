@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.cli import as_meant
+from instrumentor.cli.main import as_meant
 from tests import options_table
 
 ROOT = Path(__file__).resolve().parents[1]

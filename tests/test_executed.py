@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from instrumentor.plan import Plan
-from instrumentor.prepare import Prepared
-from tests.passes.goldens import Case, all_cases
+from instrumentor.rewrite.prepare import Prepared
+from tests.plan.passes.goldens import Case, all_cases
 from tests.recording import Recorder, Trace, expectation, is_prefix, shown, violations
 
 Runs = Callable[[Case, str], tuple[Trace, Trace, Plan]]

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from instrumentor import InstrumentError, rewrite
-from instrumentor.engine import strip
+from instrumentor.rewrite.engine import strip
 from tests.training_scripts import Shape, compose, shapes
 
 THOROUGH = settings(

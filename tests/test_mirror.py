@@ -16,44 +16,45 @@ TESTS = ROOT / "tests"
 
 #: Modules that are tested through others only, by the tests that would fail.
 TESTED_IN = {
-    "tests/test_cli.py": "about commands/apply commands/explain commands/preview commands/skill",
-    "tests/test_profile.py": "commands/profile",
-    "tests/commands/test_compare.py": "comparing",
-    "tests/test_runner.py": "pipeline progress reporting run_facts",
-    "tests/end_to_end/test_failure_table.py": "commands/diagnose",
-    "tests/end_to_end/test_in_place.py": "commands/restore",
-    "tests/end_to_end/test_readiness.py": "commands/doctor",
-    "tests/end_to_end/test_sampling.py": "commands/repeat",
-    "tests/end_to_end/test_tune.py": "commands/tune tune/trials",
-    "tests/end_to_end/test_witness.py": "verification",
-    "tests/kernels/test_cli.py": "commands/kernel",
+    "tests/cli/test_main.py": (
+        "shared/about cli/verbs/apply cli/verbs/explain cli/verbs/preview cli/verbs/skill"
+    ),
+    "tests/run/test_command.py": "cli/verbs/profile",
+    "tests/cli/verbs/test_compare.py": "cli/comparing",
+    "tests/run/test_training.py": "run/pipeline shared/progress results/reporting run/facts",
+    "tests/end_to_end/test_failure_table.py": "cli/verbs/diagnose",
+    "tests/end_to_end/test_in_place.py": "cli/verbs/restore",
+    "tests/end_to_end/test_readiness.py": "cli/verbs/doctor",
+    "tests/end_to_end/test_sampling.py": "cli/verbs/repeat",
+    "tests/end_to_end/test_tune.py": "cli/verbs/tune tune/trials",
+    "tests/end_to_end/test_witness.py": "run/verification",
+    "tests/kernels/test_cli.py": "cli/verbs/kernel",
     "tests/kernels/test_gate.py": "runtime/kernel_gate",
-    "tests/locate/test_renaming.py": "locate/names locate/vocabulary",
-    "tests/locate/test_forward.py": "locate/dataflow locate/held",
-    "tests/locate/test_gradients.py": "locate/differentiable locate/values",
-    "tests/locate/test_rules.py": ("locate/loops locate/remarks locate/understand"),
-    "tests/locate/test_accumulation.py": "locate/modes",
-    "tests/locate/test_kinds.py": "locate/by_hand",
-    "tests/passes/test_golden.py": "passes/recorder passes/region",
-    "tests/process/test_running.py": "process/model process/tree",
-    "tests/profilers/test_tracy.py": "runtime/tracy_start",
-    "tests/test_interpreter.py": "runtime/probe",
+    "tests/locate/test_renaming.py": "read/names read/vocabulary",
+    "tests/locate/gradients/test_forward.py": "read/names_used locate/gradients/tracked_values",
+    "tests/locate/gradients/test_walk.py": "locate/gradients/differentiable read/values",
+    "tests/locate/test_rules.py": ("locate/loop/loops locate/remarks locate/choose_loop"),
+    "tests/locate/region/test_accumulation.py": "locate/region/modes",
+    "tests/locate/meaning/test_kinds.py": "locate/loop/by_hand",
+    "tests/run/process/test_running.py": "run/process/model run/process/tree",
+    "tests/run/profilers/test_tracy.py": "runtime/tracy_start",
+    "tests/machine/test_interpreter.py": "runtime/probe",
     "tests/runtime/recorder/test_barrier.py": "runtime/recorder/produced runtime/recorder/waits",
     "tests/runtime/recorder/test_witness.py": (
         "runtime/recorder/graph runtime/recorder/judging runtime/recorder/watch"
     ),
     "tests/end_to_end/test_discovery.py": "runtime/recorder/observer runtime/recorder/whole_step",
-    "tests/tune/test_edits.py": "variant",
-    "tests/workspace/test_in_place.py": "workspace/interrupts",
-    "tests/workspace/test_planner.py": "workspace/listing",
-    "tests/workspace/test_shadow.py": "workspace/place workspace/private_git",
+    "tests/tune/test_edits.py": "shared/variant",
+    "tests/workspace/test_copy_planner.py": "workspace/git_listing",
+    "tests/workspace/test_shadow.py": "workspace/run_location workspace/private_git",
     "tests/analysis/test_parity.py": (
-        "analysis/advice analysis/attributes analysis/cells analysis/op_models analysis/schema"
+        "analysis/ops/advice analysis/load/attributes analysis/load/cells analysis/ops/op_models "
+        "analysis/load/schema"
     ),
-    "tests/analysis/test_compare.py": (
-        "analysis/comparison/figures analysis/comparison/notes analysis/comparison/statement"
+    "tests/analysis/compare/test_comparing.py": (
+        "analysis/compare/figures analysis/compare/notes analysis/compare/statement"
     ),
-    "tests/analysis/comparison/test_ops.py": "analysis/comparison/op_lists",
+    "tests/analysis/compare/test_ops.py": "analysis/compare/op_lists",
     "tests/analysis/reports/test_summary.py": (
         "analysis/reports/breakdown analysis/reports/headline analysis/reports/terminal"
     ),
@@ -71,7 +72,6 @@ ACROSS = {
     "documentation",
     "executed",
     "experiments",
-    "following",  # what to type next
     "fuzz",
     "generated",
     "golden",

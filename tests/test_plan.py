@@ -9,9 +9,10 @@ import jsonschema
 import pytest
 
 import instrumentor
-from instrumentor import Declined, Options, UsageError, explain, explanation, rewrite
-from instrumentor.explanation import EditLine, PlanDocument
-from instrumentor.passes import PASSES
+from instrumentor import Declined, Options, UsageError, explain, rewrite
+from instrumentor.plan import explanation
+from instrumentor.plan.explanation import EditLine, PlanDocument
+from instrumentor.plan.passes import PASSES
 from tests.conftest import RepoFactory
 from tests.schemas import described, kept
 

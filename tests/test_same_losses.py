@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from instrumentor import Options
-from instrumentor.prepare import prepare
+from instrumentor.rewrite.prepare import prepare
 from tests.waiting import HANG_S
 
 pytest.importorskip("torch", reason="needs torch: make test installs it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from instrumentor_analysis.caveats import Caveat, read_caveats
+from instrumentor_analysis.shared.caveats import Caveat, read_caveats
 
 
 def texts(warnings: Iterable[Caveat] | list[Any]) -> list[str]:

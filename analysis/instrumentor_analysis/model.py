@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, convert, field
 from msgspec.structs import replace
 
-from instrumentor_analysis.caveats import Caveat, read_caveats
-from instrumentor_analysis.documents import plain
+from instrumentor_analysis.shared.caveats import Caveat, read_caveats
+from instrumentor_analysis.shared.documents import plain
 
 SCHEMA = "instrument-summary/1"
 
@@ -173,15 +173,15 @@ class WallClock(Struct, frozen=True, kw_only=True, rename=_BARE):
         warmup_ms: the samples between the first and the steady ones.
         compilations: later steps that compiled, too; not in the other figures.
         median_interval_ms: at least 95 % sure, or as sure as its confidence says
-            (:mod:`instrumentor_analysis.intervals`); None below three samples. Steps that drift
-            have both ends of their line in it.
+            (:mod:`instrumentor_analysis.clock.intervals`); None below three samples. Steps that
+            drift have both ends of their line in it.
         outliers: samples far above the rest; they count in the other figures.
         trend_percent: change from the first steady sample to the last along the Theil-Sen line,
             percent of the first, outliers left out; None below four samples.
         drifts: that is more than chance: the steps have not reached steady state.
         samples_ms: the steady samples in order.
         p50_ms, p90_ms, p95_ms, p99_ms: latency percentiles, interpolated linearly; None where
-            the samples are too few to tell (:mod:`instrumentor_analysis.throughput`).
+            the samples are too few to tell (:mod:`instrumentor_analysis.clock.throughput`).
         samples_per_s, tokens_per_s: what a steady step works on, on average, over the median;
             None unless each of them says its batch.
         batch_shape: of the first tensor in a step's batch, when all steady steps share it.

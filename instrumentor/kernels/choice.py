@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from instrumentor.errors import UsageError
 from instrumentor.kernels.model import CallSite, Found, Invocation, Kernel
 from instrumentor.kernels.options import Choice
-from instrumentor.locate.model import Declined, Reason
+from instrumentor.locate.located import Declined, Reason
+from instrumentor.shared.errors import UsageError
 
 
 def choose_kernel(found: Found, choice: Choice) -> Kernel:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from instrumentor.kernels.model import BufferShape, Grid, Kernel, Thread, shortened
 from instrumentor.kernels.sizes import Sizes
-from instrumentor.locate.bindings import Imported
-from instrumentor.locate.names import external_name
-from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, dotted, own_nodes
-from instrumentor.locate.values import Free, Function, Object, Value
+from instrumentor.read.bindings import Imported
+from instrumentor.read.names import external_name
+from instrumentor.read.syntax import FUNCTIONS, FunctionNode, ScopeNode, dotted, own_nodes
+from instrumentor.read.values import Free, Function, Object, Value
 
 MODULES = frozenset({"ttl", "ttlang"})
 #: kernel is tt-lang's older word, operation its newer one.

@@ -11,9 +11,9 @@ from instrumentor.kernels.model import CallSite, Found, Invocation, Kernel, shor
 from instrumentor.kernels.sizes import Sizes
 from instrumentor.kernels.tensors import tensors_of
 from instrumentor.locate import parse_source
-from instrumentor.locate.program import Program
-from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, contains
-from instrumentor.locate.values import Function, Object
+from instrumentor.read.program import Program
+from instrumentor.read.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, contains
+from instrumentor.read.values import Function, Object
 
 #: Ways to one call that are listed; a script with more is generated code.
 PATH_LIMIT = 200

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from instrumentor.kernels.model import CallSite, Kernel
-from instrumentor.locate.syntax import Source
-from instrumentor.statement_text import StatementText
+from instrumentor.read.statement_text import StatementText
+from instrumentor.read.syntax import Source
 
 WATCH = "watch"
 NAME = "_instrument_gate"

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from instrumentor.errors import InstrumentError, Interrupted, NotReady, UsageError
 from instrumentor.kernels.options import Criteria, KernelOptions
 from instrumentor.kernels.plan import make_plan
 from instrumentor.kernels.run import run_kernel
@@ -29,9 +28,10 @@ from instrumentor.kernels.session import (
     held_against,
     open_session,
 )
-from instrumentor.prepare import script_path
-from instrumentor.progress import Progress, Silent
-from instrumentor_analysis.files import becoming
+from instrumentor.rewrite.prepare import script_path
+from instrumentor.shared.errors import InstrumentError, Interrupted, NotReady, UsageError
+from instrumentor.shared.progress import Progress, Silent
+from instrumentor_analysis.shared.files import becoming
 
 if TYPE_CHECKING:
     from instrumentor_analysis.kernels.report import KernelReport

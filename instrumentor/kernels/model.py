@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from instrumentor.locate.syntax import ScopeNode, Source
-from instrumentor_analysis.documents import plain
+from instrumentor.read.syntax import ScopeNode, Source
+from instrumentor_analysis.shared.documents import plain
 
 
 class Grid(Struct, frozen=True):

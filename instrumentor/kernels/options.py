@@ -7,10 +7,10 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from instrumentor.errors import UsageError
 from instrumentor.kernels.environment import MODES
-from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, Checked, option
-from instrumentor.run_options import ProcessOptions
+from instrumentor.run.options import ProcessOptions
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, Checked, option
 
 _SHAPE = re.compile(r"\d+(?:x\d+)*")
 

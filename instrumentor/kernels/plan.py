@@ -16,7 +16,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from instrumentor.edits import Edit, Kind, Statement
 from instrumentor.kernels.choice import (
     choose_call,
     choose_kernel,
@@ -35,9 +34,10 @@ from instrumentor.kernels.model import (
     kernel_json,
 )
 from instrumentor.kernels.options import Choice
-from instrumentor.locate.syntax import Source, address
-from instrumentor.project import Project, find_project
-from instrumentor_analysis.documents import plain
+from instrumentor.read.syntax import Source, address
+from instrumentor.shared.edits import Edit, Kind, Statement
+from instrumentor.shared.project import Project, find_project
+from instrumentor_analysis.shared.documents import plain
 
 SCHEMA = "instrument-kernel-plan/1"
 

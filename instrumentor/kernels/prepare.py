@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from instrumentor.engine import apply_edits
 from instrumentor.kernels.find import find_kernels
 from instrumentor.kernels.options import Choice
 from instrumentor.kernels.plan import KernelPlan, found_json, make_plan, plan_for
-from instrumentor.locate.model import Declined
+from instrumentor.locate.located import Declined
 from instrumentor.plan import explain_declined
-from instrumentor.prepare import script_path
-from instrumentor.project import find_project
-from instrumentor.proofs import prove
 from instrumentor.rewrite import Instrumented, refuse_instrumented
-from instrumentor.source_map import original_lines
+from instrumentor.rewrite.engine import apply_edits
+from instrumentor.rewrite.prepare import script_path
+from instrumentor.rewrite.proofs import prove
+from instrumentor.rewrite.source_map import original_lines
+from instrumentor.shared.project import find_project
 
 
 class PreparedKernel(Instrumented, frozen=True):

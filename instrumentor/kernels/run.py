@@ -16,11 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from instrumentor.device import held
-from instrumentor.diagnose import last_traceback
-from instrumentor.environment import examine
-from instrumentor.errors import InstrumentError, Interrupted, NotReady, RunFailed
-from instrumentor.execution import Execution
 from instrumentor.kernels.environment import by_hand, mode_variables, removed
 from instrumentor.kernels.model import invocation_json, kernel_json
 from instrumentor.kernels.options import KernelOptions
@@ -28,14 +23,19 @@ from instrumentor.kernels.plan import KernelPlan, chained
 from instrumentor.kernels.prepare import PreparedKernel, prepare_kernel
 from instrumentor.kernels.tt_lang import RUN_TEST, TtLang, find_run_test, why_not
 from instrumentor.kernels.validate import Validation, Verdict
-from instrumentor.outputs import write_json
-from instrumentor.pipeline import InstrumentedRun
-from instrumentor.process import excerpt
-from instrumentor.profilers import Launch, Profiler
-from instrumentor.progress import Progress
+from instrumentor.machine.device_locks import held
+from instrumentor.machine.environment import examine
+from instrumentor.run.diagnose import last_traceback
+from instrumentor.run.execution import Execution
+from instrumentor.run.pipeline import InstrumentedRun
+from instrumentor.run.process import excerpt
+from instrumentor.run.profilers import Launch, Profiler
+from instrumentor.shared.errors import InstrumentError, Interrupted, NotReady, RunFailed
+from instrumentor.shared.outputs import write_json
+from instrumentor.shared.progress import Progress
 from instrumentor.workspace import UsersFiles, Workspace
-from instrumentor_analysis.caveats import Caveat
-from instrumentor_analysis.documents import plain
+from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.documents import plain
 
 if TYPE_CHECKING:
     from instrumentor_analysis.kernels.report import KernelReport
@@ -88,7 +88,7 @@ def run_kernel(
 
 
 class KernelPipeline(InstrumentedRun[KernelRun]):
-    """State of one run; the stages are those of :class:`instrumentor.pipeline.Pipeline`."""
+    """State of one run; the stages are those of :class:`instrumentor.run.pipeline.Pipeline`."""
 
     prepared: PreparedKernel
     schema = "instrument-kernel-run/1"
@@ -281,9 +281,9 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         Raises:
             RunFailed: nothing of tt-lang's was printed.
         """
-        from instrumentor_analysis.errors import AnalysisError
         from instrumentor_analysis.kernels.report import report
         from instrumentor_analysis.reports import kernel
+        from instrumentor_analysis.shared.errors import AnalysisError
 
         self.progress.stage("analysing", str(self.folder))
         try:

@@ -16,12 +16,12 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from instrumentor.errors import UsageError
 from instrumentor.kernels.model import shortened
-from instrumentor.outputs import write_json
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.outputs import write_json
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.comparison.ratio import Ratio
+    from instrumentor_analysis.compare.ratio import Ratio
 
 SCHEMA = "instrument-kernel-session/1"
 FILE = "session.json"
@@ -151,8 +151,8 @@ def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
 
 def held_against(old: Version, new: Version) -> tuple[Ratio, str] | None:
     """Time of a version over another's, and the sentence on it; None where one took no time."""
-    from instrumentor_analysis.comparison.ratio import ratio_of_medians
-    from instrumentor_analysis.comparison.statement import statement
+    from instrumentor_analysis.compare.ratio import ratio_of_medians
+    from instrumentor_analysis.compare.statement import statement
 
     ratio = ratio_of_medians(old.wall_us, new.wall_us)
     if ratio is None:

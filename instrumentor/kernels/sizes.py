@@ -7,9 +7,9 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
-from instrumentor.locate.bindings import Bound
-from instrumentor.locate.names import Names
-from instrumentor.locate.syntax import ScopeNode, Source
+from instrumentor.read.bindings import Bound
+from instrumentor.read.names import Names
+from instrumentor.read.syntax import ScopeNode, Source
 
 #: Names and operators that are followed: `a = b; b = a` must come to an end.
 _DEPTH = 8

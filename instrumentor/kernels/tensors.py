@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from instrumentor.kernels.model import Tensor
 from instrumentor.kernels.sizes import Sizes
-from instrumentor.locate.syntax import ScopeNode, dotted, last
+from instrumentor.read.syntax import ScopeNode, dotted, last
 
 _CONSTRUCTORS = frozenset(
     {"zeros", "ones", "empty", "full", "rand", "randn", "randint", "normal", "eye"}

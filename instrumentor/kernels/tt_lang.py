@@ -1,6 +1,6 @@
 """tt-lang's own profilers, as the way to measure a kernel: they print what they count.
 
-The protocol is that of :mod:`instrumentor.profilers.base`. The copy is started by tt-lang's
+The protocol is that of :mod:`instrumentor.run.profilers.base`. The copy is started by tt-lang's
 ``run-test.sh`` where there is one, else directly.
 """
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from instrumentor.errors import UsageError
 from instrumentor.kernels.environment import environment
-from instrumentor.profilers import Artifacts, Launch, LaunchRequest
+from instrumentor.run.profilers import Artifacts, Launch, LaunchRequest
+from instrumentor.shared.errors import UsageError
 
 DEVICE_LOG = "profile_log_device.csv"
 RUN_TEST = "run-test.sh"

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from instrumentor import process
-from instrumentor.errors import NotReady, UsageError
 from instrumentor.kernels.environment import without_profilers
 from instrumentor.kernels.options import Criteria
-from instrumentor.profilers import Launch
-from instrumentor.project import Project
+from instrumentor.run import process
+from instrumentor.run.profilers import Launch
+from instrumentor.shared.errors import NotReady, UsageError
+from instrumentor.shared.project import Project
 
 if TYPE_CHECKING:
     import numpy as np

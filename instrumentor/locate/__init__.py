@@ -7,17 +7,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from instrumentor.locate.config import folder_reason, mesh_default_warning, mesh_reason
+from instrumentor.locate.choose_loop import choose, is_reachable
+from instrumentor.locate.experiment_yaml import folder_reason, mesh_default_warning, mesh_reason
 from instrumentor.locate.inference import infers_only, locate_inference, locate_marked
-from instrumentor.locate.instead import with_region
-from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.model import Declined, Located, Reason
-from instrumentor.locate.program import Program
+from instrumentor.locate.located import Declined, Located, Reason
+from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.region_suggestion import with_region
 from instrumentor.locate.rules.no_loop import no_loop
-from instrumentor.locate.syntax import Source, parse
-from instrumentor.locate.understand import choose, is_reachable
-from instrumentor.options import Options
-from instrumentor_analysis.caveats import Caveat
+from instrumentor.read.program import Program
+from instrumentor.read.syntax import Source, parse
+from instrumentor.shared.options import Options
+from instrumentor_analysis.shared.caveats import Caveat
 
 __all__ = ["Declined", "Located", "Reason", "locate", "locate_file", "parse_source"]
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from instrumentor.locate.catalogue import Evidence
-from instrumentor.locate.differentiable import type_name
-from instrumentor.locate.forward import Forward
-from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Site, Update
-from instrumentor.locate.model import Located
-from instrumentor.locate.program import Function
-from instrumentor.locate.syntax import ScopeNode, Source, dotted
+from instrumentor.locate.gradients.differentiable import type_name
+from instrumentor.locate.gradients.forward import Forward
+from instrumentor.locate.located import Located
+from instrumentor.locate.loop.loops import Site, Update
+from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.read.catalogue import Evidence
+from instrumentor.read.program import Function
+from instrumentor.read.syntax import ScopeNode, Source, dotted
 
 
 class Finding(Struct, frozen=True):

@@ -11,22 +11,22 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from instrumentor.errors import UsageError
-from instrumentor.locate.catalogue import Kind
-from instrumentor.locate.counter import Counter, header_count
-from instrumentor.locate.dataflow import binds, reads
-from instrumentor.locate.forward import Forward
-from instrumentor.locate.gradients import Gradients
-from instrumentor.locate.hints import called_model
-from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate, outwards
-from instrumentor.locate.model import Declined, Located, Reason, Stop
-from instrumentor.locate.modes import End, Region
-from instrumentor.locate.program import Program
-from instrumentor.locate.regions import with_synced
-from instrumentor.locate.stop import strategy_of
-from instrumentor.locate.syncs import own_sync
-from instrumentor.locate.syntax import (
+from instrumentor.locate.changes.stop import strategy_of
+from instrumentor.locate.choose_loop import several
+from instrumentor.locate.gradients.forward import Forward
+from instrumentor.locate.gradients.walk import Gradients
+from instrumentor.locate.located import Declined, Located, Reason, Stop
+from instrumentor.locate.loop.counter import Counter, header_count
+from instrumentor.locate.loop.loops import Candidate, outwards
+from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.region.barrier_hints import called_model
+from instrumentor.locate.region.modes import End, Region
+from instrumentor.locate.region.regions import with_synced
+from instrumentor.locate.region.syncs import own_sync
+from instrumentor.read.catalogue import Kind
+from instrumentor.read.names_used import binds, reads
+from instrumentor.read.program import Program
+from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
     ScopeNode,
@@ -37,9 +37,9 @@ from instrumentor.locate.syntax import (
     own_calls,
     own_nodes,
 )
-from instrumentor.locate.understand import several
-from instrumentor.locate.vocabulary import host_read
-from instrumentor_analysis.caveats import Caveat
+from instrumentor.read.vocabulary import host_read
+from instrumentor.shared.errors import UsageError
+from instrumentor_analysis.shared.caveats import Caveat
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return)
 _LEAVES = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)

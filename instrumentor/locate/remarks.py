@@ -5,17 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from instrumentor.locate.catalogue import Role
-from instrumentor.locate.config import mesh_default_warning
-from instrumentor.locate.control import START, flow_of
-from instrumentor.locate.counter import counters, header_count
-from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import UNKNOWN, Body, Candidate, outwards
-from instrumentor.locate.modes import Region
+from instrumentor.locate.experiment_yaml import mesh_default_warning
+from instrumentor.locate.loop.counter import counters, header_count
+from instrumentor.locate.loop.loops import UNKNOWN, Body, Candidate, outwards
+from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.region.modes import Region
 from instrumentor.locate.rules.packages import imported_roots
-from instrumentor.locate.syntax import FUNCTIONS, Source, callee, dotted, own_nodes
-from instrumentor.locate.vocabulary import host_read
-from instrumentor_analysis.caveats import Caveat
+from instrumentor.read.catalogue import Role
+from instrumentor.read.control_flow import START, flow_of
+from instrumentor.read.syntax import FUNCTIONS, Source, callee, dotted, own_nodes
+from instrumentor.read.vocabulary import host_read
+from instrumentor_analysis.shared.caveats import Caveat
 
 #: What a call is told of by its role: kind and text, with the call's name.
 _TOLD = {

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from instrumentor.batch_size import Declared, declared, in_arguments
-from instrumentor.locate.syntax import Source
+from instrumentor.read.syntax import Source
+from instrumentor.run.batch_size import Declared, declared, in_arguments
 from instrumentor.tune import yaml_override
 from instrumentor.tune.settings import BATCH_SIZE, Value
 from instrumentor.tune.statements import Changes, Way

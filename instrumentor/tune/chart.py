@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from instrumentor.tune.judge import BASELINE, CHANGES_LOSS, KEPT, NO_GAIN
 from instrumentor.tune.search import Row
-from instrumentor_analysis.intervals import median_interval
+from instrumentor_analysis.clock.intervals import median_interval
 from instrumentor_analysis.reports.drawing import (
     CHARACTER,
     Bar,

@@ -16,8 +16,8 @@ import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeAlias
 
-from instrumentor.edits import Kind
-from instrumentor.locate.syntax import LOOPS, ScopeNode, Source, callee, dotted, own_calls
+from instrumentor.read.syntax import LOOPS, ScopeNode, Source, callee, dotted, own_calls
+from instrumentor.shared.edits import Kind
 from instrumentor.tune.settings import Value
 from instrumentor.tune.statements import Changes, Own, text_of
 from instrumentor.tune.target import NotApplicable, Target

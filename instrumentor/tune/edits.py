@@ -10,11 +10,12 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from instrumentor.engine import apply_edits
-from instrumentor.errors import InstrumentError, ProofFailed
-from instrumentor.marks import BEGIN, END, MARKER, Line, classify
-from instrumentor.prepare import Prepared, prepare
 from instrumentor.rewrite import unified_patch
+from instrumentor.rewrite.engine import apply_edits
+from instrumentor.rewrite.line_format import BEGIN, END, MARKER, Line, classify
+from instrumentor.rewrite.prepare import Prepared, prepare
+from instrumentor.shared.errors import InstrumentError, ProofFailed
+from instrumentor.shared.variant import Variant
 from instrumentor.tune import batch_size, compile_options, precision, trace, yaml_override
 from instrumentor.tune.settings import (
     BATCH_SIZE,
@@ -28,7 +29,6 @@ from instrumentor.tune.settings import (
 )
 from instrumentor.tune.statements import Changes, Way
 from instrumentor.tune.target import NotApplicable, Target
-from instrumentor.variant import Variant
 
 _MARK = MARKER.encode()
 _FRAME = (BEGIN.encode(), END.encode())

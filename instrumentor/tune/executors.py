@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from instrumentor.errors import NotReady, UsageError
+from instrumentor.shared.errors import NotReady, UsageError
 
 PROCESS = "process.json"
 #: How long a trial may take to end by itself before it is asked less gently.

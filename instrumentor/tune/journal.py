@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from instrumentor.errors import UsageError
+from instrumentor.shared.errors import UsageError
 from instrumentor.tune.outcome import KILLED, Outcome
 
 SCHEMA = "instrument-tune-journal/2"

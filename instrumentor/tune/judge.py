@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from instrumentor.tune.outcome import Outcome, finite
-from instrumentor_analysis.comparison.ratio import Ratio, ratio_of_medians
+from instrumentor_analysis.compare.ratio import Ratio, ratio_of_medians
 
 BASELINE = "baseline"
 KEPT = "kept"

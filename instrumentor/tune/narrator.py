@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from instrumentor import console
+from instrumentor.shared import console
 from instrumentor.tune.edits import Survey
 from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.search import Trial

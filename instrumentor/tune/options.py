@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from instrumentor.errors import UsageError
-from instrumentor.option_fields import MEASURE, OUTPUT, WHERE, Checked, option
-from instrumentor.options import Options, names
-from instrumentor.run_options import RunOptions
+from instrumentor.run.options import RunOptions
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, Checked, option
+from instrumentor.shared.options import Options, names
 from instrumentor.tune.settings import SETTINGS, setting
 
 EXECUTORS = ("local", "slurm")

@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from instrumentor.edits import Kind
-from instrumentor.locate.syntax import (
+from instrumentor.read.syntax import (
     LOOPS,
     ScopeNode,
     Source,
@@ -22,6 +21,7 @@ from instrumentor.locate.syntax import (
     receiver,
     root_name,
 )
+from instrumentor.shared.edits import Kind
 from instrumentor.tune.settings import Value
 from instrumentor.tune.statements import Changes, Own, Way
 from instrumentor.tune.target import NotApplicable, Target

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from instrumentor.outputs import write_json
+from instrumentor.shared.outputs import write_json
 from instrumentor.tune.chart import throughput
 from instrumentor.tune.edits import Applicable, applied, patch
 from instrumentor.tune.judge import BASELINE, KEPT, ratio
@@ -17,9 +17,9 @@ from instrumentor.tune.search import Row, Search
 from instrumentor.tune.settings import WARMUP, spelled
 from instrumentor.tune.target import NotApplicable
 from instrumentor.tune.tuning import Tuned
-from instrumentor_analysis.plots import encode
 from instrumentor_analysis.reports import markdown as marked
 from instrumentor_analysis.reports.document import Column, Table
+from instrumentor_analysis.reports.plots import encode
 
 SCHEMA = "instrument-tune/2"
 PATCH = "best.diff"

@@ -14,11 +14,11 @@ from typing import Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from instrumentor.errors import InstrumentError, RunFailed, UsageError
+from instrumentor.shared.errors import InstrumentError, RunFailed, UsageError
 from instrumentor.tune.judge import BASELINE, KEPT, Judge, Judgement, Noise, noise_of
 from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.settings import BATCH_SIZE, Configuration, Setting, Value
-from instrumentor_analysis.comparison.ratio import ratio_of_medians
+from instrumentor_analysis.compare.ratio import ratio_of_medians
 
 #: Most configurations of a grid: more of them would run for a week.
 LARGEST_GRID = 500

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from instrumentor.errors import UsageError
+from instrumentor.shared.errors import UsageError
 
 Value: TypeAlias = int | str | bool
 

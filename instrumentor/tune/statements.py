@@ -12,12 +12,12 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from instrumentor.edits import Edit, Kind
-from instrumentor.locate.syntax import FUNCTIONS, LOOPS, Source, address
-from instrumentor.statement_text import StatementText
+from instrumentor.read.statement_text import StatementText
+from instrumentor.read.syntax import FUNCTIONS, LOOPS, Source, address
+from instrumentor.shared.edits import Edit, Kind
+from instrumentor.shared.variant import Variant
 from instrumentor.tune.settings import Value
 from instrumentor.tune.target import NotApplicable
-from instrumentor.variant import Variant
 
 PASS = "tune"
 _COMPOUND = (*LOOPS, *FUNCTIONS, ast.ClassDef, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.Match)

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from instrumentor.errors import InstrumentError
 from instrumentor.locate import locate_file
-from instrumentor.locate.config import config_path
-from instrumentor.locate.model import Located
-from instrumentor.locate.program import Program
-from instrumentor.locate.syntax import ScopeNode, Source, callee
-from instrumentor.options import Options
-from instrumentor.prepare import script_path
-from instrumentor.project import Project, find_project
+from instrumentor.locate.experiment_yaml import config_path
+from instrumentor.locate.located import Located
+from instrumentor.read.program import Program
+from instrumentor.read.syntax import ScopeNode, Source, callee
+from instrumentor.rewrite.prepare import script_path
+from instrumentor.shared.errors import InstrumentError
+from instrumentor.shared.options import Options
+from instrumentor.shared.project import Project, find_project
 
 
 class NotApplicable(InstrumentError):

@@ -11,8 +11,8 @@ import ast
 import os
 import sys
 
-from instrumentor.edits import Kind
-from instrumentor.locate.syntax import Source
+from instrumentor.read.syntax import Source
+from instrumentor.shared.edits import Kind
 from instrumentor.tune.settings import PROGRAM_CACHE, TRACE_REGION, TRACE_REGION_BYTES
 from instrumentor.tune.statements import Changes, text_of
 from instrumentor.tune.target import NotApplicable, Target

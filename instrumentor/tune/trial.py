@@ -20,18 +20,18 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from instrumentor.errors import InstrumentError, Interrupted
-from instrumentor.outputs import write_json
-from instrumentor.process import excerpt, record_of
-from instrumentor.run_options import RunOptions
-from instrumentor.runner import run
+from instrumentor.run.options import RunOptions
+from instrumentor.run.process import excerpt, record_of
+from instrumentor.run.training import run
+from instrumentor.shared.errors import InstrumentError, Interrupted
+from instrumentor.shared.outputs import write_json
 from instrumentor.tune import outcome
 from instrumentor.tune.edits import applied
 from instrumentor.tune.executors import take_over
 from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.settings import Configuration
 from instrumentor.tune.target import read_target
-from instrumentor_analysis.caveats import read_caveats
+from instrumentor_analysis.shared.caveats import read_caveats
 
 RESULT = "result.json"
 #: Pause between two looks at the memory.

@@ -11,11 +11,11 @@ from typing import Any
 from filelock import FileLock, Timeout
 from msgspec import Struct
 
-from instrumentor.errors import UsageError
-from instrumentor.options import Options
-from instrumentor.outputs import new_folder
-from instrumentor.run_options import RunOptions
-from instrumentor.runner import run_name
+from instrumentor.run.options import RunOptions
+from instrumentor.run.training import run_name
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.options import Options
+from instrumentor.shared.outputs import new_folder
 from instrumentor.tune import batch_size
 from instrumentor.tune.edits import Applicable, Survey, missing_needs, survey
 from instrumentor.tune.executors import Executor, check

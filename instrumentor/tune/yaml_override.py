@@ -10,7 +10,7 @@ import re
 from functools import partial
 from typing import Any
 
-from instrumentor.locate.config import read_config
+from instrumentor.locate.experiment_yaml import read_config
 from instrumentor.tune.settings import DTYPE, Setting, Value
 from instrumentor.tune.statements import Changes, Way
 from instrumentor.tune.target import NotApplicable, Target

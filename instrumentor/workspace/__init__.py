@@ -7,13 +7,13 @@ killed runs left in the cache. ``in_place`` is for
 scripts that cannot run from a copy, ``restore`` undoes what is left of it.
 """
 
+from instrumentor.workspace.copy_plan import ShadowPlan, plan_shadow
 from instrumentor.workspace.in_place import in_place
-from instrumentor.workspace.linked import Linked, UsersFiles
-from instrumentor.workspace.loads import check_loaded
-from instrumentor.workspace.originals import Originals
-from instrumentor.workspace.place import Workspace
-from instrumentor.workspace.plan import ShadowPlan, plan_shadow
-from instrumentor.workspace.restoring import restore
+from instrumentor.workspace.in_place.restoring import restore
+from instrumentor.workspace.linked_data import Linked, UsersFiles
+from instrumentor.workspace.loaded_proof import check_loaded
+from instrumentor.workspace.originals_proof import Originals
+from instrumentor.workspace.run_location import Workspace
 from instrumentor.workspace.shadow import shadow
 from instrumentor.workspace.slots import sweep
 

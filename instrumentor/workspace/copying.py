@@ -13,8 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from instrumentor.errors import NotReady
-from instrumentor.workspace.plan import ShadowPlan
+from instrumentor.shared.errors import NotReady
+from instrumentor.workspace.copy_plan import ShadowPlan
 
 FICLONE = 0x40049409  # of linux/fs.h; Python has no name for it
 SPARE_BYTES = 64 * 1024 * 1024  # that have to stay free for what the run writes

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from instrumentor.project import Project
+from instrumentor.shared.project import Project
 from instrumentor.workspace import git
 from instrumentor.workspace.slots import Slot
 

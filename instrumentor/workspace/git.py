@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from instrumentor.errors import NotReady
+from instrumentor.shared.errors import NotReady
 
 # What `git rev-parse --local-env-vars` lists: git exports it inside hooks and aliases, and it would
 # point our calls at another repository.

@@ -10,7 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
-from instrumentor.errors import NotReady
+from instrumentor.shared.errors import NotReady
 from instrumentor.workspace import git
 
 # What git keeps for each work tree, and what all work trees of a repository share

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from instrumentor.errors import NotReady
-from instrumentor.outputs import numbered
-from instrumentor.project import Project
+from instrumentor.shared.errors import NotReady
+from instrumentor.shared.outputs import numbered
+from instrumentor.shared.project import Project
 from instrumentor.workspace import git, slots
+from instrumentor.workspace.copy_plan import plan_shadow, relative_name
 from instrumentor.workspace.copying import fill, snapshot
-from instrumentor.workspace.place import Workspace
-from instrumentor.workspace.plan import plan_shadow, relative_name
 from instrumentor.workspace.private_git import make_private_git
+from instrumentor.workspace.run_location import Workspace
 
 
 @contextmanager

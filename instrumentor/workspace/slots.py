@@ -20,8 +20,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from msgspec import Struct
 
-from instrumentor import private
-from instrumentor.errors import NotReady
+from instrumentor.shared import private
+from instrumentor.shared.errors import NotReady
 
 MARKER = ".instrument-shadow"
 SLOT_NAME = re.compile(r"[A-Za-z0-9_.-]+-[0-9a-f]{10}(-\d+)?(\.trash-[0-9a-f]+)?\Z")

@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from instrumentor_analysis.device import per_op
-from instrumentor_analysis.load import load
-from instrumentor_analysis.roofline import architecture
-from instrumentor_analysis.table import Table
+from instrumentor_analysis.load.ops_csv import load
+from instrumentor_analysis.load.table import Table
+from instrumentor_analysis.ops.per_op import per_op
+from instrumentor_analysis.ops.roofline import architecture
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "ops"
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from instrumentor_analysis.op_report import per_op_report
-from instrumentor_analysis.report_options import ReportOptions
-from instrumentor_analysis.scan import scan
-from instrumentor_analysis.summary import summarise
+from instrumentor_analysis.load.scan import scan
+from instrumentor_analysis.ops.op_report import per_op_report
+from instrumentor_analysis.ops.report_options import ReportOptions
+from instrumentor_analysis.summary.summarise import summarise
 from tests.analysis.theirs import differences, run, stacked_differences
 from tests.benchmarks.ops_csv import HEADER, rows, write
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.errors import EmptyWindow, NoSuchSignpost
-from instrumentor_analysis.op_report import per_op_report
-from instrumentor_analysis.report_options import ReportOptions
-from instrumentor_analysis.table import any_known
+from instrumentor_analysis.load.table import any_known
+from instrumentor_analysis.ops.op_report import per_op_report
+from instrumentor_analysis.ops.report_options import ReportOptions
+from instrumentor_analysis.shared.errors import EmptyWindow, NoSuchSignpost
 from tests.analysis.ops_rows import FIXTURES, REAL, header, host_op, matmul, op, signpost, text
 from tests.analysis.random_rows import random_csv
 from tests.analysis.theirs import Theirs, differences, run, stacked_differences
@@ -125,7 +125,7 @@ def test_every_cell_is_the_same(case: Case, answers: dict[Case, Theirs]) -> None
 def test_a_window_cut_out_of_the_bytes_is_the_same(
     case: Case, answers: dict[Case, Theirs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("instrumentor_analysis.steps.WHOLE_FILE_BYTES", 0)
+    monkeypatch.setattr("instrumentor_analysis.ops.steps.WHOLE_FILE_BYTES", 0)
     test_every_cell_is_the_same(case, answers)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from instrumentor_analysis.op_report import Report
+from instrumentor_analysis.ops.op_report import Report
 from tests.waiting import HANG_S
 
 #: Column of its per-op CSV -> column of our frame.

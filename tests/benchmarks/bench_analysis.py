@@ -24,19 +24,19 @@ ROOT = HERE.parent.parent
 _BYTECODE = Path(tempfile.gettempdir()) / f"bench_analysis_bytecode_{os.getuid()}"
 
 THEIRS = "import sys; from tt_perf_report.perf_report import main; sys.exit(main())"
-COMMAND = "from instrumentor.cli import main; main()"
+COMMAND = "from instrumentor.cli.main import main; main()"
 OURS = """
 import sys
 from pathlib import Path
-from instrumentor_analysis.report_options import ReportOptions
-from instrumentor_analysis.op_report import per_op_report
+from instrumentor_analysis.ops.report_options import ReportOptions
+from instrumentor_analysis.ops.op_report import per_op_report
 report = per_op_report(Path(sys.argv[1]), ReportOptions({options}))
 assert len(report.ops) == int(sys.argv[2]), len(report.ops)
 """
 OURS_SUMMARY = """
 import sys
 from pathlib import Path
-from instrumentor_analysis.summary import summarise
+from instrumentor_analysis.summary.summarise import summarise
 assert summarise(Path(sys.argv[1])).op_count == int(sys.argv[2])
 """
 
@@ -172,7 +172,7 @@ def _whole(folder: Path, ops: int, target: str, repeat: int) -> None:
 def _growth(folder: Path, ops: int) -> None:
     """That the cost of an op does not grow with the file."""
     whole = OURS.format(options="ignore_signposts=True")
-    start = measure("import instrumentor_analysis.op_report", repeat=3).seconds
+    start = measure("import instrumentor_analysis.ops.op_report", repeat=3).seconds
     for size in (20_000, 100_000, 500_000):
         if size <= ops:
             count = size + 2 * (size // 2000) + 1

@@ -144,8 +144,8 @@ def _median_s(call: Callable[[], object], rounds: int) -> float:
 
 def _step_cost_us(folder: Path, rounds: int = 5) -> float:
     """Microseconds per step that the injected code adds: the smallest of several runs each."""
-    from instrumentor.options import Options
     from instrumentor.rewrite import rewrite
+    from instrumentor.shared.options import Options
 
     plain = folder / "plain.py"
     plain.write_text(EMPTY_LOOP, encoding="utf-8")

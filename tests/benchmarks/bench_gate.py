@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from instrumentor_analysis.comparison.ratio import ratio_of_medians
-from tests.analysis.comparison.recorded import RECORDED, decided, reaches
+from instrumentor_analysis.compare.ratio import ratio_of_medians
+from tests.analysis.compare.recorded import RECORDED, decided, reaches
 from tests.analysis.series import KINDS, SIZES
 
 OUTCOMES = ("regression", "none", "undecided")

@@ -139,7 +139,7 @@ def test_a_script_that_fails_unmodified_names_no_file_that_is_gone(
 def test_a_region_that_the_run_proved_wrong_is_planned_again(
     git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("instrumentor.prepare.make_plan", begins_late)
+    monkeypatch.setattr("instrumentor.rewrite.prepare.make_plan", begins_late)
     repo = git_repo({"train.py": TRAIN})
     result = run(repo / "train.py", options=RunOptions(profiler="wallclock", cwd=repo))
     assert result.summary.scope == "fwd+bwd"

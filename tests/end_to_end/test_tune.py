@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from instrumentor.options import Options
+from instrumentor.shared.options import Options
 from instrumentor.tune.edits import patch
 from instrumentor.tune.settings import Configuration
 from instrumentor.tune.target import read_target

@@ -9,9 +9,9 @@ from instrumentor.kernels.find import find_in
 from instrumentor.kernels.model import Found
 from instrumentor.kernels.options import Choice
 from instrumentor.kernels.plan import KernelPlan, plan_for
-from instrumentor.locate.program import Program
-from instrumentor.locate.syntax import parse
-from instrumentor.project import Project
+from instrumentor.read.program import Program
+from instrumentor.read.syntax import parse
+from instrumentor.shared.project import Project
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FIXTURES = ROOT / "fixtures" / "kernels"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from instrumentor.errors import UsageError
-from instrumentor.locate.model import Declined
+from instrumentor.locate.located import Declined
+from instrumentor.shared.errors import UsageError
 from tests.kernels.scripts import KERNEL, planned
 
 TWO = KERNEL + "@ttl.operation()\ndef other(a, out):\n    pass\n\n"

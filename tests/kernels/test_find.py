@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor.kernels.find import find_kernels
-from instrumentor.locate.model import Declined
+from instrumentor.locate.located import Declined
 from tests.kernels.scripts import FIXTURES, KERNEL, found
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from instrumentor.errors import RunFailed, UsageError
 from instrumentor.kernels import iterate
 from instrumentor.kernels.iterate import Iteration
 from instrumentor.kernels.options import Criteria, KernelOptions
 from instrumentor.kernels.run import KernelRun
 from instrumentor.kernels.validate import Verdict
+from instrumentor.shared.errors import RunFailed, UsageError
 from instrumentor.workspace import UsersFiles
 from instrumentor_analysis.kernels.report import report_of_log
 from tests.analysis.kernels.printed import PERF

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from instrumentor.errors import UsageError
 from instrumentor.kernels.options import KernelOptions, parse_command, parse_shapes
+from instrumentor.shared.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from instrumentor.edits import Kind
-from instrumentor.engine import apply_edits, strip
-from instrumentor.locate.model import Declined
-from instrumentor.proofs import prove
+from instrumentor.locate.located import Declined
+from instrumentor.rewrite.engine import apply_edits, strip
+from instrumentor.rewrite.proofs import prove
+from instrumentor.shared.edits import Kind
 from tests.kernels.scripts import FIXTURES, KERNEL, planned
 
 TWO = KERNEL + "@ttl.operation()\ndef other(a, out):\n    pass\n\n"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.engine import strip
-from instrumentor.errors import UsageError
 from instrumentor.kernels.options import Choice
 from instrumentor.kernels.prepare import prepare_kernel
-from instrumentor.source_map import original_lines
+from instrumentor.rewrite.engine import strip
+from instrumentor.rewrite.source_map import original_lines
+from instrumentor.shared.errors import UsageError
 from tests.kernels.scripts import KERNEL
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from instrumentor.engine import apply_edits, strip
 from instrumentor.kernels.plan import KernelPlan
-from instrumentor.proofs import prove
+from instrumentor.rewrite.engine import apply_edits, strip
+from instrumentor.rewrite.proofs import prove
 from tests.kernels.scripts import planned
 
 HEAD = """\

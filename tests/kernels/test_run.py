@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from instrumentor.device import LOCKS, held
-from instrumentor.errors import NotReady, RunFailed, UsageError
 from instrumentor.kernels.options import Choice, Criteria, KernelOptions
 from instrumentor.kernels.run import KernelRun, run_kernel
-from instrumentor.workspace.names import is_our_run
+from instrumentor.machine.device_locks import LOCKS, held
+from instrumentor.shared.errors import NotReady, RunFailed, UsageError
+from instrumentor.workspace.folder_roles import is_our_run
 from tests.conftest import RunCli, git
 from tests.kernels.conftest import Environment
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.errors import UsageError
 from instrumentor.kernels.session import Session, Version, described_change, open_session
-from instrumentor.kernels.session_words import summary_json, summary_lines, version_line
+from instrumentor.kernels.session_text import summary_json, summary_lines, version_line
+from instrumentor.shared.errors import UsageError
 
 SETTINGS = {"kernel": "k", "mode": "perf"}
 BASE = Version(1, "baseline", {"k.py": "a"}, (100.0, 101.0, 99.0, 100.0), metrics={"cores_used": 1})

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from instrumentor.kernels.sizes import Sizes
-from instrumentor.locate.program import Program
-from instrumentor.locate.syntax import parse
+from instrumentor.read.program import Program
+from instrumentor.read.syntax import parse
 
 SOURCE = """\
 A = 4

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.errors import UsageError
 from instrumentor.kernels.tt_lang import TtLang, find_run_test, why_not
-from instrumentor.profilers import Launch, LaunchRequest
+from instrumentor.run.profilers import Launch, LaunchRequest
+from instrumentor.shared.errors import UsageError
 
 PYTHON, SCRIPT, SHELL = Path("/usr/bin/python"), Path("/copy/k.py"), Path("/tools/run-test.sh")
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from instrumentor.errors import UsageError
 from instrumentor.kernels.options import Criteria, parse_command
 from instrumentor.kernels.validate import Validation, Verdict, compare_files
-from instrumentor.project import find_project
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.project import find_project
 from tests.conftest import RepoFactory
 from tests.end_to_end.small import processes_with
 

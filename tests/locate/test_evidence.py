@@ -10,8 +10,8 @@ import pytest
 from instrumentor import Options
 from instrumentor.locate import locate
 from instrumentor.locate.evidence import findings
-from instrumentor.locate.program import Program
-from instrumentor.locate.syntax import parse
+from instrumentor.read.program import Program
+from instrumentor.read.syntax import parse
 from tests.locate.cases import lines_of, looped, plan_of
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from instrumentor import Declined, Options, UsageError, rewrite
 from tests.locate.cases import lines_of, plan_of, timed
-from tests.locate.test_hints import given
+from tests.locate.region.test_barrier_hints import given
 from tests.locate.test_rules import reason_of
 
 SCRIPT = """\

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from instrumentor import Options
-from instrumentor.errors import InstrumentError
-from instrumentor.prepare import prepare
+from instrumentor.rewrite.prepare import prepare
+from instrumentor.shared.errors import InstrumentError
 from tests.locate.renaming import WAYS, aliased, new_names, renamed, with_old_names
-from tests.passes.goldens import Case, all_cases, selected
+from tests.plan.passes.goldens import Case, all_cases, selected
 
 
 def planned(script: Path, options: Options) -> str:

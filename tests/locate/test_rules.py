@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from instrumentor import Declined, Options, Reason, UsageError, explain, rewrite
-from instrumentor.locate.instead import with_region
-from instrumentor.locate.syntax import parse
+from instrumentor.locate.region_suggestion import with_region
+from instrumentor.read.syntax import parse
 from tests.locate.cases import timed
 from tests.warned import texts
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.profilers.base import RUNTIME
+from instrumentor.run.profilers.base import RUNTIME
 
 REPORT = """\
 import json, multiprocessing.process, os, sys

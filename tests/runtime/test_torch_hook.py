@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: make test installs it")
 
-from instrumentor.profilers.base import RUNTIME  # noqa: E402
+from instrumentor.run.profilers.base import RUNTIME  # noqa: E402
 from instrumentor.runtime import torch_hook  # noqa: E402
 
 HOOK = RUNTIME / "torch_hook.py"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
-    from instrumentor.edits import Edit, Statement
     from instrumentor.plan import Plan
+    from instrumentor.shared.edits import Edit, Statement
 
 MISTAKES = ("begin late", "begin at the backward", "end early", "end late", "statement disabled")
 _ANY = '__import__("torch").zeros(1)'  # for the barrier, where the script's names are not bound
@@ -43,7 +43,7 @@ def seeded(plan: Plan, mistake: str) -> Plan:
 
 def install(mistake: str) -> None:
     """Have every plan of this process made with the mistake."""
-    import instrumentor.prepare as prepare
+    import instrumentor.rewrite.prepare as prepare
 
     make: Callable[..., Plan] = prepare.make_plan
     prepare.make_plan = lambda *arguments: seeded(make(*arguments), mistake)
@@ -64,7 +64,7 @@ def _block(planned: Edit) -> tuple[list[ast.stmt], int]:
 
 
 def _address(statement: ast.stmt) -> Statement:
-    from instrumentor.edits import Statement
+    from instrumentor.shared.edits import Statement
 
     return Statement(statement.lineno, statement.col_offset)
 
@@ -79,7 +79,7 @@ def _moved(plan: Plan, which: Edit, to: ast.stmt) -> Plan:
 
 
 def _disabled(plan: Plan, begin: Edit, statement: ast.stmt) -> Plan:
-    from instrumentor.edits import Edit, Kind
+    from instrumentor.shared.edits import Edit, Kind
 
     off = Edit(Kind.DISABLE, _address(statement), "pass", file=begin.file)
     return replace(plan, edits=(*plan.edits, off))

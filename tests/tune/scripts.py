@@ -6,9 +6,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from instrumentor.engine import apply_edits
-from instrumentor.options import Options
-from instrumentor.proofs import prove
+from instrumentor.rewrite.engine import apply_edits
+from instrumentor.rewrite.proofs import prove
+from instrumentor.shared.options import Options
 from instrumentor.tune.edits import accept
 from instrumentor.tune.settings import Configuration, Value
 from instrumentor.tune.statements import Changes, Way

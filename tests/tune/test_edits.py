@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.edits import Edit, Kind, Statement
-from instrumentor.engine import apply_edits, strip
-from instrumentor.errors import ProofFailed
-from instrumentor.marks import MARKER
-from instrumentor.options import Options
+from instrumentor.rewrite.engine import apply_edits, strip
+from instrumentor.rewrite.line_format import MARKER
+from instrumentor.shared.edits import Edit, Kind, Statement
+from instrumentor.shared.errors import ProofFailed
+from instrumentor.shared.options import Options
 from instrumentor.tune.edits import Applicable, accept, applied, patch, prepared, survey
 from instrumentor.tune.settings import SETTINGS, setting
 from instrumentor.tune.target import NotApplicable, read_target

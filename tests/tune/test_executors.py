@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.errors import NotReady, UsageError
+from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.tune.executors import PROCESS, Executor, check, runs, take_over
 
 

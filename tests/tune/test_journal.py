@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.errors import UsageError
+from instrumentor.shared.errors import UsageError
 from instrumentor.tune.journal import Journal
 from instrumentor.tune.outcome import KILLED, Outcome
 

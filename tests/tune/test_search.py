@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from msgspec.structs import replace
 
-from instrumentor.errors import RunFailed, UsageError
+from instrumentor.shared.errors import RunFailed, UsageError
 from instrumentor.tune import judge as j
 from instrumentor.tune.judge import Judge
 from instrumentor.tune.outcome import OUT_OF_MEMORY, Outcome

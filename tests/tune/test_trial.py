@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.errors import RunFailed
+from instrumentor.shared.errors import RunFailed
 from instrumentor.tune import outcome, trial
 
 

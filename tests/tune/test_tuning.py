@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from instrumentor.options import Options
-from instrumentor.run_options import RunOptions
+from instrumentor.run.options import RunOptions
+from instrumentor.shared.options import Options
 from instrumentor.tune import tuning
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from instrumentor.workspace.disk import Disk
+from instrumentor.workspace.in_place.disk import Disk
 
 OPERATIONS = (
     "write", "sync", "sync_folder", "rename", "link", "swap", "remove", "stamp", "git",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.project import find_project
+from instrumentor.shared.project import find_project
 from instrumentor.workspace import shadow
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.errors import NotReady
-from instrumentor.project import find_project
+from instrumentor.shared.errors import NotReady
+from instrumentor.shared.project import find_project
 from instrumentor.workspace import Originals, git
-from instrumentor.workspace.plan import plan_shadow
+from instrumentor.workspace.copy_plan import plan_shadow
 from tests.conftest import git as run_git
 
 

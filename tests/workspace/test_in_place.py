@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from instrumentor.errors import NotReady, RestoreNeeded
-from instrumentor.project import find_project
-from instrumentor.workspace import disk as disk_module
-from instrumentor.workspace import in_place, journal, restore
-from instrumentor.workspace.in_place import inspect
+from instrumentor.shared.errors import NotReady, RestoreNeeded
+from instrumentor.shared.project import find_project
+from instrumentor.workspace import in_place, restore
+from instrumentor.workspace.in_place import disk as disk_module
+from instrumentor.workspace.in_place import inspect, journal
 from tests.conftest import git
 
 TEXT = b"import time\r\nx = 1\n"

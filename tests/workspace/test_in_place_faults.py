@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.errors import InstrumentError, RestoreNeeded
-from instrumentor.project import find_project
+from instrumentor.shared.errors import InstrumentError, RestoreNeeded
+from instrumentor.shared.project import find_project
 from instrumentor.workspace import in_place, restore
-from instrumentor.workspace.disk import SWAP_SUFFIX, Disk
+from instrumentor.workspace.in_place.disk import SWAP_SUFFIX, Disk
 from tests.workspace.disks import FaultyDisk, Killed, LossyDisk
 from tests.workspace.test_in_place import INSTRUMENTED, TEXT, facts, left_over, listing
 

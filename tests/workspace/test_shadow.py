@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.errors import NotReady, UsageError
-from instrumentor.project import find_project
-from instrumentor.workspace import copying, planner, shadow
+from instrumentor.shared.errors import NotReady, UsageError
+from instrumentor.shared.project import find_project
+from instrumentor.workspace import copy_planner as planner
+from instrumentor.workspace import copying, shadow
 
 
 def snapshot(root: Path) -> dict[str, tuple[object, ...]]:

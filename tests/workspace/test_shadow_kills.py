@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.project import find_project
+from instrumentor.shared.project import find_project
 from instrumentor.workspace import shadow, sweep
 from tests.workspace.test_shadow import snapshot
 
@@ -21,7 +21,7 @@ KILLS = int(os.environ.get("INSTRUMENT_TEST_KILLS", "15"))
 RUN = """
 import os, subprocess, sys
 from pathlib import Path
-from instrumentor.project import find_project
+from instrumentor.shared.project import find_project
 from instrumentor.workspace import shadow
 script = Path(sys.argv[1])
 print("ready", flush=True)

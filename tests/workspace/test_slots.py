@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.errors import NotReady
-from instrumentor.project import find_project
+from instrumentor.shared.errors import NotReady
+from instrumentor.shared.project import find_project
 from instrumentor.workspace import shadow, slots, sweep
 from instrumentor.workspace.slots import remove_tree
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp

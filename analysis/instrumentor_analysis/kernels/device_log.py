@@ -16,9 +16,9 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from instrumentor_analysis.errors import DamagedFile
 from instrumentor_analysis.kernels.model import Machine
 from instrumentor_analysis.kernels.text import integer
+from instrumentor_analysis.shared.errors import DamagedFile
 
 #: Zones that a RISC of a core keeps; more are dropped without a word.
 ZONE_LIMIT = 125

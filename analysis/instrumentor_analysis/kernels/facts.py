@@ -15,7 +15,6 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from instrumentor_analysis.errors import AnalysisError
 from instrumentor_analysis.kernels.device_log import DeviceLog
 from instrumentor_analysis.kernels.model import (
     Buffer,
@@ -26,7 +25,8 @@ from instrumentor_analysis.kernels.model import (
     Program,
 )
 from instrumentor_analysis.kernels.programs import exact_us
-from instrumentor_analysis.roofline import architecture
+from instrumentor_analysis.ops.roofline import architecture
+from instrumentor_analysis.shared.errors import AnalysisError
 
 #: Types with a line number of the copy that was run.
 At = TypeVar("At", LineCycles, BufferUse)

@@ -10,12 +10,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from instrumentor_analysis.documents import plain
-from instrumentor_analysis.errors import NothingMeasured
 from instrumentor_analysis.kernels.device_log import DeviceLog, read_device_log
 from instrumentor_analysis.kernels.facts import L1_BYTES, Facts, gather
 from instrumentor_analysis.kernels.findings import GOALS, Finding, bottleneck, findings, used_cores
 from instrumentor_analysis.kernels.log import parse_log
+from instrumentor_analysis.shared.documents import plain
+from instrumentor_analysis.shared.errors import NothingMeasured
 
 SCHEMA = "instrument-kernel-summary/1"
 DEVICE_LOG = "profile_log_device.csv"

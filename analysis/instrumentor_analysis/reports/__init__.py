@@ -1,7 +1,8 @@
 """One module per format that a summary is rendered to.
 
 Every renderer is a pure function of the summary (and of the per-op frames); files are written by
-:mod:`instrumentor_analysis.render`. A figure that was not measured is shown as such, never as 0.
+:mod:`instrumentor_analysis.reports.write`. A figure that was not measured is shown as
+such, never as 0.
 """
 
 from __future__ import annotations

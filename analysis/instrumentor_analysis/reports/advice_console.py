@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from instrumentor_analysis.advice import TRACED_GAP_US
 from instrumentor_analysis.model import GAP_THRESHOLD_US
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.ops.advice import TRACED_GAP_US
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.terminal import Paint, indented
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.op_report import Report
+    from instrumentor_analysis.ops.op_report import Report
 
 #: IDs named before the rest are counted.
 MOST_IDS = 6
@@ -26,7 +26,7 @@ def advice_lines(report: Report, width: int, paint: Paint) -> list[str]:
         line
         for first, *rest in (*_fallbacks(report), *_gaps(report), *_matmuls(report))
         for line in (
-            *indented(words.visible(first), width, "  - "),
+            *indented(formatting.visible(first), width, "  - "),
             *(line for text in rest for line in indented(text, width, "      ", "        ")),
         )
     ]
@@ -53,10 +53,10 @@ def _gaps(report: Report) -> Iterator[list[str]]:
     if gaps is not None:
         share = "" if gaps.percent is None else f" ({gaps.percent:.1f} % of the time)"
         yield [
-            f"{words.plural(len(gaps.ids), 'op')} waited more than {GAP_THRESHOLD_US} us for the "
-            f"host ({ids(gaps.ids)}): a runtime trace, with gaps of {TRACED_GAP_US:g} us, could "
-            f"save {gaps.saving_us:,.0f} us{share}; else look for what the host does between them, "
-            "or turn runtime arguments of the kernels into compile-time ones"
+            f"{formatting.plural(len(gaps.ids), 'op')} waited more than {GAP_THRESHOLD_US} us for "
+            f"the host ({ids(gaps.ids)}): a runtime trace, with gaps of {TRACED_GAP_US:g} us, "
+            f"could save {gaps.saving_us:,.0f} us{share}; else look for what the host does between "
+            "them, or turn runtime arguments of the kernels into compile-time ones"
         ]
 
 
@@ -75,9 +75,9 @@ def _matmuls(report: Report) -> Iterator[list[str]]:
         if sentences:
             named = ids([int(numbers[at]) for at in rows])
             head = f"{name}: {len(rows):,} x, {spent[key]:,.0f} us ({named})"
-            yield [head, *map(words.visible, sentences)]
+            yield [head, *map(formatting.visible, sentences)]
         else:
             # An op without a bound was not held against any peak.
             optimised += sum(bool(bounds[at]) for at in rows)
     if optimised:
-        yield [f"{words.plural(optimised, 'matmul')} with nothing to improve"]
+        yield [f"{formatting.plural(optimised, 'matmul')} with nothing to improve"]

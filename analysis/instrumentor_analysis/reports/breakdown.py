@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from instrumentor_analysis.model import CONDITIONS, DeviceRow, Devices, SlowOp, Summary
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import Column, Section, Table
 
 #: Standard deviation over the steps from which an op is said to vary, percent of its mean.
@@ -53,7 +53,7 @@ def sections(summary: Summary, most: Most) -> tuple[Section, ...]:
 
 def on_device(summary: Summary) -> bool:
     """The ops of the summary have device times."""
-    return any(words.measured(op.device_time_ms) for op in summary.slow_ops)
+    return any(formatting.measured(op.device_time_ms) for op in summary.slow_ops)
 
 
 def _names(title: str, names: Sequence[str], least: int) -> Column:
@@ -66,11 +66,11 @@ def _text(title: str, texts: Sequence[str], **more: Any) -> Column:
 
 
 def _counts(title: str, counts: Sequence[int | None]) -> Column:
-    return Column(title, [words.count(count) for count in counts])
+    return Column(title, [formatting.count(count) for count in counts])
 
 
 def _times(title: str, times_us: Sequence[float | None]) -> Column:
-    return Column(title, [words.readable_us(time_us) for time_us in times_us])
+    return Column(title, [formatting.readable_us(time_us) for time_us in times_us])
 
 
 def _bars(shares: Sequence[float | None], *, optional: bool = False) -> Column:
@@ -81,11 +81,13 @@ def categories(summary: Summary) -> Table:
     """Device time of each category; ops on the host have none."""
     every = summary.categories
     # A device time of 0 was not measured: these ops ran on the host.
-    shares = [words.share(each.percent if each.device_time_ms else None) for each in every]
+    shares = [formatting.share(each.percent if each.device_time_ms else None) for each in every]
     columns = (
         _text("category", [each.name for each in every]),
         Column("share", shares),
-        Column("device time", words.column([each.device_time_ms or None for each in every], "ms")),
+        Column(
+            "device time", formatting.column([each.device_time_ms or None for each in every], "ms")
+        ),
         _counts("ops", [each.op_count for each in every]),
         _bars([each.percent for each in every]),
     )
@@ -101,7 +103,7 @@ def slow_ops(summary: Summary, most: int) -> Table:
     columns = (
         _names("op", [op.op for op in slow], 20),
         _counts("count", [op.count for op in slow]),
-        Column("device time" if timed else "self time", words.column(times, "ms")),
+        Column("device time" if timed else "self time", formatting.column(times, "ms")),
         Column("share", [_share(op) for op in slow]),
         *([bound] if any(bounds) else []),
         _text("category", [op.category or "" for op in slow], colours="absent", optional=True),
@@ -110,8 +112,8 @@ def slow_ops(summary: Summary, most: int) -> Table:
 
 
 def _share(op: SlowOp) -> str:
-    timed = words.measured(op.device_time_ms) or words.measured(op.op_self_time_ms)
-    return words.share(op.percent if timed else None)
+    timed = formatting.measured(op.device_time_ms) or formatting.measured(op.op_self_time_ms)
+    return formatting.share(op.percent if timed else None)
 
 
 def devices(found: Devices | None, most: int) -> Section:
@@ -133,11 +135,11 @@ def _devices(found: Devices) -> Table:
     columns = (
         Column("device", [str(row.device_id) for row in rows]),
         _counts("ops", [row.op_count for row in rows]),
-        Column("device time", words.column([row.device_time_ms for row in rows], "ms")),
+        Column("device time", formatting.column([row.device_time_ms for row in rows], "ms")),
         Column("vs. mean", [_against(row, mean) for row in rows]),
         _counts("missing ops", [row.missing_ops for row in rows]),
-        Column("waited", words.column([row.waited_ms for row in rows], "ms")),
-        Column("arrived last", [words.whole(row.arrived_last) for row in rows]),
+        Column("waited", formatting.column([row.waited_ms for row in rows], "ms")),
+        Column("arrived last", [formatting.whole(row.arrived_last) for row in rows]),
         _bars([(row.device_time_ms or 0.0) / longest * 100 for row in rows], optional=True),
     )
     return Table(columns)
@@ -145,7 +147,7 @@ def _devices(found: Devices) -> Table:
 
 def _against(row: DeviceRow, mean_ms: float) -> str:
     if row.device_time_ms is None or not mean_ms:
-        return words.ABSENT
+        return formatting.ABSENT
     return f"{(row.device_time_ms / mean_ms - 1) * 100:+.1f} %"
 
 
@@ -171,7 +173,9 @@ def _waits(found: Devices, most: int) -> Table:
         _names("collective", [each.op for each in every], 12),
         _counts("calls", [each.count for each in every]),
         _text("last to arrive", last),
-        Column("others waited", [f"{words.readable_us(x.mean_wait_us)} a call" for x in every]),
+        Column(
+            "others waited", [f"{formatting.readable_us(i.mean_wait_us)} a call" for i in every]
+        ),
         _times("longest wait", [each.longest_wait_us for each in every]),
     )
     return Table(columns, _DEVICE_NOTE, "Who arrived last in collectives")
@@ -214,8 +218,8 @@ def _places(names: Column, rows: Sequence[tuple[int, float, float | None]]) -> T
     columns = (
         names,
         _counts("ops", [row[0] for row in rows]),
-        Column("device time", words.column([row[1] for row in rows], "ms")),
-        Column("share", [words.share(row[2]) for row in rows]),
+        Column("device time", formatting.column([row[1] for row in rows], "ms")),
+        Column("share", [formatting.share(row[2]) for row in rows]),
     )
     return Table(columns)
 
@@ -235,14 +239,14 @@ def savings(summary: Summary, most: int, note: str = "") -> Section:
             names,
             right=False,
             foreign=True,
-            squeezed=[words.squeezed(name) for name in names],
+            squeezed=[formatting.squeezed(name) for name in names],
             least=12,
             comfort=30,
         ),
-        Column("count", [words.count(each.count) for each in found], optional=True),
+        Column("count", [formatting.count(each.count) for each in found], optional=True),
         _times("now", [each.now_us for each in found]),
         _times("saves", [each.saving_us for each in found]),
-        Column("share", [words.share(each.percent) for each in found]),
+        Column("share", [formatting.share(each.percent) for each in found]),
         _text("if", [CONDITIONS[each.kind] for each in found]),
     )
     return Section("Potential savings (upper bound)", (Table(columns, note),))
@@ -256,10 +260,10 @@ def variation(summary: Summary, most: int, note: str = "") -> Section:
     found = every[:most]
     columns = (
         _names("op", [each.op for each in found], 20),
-        Column("ID", [words.ABSENT if each.id is None else str(each.id) for each in found]),
+        Column("ID", [formatting.ABSENT if each.id is None else str(each.id) for each in found]),
         _times("mean", [each.mean_us for each in found]),
         _times("±", [each.stdev_us for each in found]),
-        Column("of the mean", [words.share(each.stdev_us / each.mean_us * 100) for each in found]),
+        Column("of the mean", [formatting.share(x.stdev_us / x.mean_us * 100) for x in found]),
     )
     steps = max((each.steps for each in every), default=0)
     title = f"Ops that vary most over the {steps} steady steps"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from instrumentor_analysis.model import GAP_THRESHOLD_US, Gaps, Step, Summary
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.breakdown import on_device
 from instrumentor_analysis.reports.document import Column, Table
 from instrumentor_analysis.reports.drawing import (
@@ -52,7 +52,7 @@ def steps(summary: Summary) -> Drawing | None:
 
     A compile step that dwarfs the others is cut off and says how long it was.
     """
-    timed = [step for step in summary.steps if words.measured(step.wall_clock_ms)]
+    timed = [step for step in summary.steps if formatting.measured(step.wall_clock_ms)]
     shown = timed[-MOST_STEPS:]
     if len(timed) < 2:
         return None
@@ -61,7 +61,7 @@ def steps(summary: Summary) -> Drawing | None:
     longest = max([ms for apart, ms in every if not apart] or [ms for _, ms in every])
     y = Scale(0, longest * 1.08 or 1.0, _HEIGHT, flipped=True)
     shapes: list[Shape] = [*grid(None, y, (WIDTH, _HEIGHT)), Label(-8, -4, "ms", anchor="end")]
-    on_device = any(words.measured(step.device_time_ms) for step in shown)
+    on_device = any(formatting.measured(step.device_time_ms) for step in shown)
     for at, step in enumerate(shown):
         shapes += _step(step, at, len(shown), y, on_device)
     keys = [Key("device", "device time" if on_device else "wall clock")]
@@ -71,9 +71,9 @@ def steps(summary: Summary) -> Drawing | None:
         keys.append(Key("compile", f"{', '.join(apart)} (cut off where it is longer)", 0.7))
     keys += [Key("outlier", "outlier")] if any(step.outlier for step in shown) else []
     median = None if summary.wall_clock is None else summary.wall_clock.median_ms
-    if median is not None and words.measured(median) and median <= y.high:
+    if median is not None and formatting.measured(median) and median <= y.high:
         shapes.append(Line(((0, y.at(median)), (WIDTH, y.at(median))), "text", dashed=True))
-        keys.append(Key("", f"dashed: median {words.ms(median)}"))
+        keys.append(Key("", f"dashed: median {formatting.ms(median)}"))
     left_out = len(timed) - len(shown)
     return Drawing(
         f"Step times: {title(summary)}",
@@ -93,7 +93,7 @@ def _step(step: Step, at: int, count: int, y: Scale, with_device: bool) -> list[
     wall, plain = step.wall_clock_ms or 0.0, "wait" if with_device else "device"
     colour = "outlier" if step.outlier else "compile" if step.kind in APART else plain
     bars = [(wall, colour, 0.7 if colour == "compile" else 1.0)]
-    if step.device_time_ms is not None and words.measured(step.device_time_ms):
+    if step.device_time_ms is not None and formatting.measured(step.device_time_ms):
         bars.append((step.device_time_ms, "device", 1.0))
     found: list[Shape] = []
     for ms, colour, opacity in bars:
@@ -104,7 +104,7 @@ def _step(step: Step, at: int, count: int, y: Scale, with_device: bool) -> list[
         found.append(Line(zigzag, "card", 3))
         # Of several cut bars side by side the values would stand in each other.
         if pitch >= 10 * CHARACTER or at == 0:
-            found.append(Label(middle, -5, words.ms(wall), anchor="middle"))
+            found.append(Label(middle, -5, formatting.ms(wall), anchor="middle"))
     if count <= 40:
         name = _short(step.name, pitch)
         found.append(Label(middle, y.length + 18, name, "text", "middle"))
@@ -112,11 +112,11 @@ def _step(step: Step, at: int, count: int, y: Scale, with_device: bool) -> list[
 
 
 def _told(step: Step) -> str:
-    parts = [f"{step.name}: {words.ms(step.wall_clock_ms)}"]
-    if words.measured(step.device_time_ms):
-        parts.append(f"device {words.ms(step.device_time_ms)}")
-    if words.measured(step.overhead_percent):
-        parts.append(f"overhead {words.percent(step.overhead_percent)}")
+    parts = [f"{step.name}: {formatting.ms(step.wall_clock_ms)}"]
+    if formatting.measured(step.device_time_ms):
+        parts.append(f"device {formatting.ms(step.device_time_ms)}")
+    if formatting.measured(step.overhead_percent):
+        parts.append(f"overhead {formatting.percent(step.overhead_percent)}")
     return ", ".join([*parts, *(["outlier"] if step.outlier else [])])
 
 
@@ -133,12 +133,13 @@ def category_parts(summary: Summary) -> tuple[Part, ...]:
         Part(
             each.name,
             each.percent,
-            f"{each.name}: {words.percent(each.percent)}, {words.ms(each.device_time_ms)}, "
-            f"{words.plural(each.op_count, 'op')}",
+            f"{each.name}: {formatting.percent(each.percent)}, "
+            f"{formatting.ms(each.device_time_ms)}, "
+            f"{formatting.plural(each.op_count, 'op')}",
             each.name.lower(),
         )
         for each in summary.categories
-        if each.percent and words.measured(each.percent)
+        if each.percent and formatting.measured(each.percent)
     )
 
 
@@ -147,16 +148,16 @@ def op_parts(summary: Summary) -> tuple[Part, ...]:
     timed = on_device(summary)
     parts: list[Part] = []
     for op in summary.slow_ops[:MOST_PARTS]:
-        if op.percent and words.measured(op.percent):
-            time = words.ms(op.device_time_ms if timed else op.op_self_time_ms)
-            text = f"{op.op}: {words.percent(op.percent)}, {time}, {op.count:,} x"
+        if op.percent and formatting.measured(op.percent):
+            time = formatting.ms(op.device_time_ms if timed else op.op_self_time_ms)
+            text = f"{op.op}: {formatting.percent(op.percent)}, {time}, {op.count:,} x"
             # Ops of one category have its colour: each further one is paler.
             kind, opacity = (op.category or "other").lower(), max(1 - 0.09 * len(parts), 0.4)
             parts.append(Part(op.op, op.percent, text, kind, opacity))
     rest = 100 - sum(part.percent for part in parts)
     # Less would be shown as 0.0 %.
     if parts and rest > 0.05:
-        parts.append(Part("all others", rest, f"all others: {words.percent(rest)}", "rest"))
+        parts.append(Part("all others", rest, f"all others: {formatting.percent(rest)}", "rest"))
     return tuple(parts)
 
 
@@ -168,7 +169,7 @@ def step_parts(summary: Summary) -> tuple[Part, ...]:
         return ()
     parts = ("device", "device", 100 - overhead), ("host, and waiting for it", "rest", overhead)
     return tuple(
-        Part(name, percent, f"{said}: {words.ms(wall * percent / 100)}", kind)
+        Part(name, percent, f"{said}: {formatting.ms(wall * percent / 100)}", kind)
         for (name, said, percent), kind in zip(parts, ("device", "wait"), strict=True)
     )
 
@@ -177,7 +178,7 @@ def breakdown(summary: Summary) -> Drawing | None:
     """Stacked bars: the wall clock, and the device (or self) time by category and by op."""
     time = "device time" if on_device(summary) else "self time"
     by_op, of_step = op_parts(summary), step_parts(summary)
-    whole = ", ".join(f"{part.name} {words.percent(part.percent)}" for part in of_step)
+    whole = ", ".join(f"{part.name} {formatting.percent(part.percent)}" for part in of_step)
     bars = {
         f"wall clock of the step: {whole}": of_step,
         "device time by category": category_parts(summary),
@@ -209,7 +210,7 @@ def stacks(
     keys = [
         Key(
             colour_of(part.kind),
-            f"{words.clip(part.name, _LONGEST_NAME)} {words.percent(part.percent)}",
+            f"{formatting.clip(part.name, _LONGEST_NAME)} {formatting.percent(part.percent)}",
             part.opacity,
         )
         for part in named

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from instrumentor_analysis.table import Categorical
+from instrumentor_analysis.load.table import Categorical
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.op_report import Report
+    from instrumentor_analysis.ops.op_report import Report
 
 #: Their column -> ours, in their order.
 COLUMNS = {

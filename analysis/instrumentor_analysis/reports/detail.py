@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.analysis import Analysis
-    from instrumentor_analysis.op_report import Report
-    from instrumentor_analysis.roofline import Architecture
-    from instrumentor_analysis.table import Table
-    from instrumentor_analysis.timings import Timings
+    from instrumentor_analysis.clock.timings import Timings
+    from instrumentor_analysis.load.table import Table
+    from instrumentor_analysis.ops.op_report import Report
+    from instrumentor_analysis.ops.roofline import Architecture
+    from instrumentor_analysis.summary.analysis import Analysis
 
 
 class Detail(Struct, frozen=True):

@@ -10,9 +10,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.reports.drawing import Drawing
 from instrumentor_analysis.reports.ops_data import OpsTable
+from instrumentor_analysis.shared.caveats import Caveat
 
 #: ``bad``: a threshold is passed; ``room``: could be better; ``good``; ``absent``: not measured.
 Tone = Literal["plain", "good", "room", "bad", "absent"]

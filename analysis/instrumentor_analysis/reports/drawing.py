@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 
 Colour = Callable[[str], str]
 #: Colours by their names in the style sheets: on a light page, and on a dark one.
@@ -219,7 +219,7 @@ def _element(shape: Shape, colour: Colour) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(words.visible(text))
+    return escape(formatting.visible(text))
 
 
 def framed(drawing: Drawing) -> Drawing:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from instrumentor_analysis.caveats import Caveat, by_weight
-from instrumentor_analysis.intervals import effective_samples
+from instrumentor_analysis.clock.intervals import effective_samples
+from instrumentor_analysis.clock.throughput import PERCENTILES
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
     HOST_BOUND_PERCENT,
@@ -21,9 +21,9 @@ from instrumentor_analysis.model import (
     Summary,
     WallClock,
 )
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import Figures, Line, Tone
-from instrumentor_analysis.throughput import PERCENTILES
+from instrumentor_analysis.shared.caveats import Caveat, by_weight
 
 #: Utilisation from which an op uses what it has, and below which there is room, percent.
 #: tt-perf-report calls an op bound by DRAM or FLOPs from there on.
@@ -40,7 +40,7 @@ def title(summary: Summary) -> str:
     both = " ".join(str(run[key]) for key in ("name", "label") if run.get(key))
     unnamed = "Ops of a trace" if summary.wall_clock is None else "Run"
     read = run.get("ops") or ""
-    ops = Path(read).name if isinstance(read, str) else words.plural(len(read), "ops CSV")
+    ops = Path(read).name if isinstance(read, str) else formatting.plural(len(read), "ops CSV")
     return both or str(run.get("script") or "") or ops or unnamed
 
 
@@ -75,12 +75,12 @@ def wall_clock_figures(summary: Summary) -> tuple[Figures, ...]:
     """One section per label that was timed, the main one first."""
     main = summary.wall_clock
     if main is None:
-        absent = Line("wall clock", words.NOT_MEASURED, "no step was timed", "absent")
+        absent = Line("wall clock", formatting.NOT_MEASURED, "no step was timed", "absent")
         return (Figures("Wall clock", (absent,)),)
     others = [wall for wall in summary.wall_clock_by_label.values() if wall.label != main.label]
     return tuple(
         Figures(
-            f"Wall clock of {wall.label}, {words.plural(wall.samples, 'steady step')}",
+            f"Wall clock of {wall.label}, {formatting.plural(wall.samples, 'steady step')}",
             (*_wall_clock(wall), *_barrier(summary.barrier if wall is main else None)),
         )
         for wall in (main, *others)
@@ -93,12 +93,12 @@ def _barrier(found: Barrier | None) -> Iterator[Line]:
         return
     note = f"waited for by {found.method}"
     if found.left_ms is not None:
-        read = words.plural(found.tensors_read, "tensor")
-        note += f"; reading {read} then found {words.ms(found.left_ms)} left"
+        read = formatting.plural(found.tensors_read, "tensor")
+        note += f"; reading {read} then found {formatting.ms(found.left_ms)} left"
     else:
         note += "; not checked, because no tensor was in sight"
     for method, left in found.given_up.items():
-        note += f"; {method} had left {words.ms(left)}"
+        note += f"; {method} had left {formatting.ms(left)}"
     yield Line("barrier", found.device, note)
 
 
@@ -111,7 +111,7 @@ def _untraced(summary: Summary) -> Iterator[Figures]:
     if summary.profiler_cost_percent is not None:
         cost = f"{summary.profiler_cost_percent:+.1f} %"
         lines.append(Line("profiler's cost", cost, "of the median step, in the figures above"))
-    samples = words.plural(wall.samples, "steady step")
+    samples = formatting.plural(wall.samples, "steady step")
     yield Figures(f"Without the profiler, {samples}", tuple(lines))
 
 
@@ -120,15 +120,15 @@ def _wall_clock(wall: WallClock) -> Iterator[Line]:
     yield from _statistics(wall, _between(wall), _latencies(wall))
     yield _line("compile", wall.compile_ms, "the first step, not in the figures above")
     if wall.warmup_ms:
-        warmup = ", ".join(words.number(value) for value in wall.warmup_ms)
-        steps = words.plural(len(wall.warmup_ms), "step")
+        warmup = ", ".join(formatting.number(value) for value in wall.warmup_ms)
+        steps = formatting.plural(len(wall.warmup_ms), "step")
         yield Line("warm-up", steps, f"{warmup} ms, not in the figures above either")
     if wall.compilations:
         shown = wall.compilations[:_MOST_COMPILATIONS]
-        listed = ", ".join(f"{each.name} {words.ms(each.ms)}" for each in shown)
+        listed = ", ".join(f"{each.name} {formatting.ms(each.ms)}" for each in shown)
         more = len(wall.compilations) - len(shown)
         listed += f" and {more} more" if more else ""
-        count = words.plural(len(wall.compilations), "later step")
+        count = formatting.plural(len(wall.compilations), "later step")
         yield Line("recompiled", count, f"{listed}; not in the figures above")
     if wall.trend_percent is not None and (wall.drifts or abs(wall.trend_percent) >= 1):
         note = "from the first steady step to the last, by a linear fit"
@@ -139,7 +139,7 @@ def _wall_clock(wall: WallClock) -> Iterator[Line]:
 def _statistics(
     wall: WallClock, median: str = "", latencies: Iterator[Line] | None = None
 ) -> Iterator[Line]:
-    spread = "" if wall.stdev_ms is None else f"± {words.number(wall.stdev_ms)}"
+    spread = "" if wall.stdev_ms is None else f"± {formatting.number(wall.stdev_ms)}"
     yield _line("mean", wall.mean_ms, spread)
     yield _line("median", wall.median_ms, median)
     yield from latencies or ()
@@ -152,47 +152,47 @@ def _between(wall: WallClock) -> str:
     interval = wall.median_interval_ms
     if interval is None:
         return ""
-    low, high = words.number(interval.low), words.number(interval.high)
+    low, high = formatting.number(interval.low), formatting.number(interval.high)
     found = f"{interval.confidence * 100:.0f} % interval {low} .. {high}"
     worth = effective_samples(wall.samples_ms)
     if wall.samples_ms and worth <= WORTH_SHARE * len(wall.samples_ms):
-        independent = words.plural(max(1, round(worth)), "independent step")
+        independent = formatting.plural(max(1, round(worth)), "independent step")
         found += f"; neighbouring steps are correlated: worth {independent}"
     return found
 
 
 def _throughput(wall: WallClock) -> Iterator[Line]:
     """Work a second, and how much of the peak that is; nothing where no batch was seen."""
-    work = words.measured(wall.samples_per_s), words.measured(wall.tokens_per_s)
+    work = formatting.measured(wall.samples_per_s), formatting.measured(wall.tokens_per_s)
     if work[0]:
         size = wall.batch_shape
         shape = "" if size is None else f", {' x '.join(map(str, size))} a step"
         note = f"samples of {wall.label} at the median{shape}"
-        yield Line("throughput", f"{words.number(wall.samples_per_s)} /s", note)
+        yield Line("throughput", f"{formatting.number(wall.samples_per_s)} /s", note)
     if work[1]:
-        rate = f"{words.number(wall.tokens_per_s)} /s"
+        rate = f"{formatting.number(wall.tokens_per_s)} /s"
         yield Line("token throughput", rate, "tokens, padding included")
     if wall.mfu is not None:
         yield from _model_flops(wall.mfu)
     elif not any(work) and wall.samples:
         note = "no batch was seen to enter the forward"
-        yield Line("throughput", words.NOT_MEASURED, note, "absent")
+        yield Line("throughput", formatting.NOT_MEASURED, note, "absent")
 
 
 def _model_flops(mfu: Mfu) -> Iterator[Line]:
     """The model's FLOPs a second, and what part of the peak that is, with formula and peak."""
     scale, unit = (1e3, "GFLOP/s") if mfu.tflops < 0.1 else (1.0, "TFLOP/s")
-    rate = words.with_unit(mfu.tflops * scale, unit)
-    note = f"{words.with_unit(mfu.flops_per_sample / 1e9, 'GFLOPs')} a sample, {mfu.formula}"
+    rate = formatting.with_unit(mfu.tflops * scale, unit)
+    note = f"{formatting.with_unit(mfu.flops_per_sample / 1e9, 'GFLOPs')} a sample, {mfu.formula}"
     if mfu.percent is None or mfu.peak_tflops is None:
         yield Line("model FLOPs", rate, f"{note}; no MFU: {mfu.peak_source}")
         return
     yield Line("model FLOPs", rate, note)
-    peak = f"of {words.with_unit(mfu.peak_tflops, 'TFLOP/s')}, {mfu.peak_source}"
-    yield Line("MFU", words.percent(mfu.percent), peak)
+    peak = f"of {formatting.with_unit(mfu.peak_tflops, 'TFLOP/s')}, {mfu.peak_source}"
+    yield Line("MFU", formatting.percent(mfu.percent), peak)
     if mfu.hfu_percent is not None:
         note = "by the FLOPs and the peak that tt-mlir reports of the compiled graphs"
-        yield Line("HFU", words.percent(mfu.hfu_percent), note)
+        yield Line("HFU", formatting.percent(mfu.hfu_percent), note)
 
 
 def is_inference(wall: WallClock | None) -> bool:
@@ -205,29 +205,29 @@ def _latencies(wall: WallClock) -> Iterator[Line]:
     values = {90: wall.p90_ms, 95: wall.p95_ms, 99: wall.p99_ms} if is_inference(wall) else {}
     for percent, value in values.items():
         name = f"latency p{percent}"
-        if not words.measured(value):
+        if not formatting.measured(value):
             note = f"takes {PERCENTILES[percent]} steady steps (--steps)"
-            yield Line(name, words.NOT_MEASURED, note, "absent")
+            yield Line(name, formatting.NOT_MEASURED, note, "absent")
             return
-        yield Line(name, words.ms(value))
+        yield Line(name, formatting.ms(value))
 
 
 def _line(name: str, value_ms: float | None, note: str = "") -> Line:
-    if not words.measured(value_ms):
-        return Line(name, words.NOT_MEASURED, "", "absent")
-    return Line(name, words.ms(value_ms), note)
+    if not formatting.measured(value_ms):
+        return Line(name, formatting.NOT_MEASURED, "", "absent")
+    return Line(name, formatting.ms(value_ms), note)
 
 
 def step_figures(summary: Summary) -> Figures:
     """Wall clock and device time of one and the same step, and what follows from the two."""
     if summary.profiler == "wallclock":
         note = "the run had timers only"
-        return Figures("Device", (Line("device time", words.NOT_MEASURED, note, "absent"),))
+        return Figures("Device", (Line("device time", formatting.NOT_MEASURED, note, "absent"),))
     window = summary.window
     if window is None:
         title = "Profiled step" if summary.profiler == "torch" else "Step"
     else:
-        title = f"{window.step or words.shared_start(window.steps) or 'Ops'}: {window.how}"
+        title = f"{window.step or formatting.shared_start(window.steps) or 'Ops'}: {window.how}"
     return Figures(title, tuple(_step(summary)))
 
 
@@ -238,56 +238,56 @@ def _step(summary: Summary) -> Iterator[Line]:
         of = "of this step" if len(steps) < 2 else f"mean of the {len(steps)} steps"
         yield _line("wall clock", summary.step_wall_clock_ms, of)
     yield _device_time(summary, on_cpu)
-    if on_cpu and words.measured(summary.op_self_time_ms):
+    if on_cpu and formatting.measured(summary.op_self_time_ms):
         note = "all threads together, under the profiler; no device time"
-        yield Line("op self time", words.ms(summary.op_self_time_ms), note)
+        yield Line("op self time", formatting.ms(summary.op_self_time_ms), note)
     if summary.op_count is not None:
         if not on_cpu:
             yield _overhead(summary)
             yield _line("dispatch per op", summary.dispatch_ms_per_op, "(wall - device) / ops")
         hosts = summary.host_op_count
         host_ops = f"of them {hosts:,} on the host" if hosts else ""
-        yield Line("ops", words.count(summary.op_count), host_ops)
+        yield Line("ops", formatting.count(summary.op_count), host_ops)
     yield from _utilisation(summary)
     if summary.gaps is not None:
         yield _gap(summary.gaps)
     for layer in summary.host_layers:  # what tt-crank did on the host, by its own zones
         times = f"{layer.count:,.4g} x" if layer.count != 1 else "once"
         note = f"of the host, in tt-crank, {times}: {', '.join(layer.zones)}"
-        yield Line(f"host {layer.name}", words.ms(layer.time_ms), note)
+        yield Line(f"host {layer.name}", formatting.ms(layer.time_ms), note)
 
 
 def _device_time(summary: Summary, on_cpu: bool) -> Line:
-    if not words.measured(summary.device_time_ms):
+    if not formatting.measured(summary.device_time_ms):
         note = "torch on the CPU has no device" if on_cpu else "no op was timed"
-        return Line("device time", words.NOT_MEASURED, note, "absent")
+        return Line("device time", formatting.NOT_MEASURED, note, "absent")
     note = summary.device_time_source or "source unknown"
     firmware = None if summary.device_time is None else summary.device_time.firmware_ms
-    if words.measured(firmware):
-        note += f"; by firmware {words.ms(firmware)}"
+    if formatting.measured(firmware):
+        note += f"; by firmware {formatting.ms(firmware)}"
     if summary.devices is not None:
         note += f"; the slowest of {len(summary.devices.rows)} devices, op by op"
-    return Line("device time", words.ms(summary.device_time_ms), note)
+    return Line("device time", formatting.ms(summary.device_time_ms), note)
 
 
 def _overhead(summary: Summary) -> Line:
-    if words.measured(summary.overhead_percent):
+    if formatting.measured(summary.overhead_percent):
         tone: Tone = "bad" if summary.host_bound else "plain"
         note = f"(wall - device) / wall; host-bound above {HOST_BOUND_PERCENT:.0f} %"
-        return Line("overhead", words.percent(summary.overhead_percent), note, tone)
-    if not words.measured(summary.device_time_ms):
+        return Line("overhead", formatting.percent(summary.overhead_percent), note, tone)
+    if not formatting.measured(summary.device_time_ms):
         why = "needs a device time"
     elif summary.step_wall_clock_ms is not None:
         why = "the device worked longer than the step took"
     else:
         why = "needs the wall clock of the same step"
-    return Line("overhead", words.NOT_MEASURED, why, "absent")
+    return Line("overhead", formatting.NOT_MEASURED, why, "absent")
 
 
 def _utilisation(summary: Summary) -> Iterator[Line]:
     device, matmul, dram = summary.device_time, summary.matmul_flops_percent, summary.dram_percent
     span_ms, busy = (device.span_ms, device.busy_percent) if device else (None, None)
-    span = words.readable_us(None if span_ms is None else span_ms * 1000)
+    span = formatting.readable_us(None if span_ms is None else span_ms * 1000)
     matmuls = "of the peak of the cores used, weighted by device time"
     found: tuple[tuple[str, float | None, str, Tone], ...] = (
         ("device busy", busy, f"of the {span} from its first op to its last", "plain"),
@@ -296,8 +296,8 @@ def _utilisation(summary: Summary) -> Iterator[Line]:
         ("program cache", summary.program_cache_hit_percent, "of the ops hit it", "plain"),
     )
     for name, value, note, tone in found:
-        if words.measured(value):
-            yield Line(name, words.percent(value), note, tone)
+        if formatting.measured(value):
+            yield Line(name, formatting.percent(value), note, tone)
 
 
 def _tone(value: float | None) -> Tone:
@@ -311,14 +311,16 @@ def _gap(gaps: Gaps) -> Line:
     long = (gaps.median_us or 0.0) > GAP_THRESHOLD_US
     note = f"median; none of {gaps.count:,} above {GAP_THRESHOLD_US} us"
     if gaps.over_threshold_count:
-        together = words.readable_us(gaps.over_threshold_us)
+        together = formatting.readable_us(gaps.over_threshold_us)
         over = f"{gaps.over_threshold_count:,} of {gaps.count:,}"
         note = f"median; {over} above {GAP_THRESHOLD_US} us, {together} together"
     if gaps.pause_us:
-        pauses = words.plural(gaps.pause_count, "pause") if gaps.pause_count else "pauses"
-        together = words.readable_us(gaps.pause_us)
+        pauses = formatting.plural(gaps.pause_count, "pause") if gaps.pause_count else "pauses"
+        together = formatting.readable_us(gaps.pause_us)
         note += f" ({pauses} above {PAUSE_US / 1000:.0f} ms: {together})"
-    return Line("op-to-op gap", words.readable_us(gaps.median_us), note, "bad" if long else "plain")
+    return Line(
+        "op-to-op gap", formatting.readable_us(gaps.median_us), note, "bad" if long else "plain"
+    )
 
 
 def warnings(summary: Summary, *, notes: bool = True) -> tuple[Caveat, ...]:

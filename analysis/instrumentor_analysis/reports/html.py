@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import NEXT, Document
 from instrumentor_analysis.reports.drawing import COLOURS, Drawing, svg
 
@@ -55,7 +55,7 @@ def render(document: Document) -> str:
 
 def _visible(value: Any) -> Any:
     """Control characters of foreign texts shown, not obeyed."""
-    return words.visible(value) if type(value) is str else value
+    return formatting.visible(value) if type(value) is str else value
 
 
 def _svg(drawing: Drawing) -> Any:

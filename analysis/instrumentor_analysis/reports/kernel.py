@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.kernels.facts import L1_BYTES, Facts
 from instrumentor_analysis.kernels.findings import GOALS, Finding, used_cores
 from instrumentor_analysis.kernels.heat import HotLine, heat_map
@@ -25,8 +24,9 @@ from instrumentor_analysis.reports.document import (
     Table,
     Verdict,
 )
+from instrumentor_analysis.reports.formatting import size
 from instrumentor_analysis.reports.kernel_graph import flow, graph
-from instrumentor_analysis.reports.words import size
+from instrumentor_analysis.shared.caveats import Caveat
 
 _FAILED = "The validation failed: nothing below says that it is faster."
 

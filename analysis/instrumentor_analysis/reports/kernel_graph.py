@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from instrumentor_analysis.kernels.model import Buffer, BufferUse
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.drawing import Bar, Drawing, Label, Line, Shape
 
 #: Left edges of what fills a buffer, of buffers, and of what empties one.
@@ -60,5 +60,5 @@ def _arrow(box: tuple[float, float], end: tuple[float, float]) -> list[Shape]:
 
 def _box(x: float, y: float, text: str, colour: str, width: float) -> list[Shape]:
     corners = (x, y), (x + _WIDTH, y), (x + _WIDTH, y + _HEIGHT), (x, y + _HEIGHT), (x, y)
-    label = Label(x + _WIDTH / 2, y + _HEIGHT / 2 + 4, words.clip(text, 28), "text", "middle")
+    label = Label(x + _WIDTH / 2, y + _HEIGHT / 2 + 4, formatting.clip(text, 28), "text", "middle")
     return [Bar(x, y, _WIDTH, _HEIGHT, "card", text), Line(corners, colour, width), label]

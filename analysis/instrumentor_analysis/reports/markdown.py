@@ -9,7 +9,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import (
     NEXT,
     Column,
@@ -82,7 +82,7 @@ def _section(section: Section) -> str:
 
 def _folded(section: Section) -> str:
     # <summary> is HTML, where a backslash would show and not stop a tag.
-    summary = html.escape(words.visible(section.title), quote=False)
+    summary = html.escape(formatting.visible(section.title), quote=False)
     return f"<details><summary>{summary}</summary>\n\n{_tables(section)}\n\n</details>"
 
 
@@ -92,12 +92,12 @@ def _tables(section: Section) -> str:
 
 def escape(text: str) -> str:
     """Foreign text as plain text: markup characters escaped, control characters shown."""
-    return _MARKUP.sub(r"\\\g<0>", words.visible(text))
+    return _MARKUP.sub(r"\\\g<0>", formatting.visible(text))
 
 
 def code(text: str) -> str:
     """Foreign text as code, in a table cell too; safe for any number of backticks."""
-    shown = words.visible(text).replace("|", "\\|")
+    shown = formatting.visible(text).replace("|", "\\|")
     runs = [len(run) for run in re.findall("`+", shown)]
     # CommonMark: the fence is longer than any run of backticks inside, and one blank on both sides
     # of the text is taken off. A | ends a table cell even inside of code.

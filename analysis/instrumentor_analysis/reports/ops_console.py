@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from instrumentor_analysis.caveats import by_weight
+from instrumentor_analysis.load.table import Categorical, Floats, Groups, Table, any_known, total
 from instrumentor_analysis.model import GAP_THRESHOLD_US
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.advice_console import advice_lines
 from instrumentor_analysis.reports.breakdown import bound_tone
 from instrumentor_analysis.reports.document import Column
@@ -27,10 +27,10 @@ from instrumentor_analysis.reports.terminal import (
     table,
     warning_lines,
 )
-from instrumentor_analysis.table import Categorical, Floats, Groups, Table, any_known, total
+from instrumentor_analysis.shared.caveats import by_weight
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.op_report import Report
+    from instrumentor_analysis.ops.op_report import Report
 
 FEW_CORES = 10
 _STDEV = "device_time_stdev_us"
@@ -65,14 +65,14 @@ def render_ops(
         hidden = int(small.sum())
         ops = ops.take(~small)
     blocks = [
-        indented(words.visible(f"{report.window}, on {report.architecture.name}"), width),
+        indented(formatting.visible(f"{report.window}, on {report.architecture.name}"), width),
         table(
             _columns(report, ops, narrow, raw_op_codes),
             width=width,
             paint=paint,
             gap=" " if narrow else "  ",
         ),
-        [f"{words.plural(hidden, 'op')} below {hide_below:g} % not shown"] if hidden else [],
+        [f"{formatting.plural(hidden, 'op')} below {hide_below:g} % not shown"] if hidden else [],
         _stacked(report.stacked, width, paint, narrow) if stacked else [],
         advice_lines(report, width, paint) if advice else [],
         warning_lines(by_weight(report.notes, notes=False), width, paint),
@@ -106,7 +106,7 @@ def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column
     )
     colours = _colours(ops)
     hosts = int(ops["is_host"].sum())
-    counts = words.plural(len(ops) - hosts - int(ops["is_signpost"].sum()), "device op")
+    counts = formatting.plural(len(ops) - hosts - int(ops["is_signpost"].sum()), "device op")
     counts += f", {hosts:,} on host" if hosts else ""
     names = _texts(ops["op_code"] if raw else ops["op"], squeezed=narrow and not raw)
     fidelity, percent = _texts(ops["math_fidelity"]), "%" if narrow else " %"
@@ -136,8 +136,8 @@ def _figures(values: Floats, digits: int) -> list[str]:
 
 def _texts(values: Categorical, squeezed: bool = False) -> list[str]:
     """Texts safe for a terminal, empty where blank; on demand without what most names share."""
-    shown = ["" if text is None else words.visible(str(text)) for text in values.values]
-    return values.each([words.squeezed(text) for text in shown] if squeezed else shown, "")
+    shown = ["" if text is None else formatting.visible(str(text)) for text in values.values]
+    return values.each([formatting.squeezed(text) for text in shown] if squeezed else shown, "")
 
 
 def _colours(ops: Table) -> dict[str, list[str]]:
@@ -162,7 +162,7 @@ def _colours(ops: Table) -> dict[str, list[str]]:
 
 
 def _fidelity_colours(ops: Table) -> list[str]:
-    from instrumentor_analysis.advice import fidelity
+    from instrumentor_analysis.ops.advice import fidelity
 
     names = ("op_code", "input_0_datatype", "input_1_datatype", "output_datatype", "math_fidelity")
     groups = Groups(*(ops[name] for name in names))

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from instrumentor_analysis.model import GAP_THRESHOLD_US
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.detail import Detail
 
 #: More rows than this make a page that no browser likes; the slowest are kept.
@@ -80,7 +80,7 @@ class _Source(Struct, frozen=True):
             at = {name: number for number, name in enumerate(names)}
             codes = values.spread([at.get(str(value), -1) for value in values.values], -1)
             found = [None if code < 0 else code for code in codes.tolist()]
-            longest = max(map(words.width, names), default=0)
+            longest = max(map(formatting.width, names), default=0)
             fitting = min(max(round(longest * _NAME_WIDTH) + 20, _NARROWEST), _WIDEST)
             width = fitting if self.width is None else self.width
             return TableColumn(self.key, self.title, found, width, rule=self.rule, names=names)
@@ -159,7 +159,7 @@ def ops_table(detail: Detail) -> OpsTable | None:
     """The table of a step's ops; None when there are none."""
     import numpy as np
 
-    from instrumentor_analysis.table import any_known
+    from instrumentor_analysis.load.table import any_known
 
     device, arch = detail.device_ops, detail.architecture
     every = detail.torch_ops if device is None else device
@@ -174,7 +174,7 @@ def ops_table(detail: Detail) -> OpsTable | None:
     ops = every.take(rows)
     made: dict[str, Any] = {_NUMBER: rows + 1}
     if device is not None and arch is not None:
-        from instrumentor_analysis.savings import above_bound_us
+        from instrumentor_analysis.ops.savings import above_bound_us
 
         made[_SAVES] = above_bound_us(ops, arch)
     columns: list[TableColumn] = []

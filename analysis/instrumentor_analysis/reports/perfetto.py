@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from instrumentor_analysis.documents import number
 from instrumentor_analysis.model import GAP_THRESHOLD_US, Summary
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.reports.headline import title
+from instrumentor_analysis.shared.documents import number
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.table import Floats, Table
+    from instrumentor_analysis.load.table import Floats, Table
 
 Event = dict[str, Any]
 #: Process and thread.

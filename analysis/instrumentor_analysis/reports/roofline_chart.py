@@ -10,7 +10,8 @@ import math
 
 from msgspec import Struct
 
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.ops.roofline import Architecture
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.reports.drawing import (
     Dot,
@@ -23,7 +24,6 @@ from instrumentor_analysis.reports.drawing import (
     decades,
     grid,
 )
-from instrumentor_analysis.roofline import Architecture
 
 #: Points drawn; ops of less time are left out.
 MOST_POINTS = 1500
@@ -68,7 +68,7 @@ def op_points(detail: Detail) -> tuple[OpPoint, ...]:
         return ()
     import numpy as np
 
-    from instrumentor_analysis.table import Groups
+    from instrumentor_analysis.load.table import Groups
 
     known = ops.take((ops["flops"] > 0) & (ops["dram_bytes"] > 0) & (ops["device_time_us"] > 0))
     if not len(known):
@@ -87,9 +87,9 @@ def op_points(detail: Detail) -> tuple[OpPoint, ...]:
         # FLOPs a microsecond are 10^6 a second: another 10^6 make TFLOP/s.
         fidelity, tflops = row["math_fidelity"] or "", float(flops / time_us / 1e6)
         text = (
-            f"{row['op']} {fidelity}: {count:,} x, {words.readable_us(time_us)}, "
-            f"{words.number(tflops)} TFLOP/s ({words.percent(used)} of the peak of {cores:.0f} "
-            f"cores), DRAM {words.percent(dram)}"
+            f"{row['op']} {fidelity}: {count:,} x, {formatting.readable_us(time_us)}, "
+            f"{formatting.number(tflops)} TFLOP/s ({formatting.percent(used)} of the peak of "
+            f"{cores:.0f} cores), DRAM {formatting.percent(dram)}"
         )
         bound = str(row["bound"])
         points.append(OpPoint(fidelity, bound, float(flops / moved), tflops, float(time_us), text))
@@ -145,5 +145,5 @@ def _roof(name: str, peak: float, tb_s: float, x: Scale, y: Scale) -> tuple[Shap
     start = max(x.low, y.low / tb_s)
     corners = (start, start * tb_s), (peak / tb_s, peak), (x.high, peak)
     points = tuple((x.at(a), y.at(b)) for a, b in corners)
-    text = f"{name} {words.number(peak)} TFLOP/s"
+    text = f"{name} {formatting.number(peak)} TFLOP/s"
     return Line(points, "muted", 1.5), Label(x.length - 4, y.at(peak) - 6, text, anchor="end")

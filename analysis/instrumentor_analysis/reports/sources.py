@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from instrumentor_analysis.model import SourceLine, Summary
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import CodeLine, Listing
 
 #: Lines shown around a line that ops come from.
@@ -35,8 +35,8 @@ def listings(summary: Summary, sources: Mapping[str, str | None]) -> tuple[Listi
         note = changed if name in sources and text is None else ""
         found.append(Listing(name, _HEADS, rows, last, note))
     if locations.lines and locations.unlocated_ms:
-        cells = words.ms(locations.unlocated_ms), words.share(locations.unlocated_percent)
-        ops = words.plural(locations.unlocated_count, "op")
+        cells = formatting.ms(locations.unlocated_ms), formatting.share(locations.unlocated_percent)
+        ops = formatting.plural(locations.unlocated_count, "op")
         found.append(Listing("no location", _HEADS, (CodeLine(None, ops, cells),), "ops"))
     return tuple(found)
 
@@ -51,9 +51,9 @@ def _lines(lines: list[SourceLine], text: str | None, most: float) -> tuple[Code
             if 1 <= number <= len(known):
                 shown.setdefault(number, [])
         once = ", evaluated once" if each.const_eval else ""
-        ops = f"{words.plural(each.op_count, 'op')}{once}: {', '.join(each.ops)}".rstrip(": ")
+        ops = f"{formatting.plural(each.op_count, 'op')}{once}: {', '.join(each.ops)}".rstrip(": ")
         code = known[each.line - 1] if 1 <= each.line <= len(known) else ""
-        cells = words.ms(each.device_time_ms), words.share(each.percent)
+        cells = formatting.ms(each.device_time_ms), formatting.share(each.percent)
         heat = each.device_time_ms / most
         line = CodeLine(each.line, ops if text is None else code, cells, heat, ops)
         shown.setdefault(each.line, []).append(line)

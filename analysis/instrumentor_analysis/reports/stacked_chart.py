@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.charts import WIDTH, Part, colour_of, stacks
 from instrumentor_analysis.reports.drawing import Drawing
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.table import Table
+    from instrumentor_analysis.load.table import Table
 
 #: Kinds of ops before the rest is one part.
 MOST_KINDS = 16
@@ -23,7 +23,7 @@ def stacked(frame: Table, *, classic: bool = False) -> Drawing:
     """A bar of all device time, or one per device against the longest.
 
     Args:
-        frame: rows of :mod:`instrumentor_analysis.stacked`.
+        frame: rows of :mod:`instrumentor_analysis.ops.stacked`.
         classic: a colour per op instead of its category's.
     """
     rows = list(frame.records())
@@ -39,7 +39,7 @@ def stacked(frame: Table, *, classic: bool = False) -> Drawing:
             else:
                 rest += ms
         return tuple(
-            Part(name, ms / (longest_ms or 1.0) * 100, f"{name}: {words.ms(ms)}", *looks[name])
+            Part(name, ms / (longest_ms or 1.0) * 100, f"{name}: {formatting.ms(ms)}", *looks[name])
             for name, ms in {**times, _REST: rest}.items()
             if ms
         )
@@ -49,7 +49,7 @@ def stacked(frame: Table, *, classic: bool = False) -> Drawing:
         devices[row.get("device_id")].append(row)
     totals = {device: sum(_sums_ms(mine).values()) for device, mine in sorted(devices.items())}
     bars = {
-        ("" if device is None else f"device {device:.0f}: ") + words.ms(total): parts(
+        ("" if device is None else f"device {device:.0f}: ") + formatting.ms(total): parts(
             devices[device], max(totals.values())
         )
         for device, total in totals.items()

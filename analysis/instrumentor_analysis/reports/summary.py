@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.documents import in_words
 from instrumentor_analysis.model import GAP_THRESHOLD_US, Summary
-from instrumentor_analysis.reports import breakdown, charts, headline, terminal, words
+from instrumentor_analysis.reports import breakdown, charts, formatting, headline, terminal
 from instrumentor_analysis.reports import html as pages
 from instrumentor_analysis.reports import markdown as marked
 from instrumentor_analysis.reports.detail import Detail
@@ -26,6 +25,7 @@ from instrumentor_analysis.reports.document import (
 from instrumentor_analysis.reports.ops_data import ops_table
 from instrumentor_analysis.reports.roofline_chart import roofline
 from instrumentor_analysis.reports.sources import listings
+from instrumentor_analysis.shared.documents import in_words
 
 _SHORT = breakdown.Most(ops=10, savings=5, places=5, rest=5)
 _MIDDLE = breakdown.Most(ops=15, savings=15, places=10, rest=1000)
@@ -100,7 +100,7 @@ def _verdict(summary: Summary) -> Verdict | None:
     evidence = tuple(
         Line(
             each.what,
-            words.with_unit(each.value, each.unit),
+            formatting.with_unit(each.value, each.unit),
             "" if each.threshold is None else f"threshold {each.threshold:g}",
         )
         for each in found.evidence
@@ -183,10 +183,10 @@ def _steps(summary: Summary) -> Table:
     columns = (
         Column("step", [step.name for step in steps], right=False),
         Column("kind", [step.kind or "" for step in steps], right=False),
-        Column("wall clock", words.column([step.wall_clock_ms for step in steps], "ms")),
-        Column("device time", words.column([step.device_time_ms for step in steps], "ms")),
-        Column("overhead", [words.share(step.overhead_percent) for step in steps]),
-        Column("ops", [words.whole(step.op_count) for step in steps]),
+        Column("wall clock", formatting.column([step.wall_clock_ms for step in steps], "ms")),
+        Column("device time", formatting.column([step.device_time_ms for step in steps], "ms")),
+        Column("overhead", [formatting.share(step.overhead_percent) for step in steps]),
+        Column("ops", [formatting.whole(step.op_count) for step in steps]),
     )
     return Table(columns, folded=True)
 

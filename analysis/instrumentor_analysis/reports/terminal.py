@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.caveats import Caveat
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import (
     NEXT,
     Column,
@@ -23,6 +22,7 @@ from instrumentor_analysis.reports.document import (
     Table,
     Verdict,
 )
+from instrumentor_analysis.shared.caveats import Caveat
 
 #: Colours, and the tones of a report.
 _CODES = {
@@ -67,9 +67,9 @@ def indented(text: str, columns: int, first: str = "", rest: str | None = None) 
         columns: width of the lines, ``first`` and ``rest`` included.
         rest: None for as many blanks as ``first`` is wide.
     """
-    rest = " " * words.width(first) if rest is None else rest
-    room = max(columns - words.width(first), NARROWEST)
-    lines = words.wrap(text, room)
+    rest = " " * formatting.width(first) if rest is None else rest
+    room = max(columns - formatting.width(first), NARROWEST)
+    lines = formatting.wrap(text, room)
     return [(rest if number else first) + line for number, line in enumerate(lines)]
 
 
@@ -77,17 +77,19 @@ def table_lines(one: Table, width: int, paint: Paint) -> list[str]:
     """A table of a document with its note; foreign texts are made safe for a terminal."""
     columns = [_shown(column, width) for column in one.columns]
     lines = table(columns, width=width, paint=paint, indent="  ") if one.rows else []
-    note = indented(words.visible(one.note), width, "  ") if one.note else []
+    note = indented(formatting.visible(one.note), width, "  ") if one.note else []
     return lines + [paint(line, "dim") for line in note]
 
 
 def _shown(column: Column, width: int) -> Column:
     texts = column.squeezed if width < NARROW and column.squeezed else column.texts
-    shown = [words.visible(text + column.tail(at)) for at, text in enumerate(texts)]
+    shown = [formatting.visible(text + column.tail(at)) for at, text in enumerate(texts)]
     if column.shares:
-        shown = [words.bar(share, max(min(width - 50, 40), 8)) for share in column.shares]
-    room = max([_HEADING, *map(words.width, shown)])
-    return replace(column, title=words.clip(words.visible(column.title), room), texts=shown)
+        shown = [formatting.bar(share, max(min(width - 50, 40), 8)) for share in column.shares]
+    room = max([_HEADING, *map(formatting.width, shown)])
+    return replace(
+        column, title=formatting.clip(formatting.visible(column.title), room), texts=shown
+    )
 
 
 def table(
@@ -128,7 +130,7 @@ def _fit(columns: Sequence[Column], room: int, gap: int) -> tuple[list[Column], 
 
 def _natural(column: Column) -> int:
     """Columns that it takes uncut."""
-    return max(words.width(text) for text in (column.title, column.total or "", *column.texts))
+    return max(formatting.width(text) for text in (column.title, column.total or "", *column.texts))
 
 
 def _cells(column: Column, size: int, paint: Paint) -> list[str]:
@@ -137,10 +139,10 @@ def _cells(column: Column, size: int, paint: Paint) -> list[str]:
     hows = ["bold", *(column.colour(at) for at in range(len(column.texts))), "dim"]
     padded: list[str] = []
     for text, how in zip(texts, hows, strict=True):
-        taken = words.width(text)
+        taken = formatting.width(text)
         if taken > size:
-            text = words.clip(text, size)
-            taken = words.width(text)
+            text = formatting.clip(text, size)
+            taken = formatting.width(text)
         space = " " * (size - taken)
         painted = paint(text, how)
         padded.append(space + painted if column.right else painted + space)
@@ -152,7 +154,7 @@ def warning_lines(caveats: Iterable[Caveat], width: int, paint: Paint) -> list[s
     lines: list[str] = []
     for each in caveats:
         name = "Note:" if each.weight == "note" else "Warning:"
-        wrapped = indented(words.visible(str(each)), width, f"{name} ", "  ")
+        wrapped = indented(formatting.visible(str(each)), width, f"{name} ", "  ")
         colour = "red" if each.weight == "wrong" else "yellow"
         lines += [wrapped[0].replace(name, paint(name, colour), 1), *wrapped[1:]]
     return lines
@@ -193,30 +195,30 @@ class _Page:
     def _wrapped(self, texts: Iterable[tuple[str, str]], first: str = "  ") -> Iterator[str]:
         """Paragraphs, each in a colour."""
         for tone, text in texts:
-            for line in indented(words.visible(text), self.width, first):
+            for line in indented(formatting.visible(text), self.width, first):
                 yield self.paint(line, tone)
 
     def _head(self, document: Document) -> Iterator[str]:
-        title = self.paint(words.visible(document.title), "bold")
-        under = self.paint(words.visible(document.subtitle), "dim")
+        title = self.paint(formatting.visible(document.title), "bold")
+        under = self.paint(formatting.visible(document.subtitle), "dim")
         if title:
             yield f"{title}  {under}".rstrip()
         if document.alarm:
             yield self.paint(document.alarm, "bad")
 
     def _verdict(self, verdict: Verdict) -> Iterator[str]:
-        name = words.visible(verdict.name)
+        name = formatting.visible(verdict.name)
         if not verdict.reason:
             aside = f"  [{verdict.aside}]" if verdict.aside else ""
             yield f"{verdict.label:<{_LABEL}}{self.paint(name, verdict.tone)}{aside}"
         else:
-            text = f"{verdict.label}: {name}: {words.visible(verdict.reason)}"
+            text = f"{verdict.label}: {name}: {formatting.visible(verdict.reason)}"
             first, *rest = indented(text, self.width, rest="  ")
             yield first.replace(name, self.paint(name, f"bold {verdict.tone}"), 1)
             yield from rest
         for line in verdict.details:
             start = f"  {line.name:<{_LABEL - 2}}"
-            yield from indented(words.visible(line.value), self.width, start)
+            yield from indented(formatting.visible(line.value), self.width, start)
         for line in verdict.evidence:
             limit = f" ({line.note})" if line.note else ""
             yield from self._wrapped([("dim", f"{line.name} {line.value}{limit}")], "  · ")
@@ -229,23 +231,23 @@ class _Page:
         if not figures.title:
             for line in figures.lines:
                 note = f", {line.note}" if line.note else ""
-                yield f"{line.name:<{_LABEL}}{words.visible(line.value + note)}"
+                yield f"{line.name:<{_LABEL}}{formatting.visible(line.value + note)}"
             return
-        for text in indented(words.visible(figures.title), self.width, rest="  "):
+        for text in indented(formatting.visible(figures.title), self.width, rest="  "):
             yield self.paint(text, "bold")
         for line in figures.lines:
             # Units of one letter less would throw the figures out of line.
             value = (line.value + " " * line.value.endswith(" %")).rjust(_VALUE)
             start = f"  {line.name:<{_NAME}}"
             margin = " " * (len(start) + len(value) + 3)
-            notes = indented(words.visible(line.note), self.width, margin)
+            notes = indented(formatting.visible(line.note), self.width, margin)
             first, *rest = (self.paint(text[len(margin) :], "dim") for text in notes)
             yield f"{start}{self.paint(value, line.tone)}   {first}".rstrip()
             yield from (margin + text for text in rest)
 
     def _section(self, section: Section) -> Iterator[str]:
         if section.title:
-            yield self.paint(words.visible(section.title), "bold")
+            yield self.paint(formatting.visible(section.title), "bold")
         for number, each in enumerate(section.tables):
             yield from [""] if number else []
             yield from table_lines(each, self.width, self.paint)
@@ -255,7 +257,7 @@ class _Page:
             yield from self._wrapped([(one.tone, one.what or one.said)])
             yield from self._wrapped([("", one.said)] if one.what else [], "    ")
         yield from self._wrapped([("dim", section.text)] if section.text else [])
-        yield from (f"  {words.visible(line)}" for line in section.verbatim)
+        yield from (f"  {formatting.visible(line)}" for line in section.verbatim)
 
     def _listing(self, listing: Listing) -> Iterator[str]:
         """Code with its figures; a bar and a colour say how hot a line is."""
@@ -268,7 +270,7 @@ class _Page:
         for text, line in zip(texts, listing.lines, strict=True):
             heat = line.heat or 0.0
             tone = "red" if heat > 0.5 else "yellow" if heat > 0.2 else ""
-            shown = f"{text}  {_HEAT[min(round(heat * 8), 8)]} {words.visible(line.text)}"
+            shown = f"{text}  {_HEAT[min(round(heat * 8), 8)]} {formatting.visible(line.text)}"
             # Cut, not wrapped: in wrapped code nobody sees the indentation.
             if line.heat is not None or line.text.strip():
                 yield self.paint(shown[: self.width], "dim" if line.heat is None else tone)
@@ -276,10 +278,10 @@ class _Page:
     def _files(self, files: Sequence[tuple[str, str]]) -> Iterator[str]:
         if files:
             yield self.paint("Files", "bold")
-        size = max((len(words.visible(name)) for name, _ in files), default=0)
+        size = max((len(formatting.visible(name)) for name, _ in files), default=0)
         for name, path in files:
             # Not wrapped: cut, a path could not be pasted.
-            yield f"  {words.visible(name):<{size}}  {words.visible(path)}"
+            yield f"  {formatting.visible(name):<{size}}  {formatting.visible(path)}"
 
 
 def _sentence(one: Statement) -> str:

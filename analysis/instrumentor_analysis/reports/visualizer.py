@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from instrumentor_analysis.run_folder import ops_csvs
+from instrumentor_analysis.load.run_folder import ops_csvs
 
 DEVICE_LOG = "profile_log_device.csv"
 HOST_TRACE = "tracy_profile_log_host.tracy"

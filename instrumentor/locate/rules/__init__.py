@@ -10,18 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from instrumentor.locate.loops import Candidate
-from instrumentor.locate.model import Reason
+from instrumentor.locate.located import Reason
+from instrumentor.locate.loop.loops import Candidate
 from instrumentor.locate.rules.closures import closure
 from instrumentor.locate.rules.compiled_step import compiled_step
 from instrumentor.locate.rules.own_process import own_process
 from instrumentor.locate.rules.packages import foreign_runtime, manual_backward
-from instrumentor.locate.rules.shape import (
-    asynchronous,
-    conditional_step,
-    generator,
-    line_search,
-)
+from instrumentor.locate.rules.shape import asynchronous, conditional_step, generator, line_search
 
 RULES: tuple[Callable[[Candidate], Iterator[Reason]], ...] = (
     foreign_runtime,

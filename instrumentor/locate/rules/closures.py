@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from instrumentor.locate.catalogue import Kind
-from instrumentor.locate.constants import is_ruled_out
-from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate
-from instrumentor.locate.model import Reason
-from instrumentor.locate.syntax import ScopeNode, arguments, callee, own_calls
+from instrumentor.locate.located import Reason
+from instrumentor.locate.loop.loops import Candidate
+from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.read.catalogue import Kind
+from instrumentor.read.constants import is_ruled_out
+from instrumentor.read.syntax import ScopeNode, arguments, callee, own_calls
 
 
 def closure(candidate: Candidate) -> Iterator[Reason]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from instrumentor.locate.catalogue import Role
-from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate
-from instrumentor.locate.model import Reason
-from instrumentor.locate.program import Function
-from instrumentor.locate.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, dotted
+from instrumentor.locate.located import Reason
+from instrumentor.locate.loop.loops import Candidate
+from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.read.catalogue import Role
+from instrumentor.read.program import Function
+from instrumentor.read.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, dotted
 
 
 def compiled_step(candidate: Candidate) -> Iterator[Reason]:

@@ -6,20 +6,15 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate
-from instrumentor.locate.model import Reason
-from instrumentor.locate.names import external_name
-from instrumentor.locate.program import Program
+from instrumentor.locate.located import Reason
+from instrumentor.locate.loop.loops import Candidate
+from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.rules.compiled_step import steps_handed_to_a_compiler
-from instrumentor.locate.rules.packages import (
-    AS_A_WHOLE,
-    OWN_LOOP,
-    foreign_imports,
-    imported_roots,
-)
-from instrumentor.locate.syntax import FUNCTIONS, Source, callee, dotted, last
-from instrumentor.locate.values import Class, Member, Object
+from instrumentor.locate.rules.packages import AS_A_WHOLE, OWN_LOOP, foreign_imports, imported_roots
+from instrumentor.read.names import external_name
+from instrumentor.read.program import Program
+from instrumentor.read.syntax import FUNCTIONS, Source, callee, dotted, last
+from instrumentor.read.values import Class, Member, Object
 
 _LIGHTNING = ("pytorch_lightning", "lightning", "lightning_fabric")
 #: Packages whose trainers hold the loop, with the kind of the reason.

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from instrumentor.locate import catalogue
-from instrumentor.locate.catalogue import Role
-from instrumentor.locate.knowledge import Knowledge
-from instrumentor.locate.loops import Candidate, outwards
-from instrumentor.locate.model import Reason
-from instrumentor.locate.program import Class, Function, Program
-from instrumentor.locate.syntax import FUNCTIONS, ScopeNode, Source, is_main_guard
+from instrumentor.locate.located import Reason
+from instrumentor.locate.loop.loops import Candidate, outwards
+from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.read import catalogue
+from instrumentor.read.catalogue import Role
+from instrumentor.read.program import Class, Function, Program
+from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, is_main_guard
 
 
 def own_process(candidate: Candidate) -> Iterator[Reason]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from instrumentor.locate.loops import Candidate
-from instrumentor.locate.model import Reason
-from instrumentor.locate.syntax import Source, callee
+from instrumentor.locate.located import Reason
+from instrumentor.locate.loop.loops import Candidate
+from instrumentor.read.syntax import Source, callee
 
 OWN_LOOP = (
     "Give a script with the loop written out "

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from instrumentor.locate.conditions import needed, skipping, tells_a_phase
-from instrumentor.locate.loops import Candidate
-from instrumentor.locate.model import Declined, Reason
-from instrumentor.locate.modes import Region, step_updates
-from instrumentor.locate.syntax import FUNCTIONS
+from instrumentor.locate.located import Declined, Reason
+from instrumentor.locate.loop.loops import Candidate
+from instrumentor.locate.region.conditions import needed, skipping, tells_a_phase
+from instrumentor.locate.region.modes import Region, step_updates
+from instrumentor.read.syntax import FUNCTIONS
 
 _ONE_PATH = "Give a script with one of the branches, or run every backward before the branches."
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from instrumentor.locate.conditions import tells_a_phase
-from instrumentor.locate.gradients import Gradients
-from instrumentor.locate.loops import Candidate
-from instrumentor.locate.model import Reason
-from instrumentor.locate.step_function import departures, step_function
-from instrumentor.locate.syntax import FUNCTIONS, contains, own_nodes
+from instrumentor.locate.gradients.walk import Gradients
+from instrumentor.locate.located import Reason
+from instrumentor.locate.loop.loops import Candidate
+from instrumentor.locate.region.conditions import tells_a_phase
+from instrumentor.locate.region.step_function import departures, step_function
+from instrumentor.read.syntax import FUNCTIONS, contains, own_nodes
 
 
 def line_search(candidate: Candidate) -> Iterator[Reason]:

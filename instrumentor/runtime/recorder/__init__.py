@@ -1,9 +1,10 @@
 """What runs inside the instrumented copy: signposts, clock, barrier and records, no more.
 
-These modules are joined to one text (see :mod:`instrumentor.bundle`), which a run puts beside its
-copy as the module ``_instrument_recorder`` and `apply` writes into the file itself. So each
-imports the standard library and its neighbours only, runs on Python 3.8, keeps its annotations
-such that they can be evaluated there, and has no string of several lines but docstrings.
+These modules are joined to one text (see :mod:`instrumentor.runtime.bundle`), which a run puts
+beside its copy as the module ``_instrument_recorder`` and `apply` writes into the file itself. So
+each imports the standard library and its neighbours only, runs on Python 3.8, keeps its
+annotations such that they can be evaluated there, and has no string of several lines but
+docstrings.
 
 Where things go: how a device is waited for is :mod:`.barrier` alone; what else is to be known of
 each sample is one class in :mod:`.facts`.

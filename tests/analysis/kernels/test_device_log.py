@@ -10,13 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instrumentor_analysis.errors import AnalysisError, DamagedFile
-from instrumentor_analysis.kernels.device_log import (
-    ZONE_LIMIT,
-    ZoneKey,
-    read_device_log,
-)
+from instrumentor_analysis.kernels.device_log import ZONE_LIMIT, ZoneKey, read_device_log
 from instrumentor_analysis.kernels.model import Machine
+from instrumentor_analysis.shared.errors import AnalysisError, DamagedFile
 from tests.analysis.kernels.printed import DEVICE_LOG
 
 HEAD = "".join(DEVICE_LOG.splitlines(keepends=True)[:2])

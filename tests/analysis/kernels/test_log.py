@@ -7,9 +7,9 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instrumentor_analysis.documents import plain
 from instrumentor_analysis.kernels.log import parse_log
 from instrumentor_analysis.kernels.model import KernelLog
+from instrumentor_analysis.shared.documents import plain
 from tests.analysis.kernels import printed
 
 WHOLE = (

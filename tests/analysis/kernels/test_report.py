@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.errors import DamagedFile, NothingMeasured
 from instrumentor_analysis.kernels.report import SCHEMA, read_records, report, report_of_log
+from instrumentor_analysis.shared.errors import DamagedFile, NothingMeasured
 from tests.analysis.kernels.printed import AUTO, DEVICE_LOG, PERF
 
 

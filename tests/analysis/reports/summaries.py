@@ -7,7 +7,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.caveats import Caveat
 from instrumentor_analysis.model import (
     Category,
     DeviceTime,
@@ -28,6 +27,7 @@ from instrumentor_analysis.model import (
     WallClock,
     Window,
 )
+from instrumentor_analysis.shared.caveats import Caveat
 from tests.analysis.ops_rows import Row, host_op, matmul, op, signpost, text
 
 #: What a careless or hostile trace may call an op.

@@ -14,7 +14,7 @@ from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.reports.drawing import COLOURS, Bar, Dot, Drawing, Label, Line
 from instrumentor_analysis.reports.roofline_chart import op_points, roofline
-from instrumentor_analysis.summary import analyse
+from instrumentor_analysis.summary.summarise import analyse
 from tests.analysis.reports.summaries import (
     run_folder,
     several_labels,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.op_report import per_op_report
-from instrumentor_analysis.report_options import ReportOptions
+from instrumentor_analysis.ops.op_report import per_op_report
+from instrumentor_analysis.ops.report_options import ReportOptions
 from instrumentor_analysis.reports import csv
 from tests.analysis import theirs
 from tests.analysis.ops_rows import FIXTURES, op, write

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from instrumentor_analysis.caveats import Caveat
+from instrumentor_analysis.load.table import Categorical, Table
 from instrumentor_analysis.model import Locations, SlowOp, SourceLine
 from instrumentor_analysis.reports import detail as details
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.reports.document import CodeLine
 from instrumentor_analysis.reports.ops_data import MOST_ROWS, ops_table, script_safe
 from instrumentor_analysis.reports.sources import listings
 from instrumentor_analysis.reports.summary import html, tiles
-from instrumentor_analysis.summary import analyse
-from instrumentor_analysis.table import Categorical, Table
+from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.summary.summarise import analyse
 from tests.analysis.reports.pages import Page
 from tests.analysis.reports.summaries import ALL, HOSTILE, run_folder, torch_folder, tracy
 
@@ -223,7 +223,7 @@ def test_a_row_of_tiles_is_of_one_step_or_of_all() -> None:
     wall_ms, device_ms = summary.step_wall_clock_ms, summary.device_time_ms
     assert wall_ms is not None and device_ms is not None
     values = {tile.name: tile.value for tile in step.lines}
-    assert values["wall clock"] == words.ms(wall_ms)
-    assert values["device time"] == words.ms(device_ms)
-    assert values["overhead"] == words.percent((wall_ms - device_ms) / wall_ms * 100)
+    assert values["wall clock"] == formatting.ms(wall_ms)
+    assert values["device time"] == formatting.ms(device_ms)
+    assert values["overhead"] == formatting.percent((wall_ms - device_ms) / wall_ms * 100)
     assert not set(values) & {tile.name for tile in steady.lines}

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from instrumentor_analysis.load.table import Categorical, Table
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports import summary
 from instrumentor_analysis.reports.detail import Detail
-from instrumentor_analysis.summary import analyse
-from instrumentor_analysis.table import Categorical, Table
+from instrumentor_analysis.summary.summarise import analyse
 from tests.analysis.reports.summaries import run_folder, torch_folder
 from tests.conftest import browser
 from tests.waiting import HANG_S

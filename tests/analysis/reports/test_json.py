@@ -11,11 +11,11 @@ import jsonschema
 import pytest
 from msgspec.structs import replace
 
-from instrumentor_analysis.caveats import Caveat
-from instrumentor_analysis.documents import kept as kept_document
 from instrumentor_analysis.model import SlowOp
 from instrumentor_analysis.reports import json as report
-from instrumentor_analysis.summary import summarise
+from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.documents import kept as kept_document
+from instrumentor_analysis.summary.summarise import summarise
 from tests.analysis.reports.summaries import ALL, run_folder, torch_folder, tracy
 from tests.analysis.reports.summary_schema import made
 from tests.schemas import kept

@@ -11,9 +11,9 @@ import pytest
 from instrumentor_analysis.kernels.model import Buffer, BufferUse
 from instrumentor_analysis.kernels.report import report
 from instrumentor_analysis.reports.drawing import Line, svg
+from instrumentor_analysis.reports.formatting import size
 from instrumentor_analysis.reports.kernel import console, html, us
 from instrumentor_analysis.reports.kernel_graph import graph
-from instrumentor_analysis.reports.words import size
 from tests.analysis.kernels.printed import AUTO, FLOW, OLD_PERF, PIPES, ROOFLINE, SIGNPOSTS_NEW
 from tests.analysis.kernels.test_report import folder
 from tests.analysis.reports.pages import Page

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.op_report import Report, per_op_report
-from instrumentor_analysis.report_options import ReportOptions
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.ops.op_report import Report, per_op_report
+from instrumentor_analysis.ops.report_options import ReportOptions
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.advice_console import ids
 from instrumentor_analysis.reports.ops_console import render_ops
 from tests.analysis.ops_rows import matmul, op, text, write
@@ -41,7 +41,7 @@ def test_text_is_exactly_this(report: Report, width: int, request: pytest.Fixtur
 def test_fits_the_terminal(tmp_path: Path, width: int) -> None:
     report = report_of(tmp_path, hostile=True)
     shown = render_ops(report, width=width, advice=False)
-    assert max(map(words.width, shown.splitlines())) <= width
+    assert max(map(formatting.width, shown.splitlines())) <= width
     assert "\x1b" not in shown and "\u202e" not in shown
 
 

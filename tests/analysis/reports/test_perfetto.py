@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from instrumentor_analysis.op_report import per_op_report
-from instrumentor_analysis.report_options import ReportOptions
+from instrumentor_analysis.ops.op_report import per_op_report
+from instrumentor_analysis.ops.report_options import ReportOptions
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports import perfetto
 from instrumentor_analysis.reports.perfetto import DEVICE, HOST, STEPS, TORCH
-from instrumentor_analysis.summary import analyse
+from instrumentor_analysis.summary.summarise import analyse
 from tests.analysis.ops_rows import FIXTURES
 from tests.analysis.reports.summaries import ALL, run_folder, torch_folder
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis import plots
-from instrumentor_analysis.op_report import per_op_report
-from instrumentor_analysis.report_options import ReportOptions
-from instrumentor_analysis.reports import csv, ops_console, perfetto, words
+from instrumentor_analysis.ops.op_report import per_op_report
+from instrumentor_analysis.ops.report_options import ReportOptions
+from instrumentor_analysis.reports import csv, formatting, ops_console, perfetto, plots
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports.summary import html
-from instrumentor_analysis.summary import analyse
+from instrumentor_analysis.summary.summarise import analyse
 from tests.analysis.ops_rows import FIXTURES
 from tests.analysis.reports.pages import Page
 
@@ -36,7 +35,7 @@ def test_every_report_of_ops(path: Path, options: str) -> None:
     report = per_op_report(path, OPTIONS[options])
     for width in (80, 160):
         shown = ops_console.render_ops(report, width=width)
-        assert max(map(words.width, shown.splitlines())) <= width
+        assert max(map(formatting.width, shown.splitlines())) <= width
         assert "nan" not in shown.lower()
     content = csv.render(report) + csv.render_stacked(report)
     assert "nan" not in content.lower()

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from instrumentor_analysis.model import Locations, Module, Saving, SlowOp, Spread, Summary
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.summary import console, html, markdown
 from tests.analysis.reports.summaries import ALL, HOSTILE, torch_cpu, tracy
 
@@ -36,7 +36,7 @@ def test_fits_the_terminal(name: str, width: int) -> None:
     text = console(ALL[name](), width=width)
     # A path is one word: cut, it could not be pasted.
     lines = [line for line in text.splitlines() if "tracy_profile" not in line]
-    assert max(map(words.width, lines)) <= width
+    assert max(map(formatting.width, lines)) <= width
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -123,4 +123,4 @@ def test_hostile_names_are_shown_not_obeyed() -> None:
     assert "\x1b" not in text and "\x07" not in text and "\u202e" not in text
     assert "\\x1b[31mred" in text
     tables = [line for line in text.splitlines() if "tracy_profile" not in line]
-    assert max(map(words.width, tables)) <= 80
+    assert max(map(formatting.width, tables)) <= 80

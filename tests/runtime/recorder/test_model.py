@@ -14,8 +14,8 @@ import pytest
 from instrumentor.runtime.recorder.flops import CompilerReports, Counting
 from instrumentor.runtime.recorder.model import described, facts_of
 from instrumentor.runtime.recorder.recorder import Recorder
-from instrumentor_analysis.flops import flops_per_token
-from instrumentor_analysis.roofline import architecture
+from instrumentor_analysis.clock.flops import flops_per_token
+from instrumentor_analysis.ops.roofline import architecture
 from tests.runtime.recorder.tensors import events
 
 torch = pytest.importorskip("torch", reason="needs torch: make test installs it")

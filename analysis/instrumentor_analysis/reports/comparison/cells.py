@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from instrumentor_analysis.comparison.model import Comparison, Timing
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.compare.model import Comparison, Timing
+from instrumentor_analysis.reports import formatting
 
 #: Times of a step that differ by less are no difference between ops or lines, milliseconds.
 #: Half of the last decimal that a column in milliseconds shows.
@@ -15,7 +15,7 @@ _NOTHING_MS = 0.0005
 def interval(timing: Timing, inverse: bool = False) -> str:
     """Ends of the change in percent; ``inverse`` for a rate instead of a time."""
     if timing.interval is None:
-        return words.ABSENT
+        return formatting.ABSENT
     ends = timing.interval.low, timing.interval.high
     # A rate is the reciprocal of a time, so that the ends change places.
     low, high = (1 / ends[1], 1 / ends[0]) if inverse else ends
@@ -24,8 +24,8 @@ def interval(timing: Timing, inverse: bool = False) -> str:
 
 def signed(value: float | None, unit: str = "%") -> str:
     """A change with its sign."""
-    if value is None or not words.measured(value):
-        return words.ABSENT
+    if value is None or not formatting.measured(value):
+        return formatting.ABSENT
     size = abs(value)
     if size == 0:
         return f"0 {unit}"
@@ -36,7 +36,7 @@ def signed(value: float | None, unit: str = "%") -> str:
 def column(values: Sequence[float | None], like: Sequence[float | None] = ()) -> list[str]:
     """Times of one column in the unit that suits the largest of them and of ``like``."""
     factor, unit = _scale([*values, *like])
-    return words.column([None if v is None else v * factor for v in values], unit)
+    return formatting.column([None if v is None else v * factor for v in values], unit)
 
 
 def _scale(values: Sequence[float | None]) -> tuple[float, str]:
@@ -54,7 +54,7 @@ def changes(
         like: the times of both sides, milliseconds.
     """
     factor, unit = _scale(like)
-    texts = words.column([value * factor for value in values], unit)
+    texts = formatting.column([value * factor for value in values], unit)
     nothing = nothing_ms(comparison)
     return [
         f"0 {unit}" if abs(value) < nothing else text if value < 0 else f"+{text}"
@@ -76,5 +76,5 @@ def nothing_ms(comparison: Comparison) -> float:
 def counts(base: int | None, new: int | None) -> str:
     """``12``, or ``12 > 10`` where both sides differ."""
     if base == new:
-        return words.ABSENT if new is None else f"{new:,}"
+        return formatting.ABSENT if new is None else f"{new:,}"
     return f"{base or 0:,} > {new or 0:,}"

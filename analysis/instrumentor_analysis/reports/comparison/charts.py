@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from instrumentor_analysis.comparison.model import Comparison, Timing
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.compare.model import Comparison, Timing
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.charts import WIDTH, Part, stacks
 from instrumentor_analysis.reports.drawing import (
     FORM,
@@ -50,10 +50,11 @@ def samples(comparisons: Sequence[Comparison]) -> Drawing | None:
     for at, (name, values, median, colour) in enumerate(runs):
         y, step = at * _PITCH + _MIDDLE, max(1, -(-len(values) // MOST_SAMPLES))
         for number in range(0, len(values), step):
-            tip = f"{name}, steady step {number + 1}: {words.ms(values[number])}"
+            tip = f"{name}, steady step {number + 1}: {formatting.ms(values[number])}"
             moved = y + _SCATTER[number // step % len(_SCATTER)]
             shapes.append(Dot(x.at(values[number]), moved, 4, colour, tip, 0.75))
-        tip = f"{name}: median {words.ms(median)} of {words.plural(len(values), 'steady step')}"
+        steady = formatting.plural(len(values), "steady step")
+        tip = f"{name}: median {formatting.ms(median)} of {steady}"
         ends = (x.at(median), y - 14), (x.at(median), y + 14)
         shapes.append(Line(ends, "text", 2, tip=tip))
     unit = f"ms a {base.basis}"
@@ -121,7 +122,7 @@ def _rows(
     """Shapes on rows with a name each, above one axis."""
     bottom = len(names) * _PITCH
     labels = (
-        Label(-12, at * _PITCH + _MIDDLE + 4, words.clip(name, _LONGEST_NAME), "text", "end")
+        Label(-12, at * _PITCH + _MIDDLE + 4, formatting.clip(name, _LONGEST_NAME), "text", "end")
         for at, name in enumerate(names)
     )
     every = (*grid(x, None, (WIDTH, bottom), form), *labels, *shapes)
@@ -141,8 +142,8 @@ def category_bars(comparison: Comparison) -> Drawing | None:
     if min(totals.values()) <= 0:
         return None
     bars = {
-        f"{name}: {words.ms(totals[name])} of device time": tuple(
-            Part(kind, ms / longest * 100, f"{kind}: {words.ms(ms)}", kind.lower())
+        f"{name}: {formatting.ms(totals[name])} of device time": tuple(
+            Part(kind, ms / longest * 100, f"{kind}: {formatting.ms(ms)}", kind.lower())
             for kind, ms in times.items()
             if ms
         )

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.caveats import Caveat
-from instrumentor_analysis.comparison.model import Comparison, Timing
+from instrumentor_analysis.compare.model import Comparison, Timing
 from instrumentor_analysis.reports import html as pages
 from instrumentor_analysis.reports import markdown as marked
 from instrumentor_analysis.reports import terminal
 from instrumentor_analysis.reports.comparison import charts, rows
 from instrumentor_analysis.reports.comparison.rows import Limits
 from instrumentor_analysis.reports.document import Document, Section, Statement, Tone
+from instrumentor_analysis.shared.caveats import Caveat
 
 _LONG = Limits(ops=500, lines=200, modules=100)
 _MIDDLE = Limits(ops=15, lines=10, modules=10)

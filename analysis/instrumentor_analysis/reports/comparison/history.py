@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import cycle
 
-from instrumentor_analysis.past import Entry
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import Column
-from instrumentor_analysis.reports.drawing import (
-    Dot,
-    Drawing,
-    Key,
-    Label,
-    Line,
-    Scale,
-    Shape,
-    grid,
-)
+from instrumentor_analysis.reports.drawing import Dot, Drawing, Key, Label, Line, Scale, Shape, grid
 from instrumentor_analysis.reports.terminal import painter, table
+from instrumentor_analysis.summary.history_entry import Entry
 
 #: Columns of a terminal.
 _BAR = 14
@@ -30,11 +21,11 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
     """A table with a bar per run, oldest first."""
 
     def texts(name: str) -> list[str]:
-        return [words.visible(str(getattr(run, name))) for run in runs]
+        return [formatting.visible(str(getattr(run, name))) for run in runs]
 
     values, device = [run.median_ms for run in runs], [run.device_time_ms for run in runs]
     most = max((value or 0.0 for value in values), default=0.0) or 1.0
-    bars = [words.bar((value or 0.0) / most * 100, _BAR) for value in values]
+    bars = [formatting.bar((value or 0.0) / most * 100, _BAR) for value in values]
     columns = [
         Column("run", texts("id")),
         Column("when", texts("when"), right=False, optional=True),
@@ -42,12 +33,12 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
         Column("label", texts("name"), right=False, least=10, comfort=24),
         Column("how", texts("how"), right=False, least=8, comfort=18),
         Column("steps", texts("samples"), optional=True),
-        Column("median", words.column(values, "ms")),
+        Column("median", formatting.column(values, "ms")),
     ]
     if device != [None] * len(device):
-        columns.append(Column("device time", words.column(device, "ms")))
+        columns.append(Column("device time", formatting.column(device, "ms")))
     if any(run.other_cpus for run in runs):
-        busy = [words.ABSENT if r.other_cpus is None else f"{r.other_cpus:.1f}" for r in runs]
+        busy = [formatting.ABSENT if r.other_cpus is None else f"{r.other_cpus:.1f}" for r in runs]
         columns.append(Column("CPUs of others", busy, optional=True))
     columns.append(Column("", bars, right=False, colours="cyan", optional=True))
     return "\n".join(table(columns, width=width, paint=painter(color))) + "\n"
@@ -71,7 +62,7 @@ def figure(runs: Sequence[Entry], title: str) -> Drawing | None:
     for how, colour in colours.items():
         shapes += _way([(x.at(at), p) for at, p in drawn if p.how == how], y, colour)
     for at, p in enumerate(runs):
-        name = words.clip(f"{p.revision} {p.name}".strip(), 24)
+        name = formatting.clip(f"{p.revision} {p.name}".strip(), 24)
         shapes.append(Label(x.at(at) + 4, _HEIGHT + 16, name, "text", "end", 11, turned=True))
     keys = tuple(Key(colour, how) for how, colour in colours.items())
     return Drawing(title, "", (-120, -20, width + 140, _HEIGHT + 150), tuple(shapes), keys)
@@ -85,7 +76,7 @@ def _way(points: Sequence[tuple[float, Entry]], y: Scale, colour: str) -> list[S
     for at, p in points:
         low, high = _reach(p)
         shapes.append(Line(((at, y.at(low)), (at, y.at(high))), colour, 2))
-        text = f"{p.name}: {words.ms(p.median_ms)}"
+        text = f"{p.name}: {formatting.ms(p.median_ms)}"
         shapes.append(Dot(at, y.at(p.median_ms or 0.0), 4, colour, text, 1.0))
     return shapes
 

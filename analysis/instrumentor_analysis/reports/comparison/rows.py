@@ -6,15 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from instrumentor_analysis.comparison.model import (
-    Comparison,
-    Figure,
-    OpChange,
-    OpKind,
-    Share,
-    Timing,
-)
-from instrumentor_analysis.reports import words
+from instrumentor_analysis.compare.model import Comparison, Figure, OpChange, OpKind, Share, Timing
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.comparison import cells
 from instrumentor_analysis.reports.document import Section, Table, Tone
 
@@ -84,7 +77,7 @@ def _times(comparison: Comparison) -> Section | None:
         tones.append(tone(timing))
         rates_known = timing.base_rate is not None and timing.new_rate is not None
         if rates_known and timing is not comparison.device:
-            rates = words.column([timing.base_rate, timing.new_rate], "/s")
+            rates = formatting.column([timing.base_rate, timing.new_rate], "/s")
             change = cells.signed((1 / timing.ratio - 1) * 100)
             rows.append(("samples a second", *rates, change, cells.interval(timing, inverse=True)))
             tones.append(tone(timing))
@@ -107,9 +100,9 @@ def _figures(comparison: Comparison) -> Section | None:
 
 def _figure(figure: Figure) -> tuple[str, ...]:
     values = figure.base, figure.new
-    texts = words.column(values, figure.unit)
+    texts = formatting.column(values, figure.unit)
     if not figure.unit:
-        texts = [words.ABSENT if v is None else f"{v:,.0f}" for v in values]
+        texts = [formatting.ABSENT if v is None else f"{v:,.0f}" for v in values]
     unit = "points" if figure.unit == "%" else "%"
     return (figure.name, *texts, cells.signed(figure.change_percent, unit))
 
@@ -175,7 +168,7 @@ def _named(change: OpChange) -> str:
     """Name and shapes of an op; of one whose shapes changed the name alone."""
     kind = change.new or change.base or OpKind("")
     shapes = "" if "shapes" in change.changed else kind.shapes
-    return words.clip(f"{kind.op or '(no name)'} {shapes}".rstrip(), _LONGEST_NAME)
+    return formatting.clip(f"{kind.op or '(no name)'} {shapes}".rstrip(), _LONGEST_NAME)
 
 
 def _outcome(change: OpChange) -> str:

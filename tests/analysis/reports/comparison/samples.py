@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from instrumentor_analysis.compare import compare_all
-from instrumentor_analysis.comparison.model import Comparison
-from instrumentor_analysis.comparison.side import load_side
-from tests.analysis.comparison.sides import side
+from instrumentor_analysis.compare.comparing import compare_all
+from instrumentor_analysis.compare.model import Comparison
+from instrumentor_analysis.compare.side import load_side
+from tests.analysis.compare.sides import side
 from tests.analysis.reports.summaries import run_folder
 
 STEADY = (100.0, 101.0, 99.0, 100.5, 99.5, 100.0)

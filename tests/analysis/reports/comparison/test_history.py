@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from instrumentor_analysis.past import Entry
-from instrumentor_analysis.plots import encode
 from instrumentor_analysis.reports.comparison.history import console, figure
 from instrumentor_analysis.reports.drawing import Dot, Label, Line
+from instrumentor_analysis.reports.plots import encode
+from instrumentor_analysis.summary.history_entry import Entry
 
 
 def run(number: int, median: float | None, profiler: str = "torch", label: str = "a") -> Entry:

@@ -1,0 +1,111 @@
+"""Host time inside tt-crank: what it spends on compiling and on running programs.
+
+tt-crank marks the hot paths of its compile and run pipeline with Tracy zones named ``tt_crank::*``
+(``tt_kurbla::*`` before it was renamed). Tracy's export of all zones, tracy_ops_times.csv, holds
+their begin (``ns_since_start``) and length (``exec_time_ns``) on the clock of the signposts. A zone
+within another one of the same thread counts for itself, and no longer for the outer one.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from instrumentor_analysis.model import HostLayer
+
+if TYPE_CHECKING:
+    from instrumentor_analysis.ops.window import StepMarks
+
+ZONES = "tracy_ops_times.csv"
+LAYERS = ("compile", "run", "other")
+_PREFIXES = (b"tt_crank::", b"tt_kurbla::")
+_COMPILE = re.compile(r"compil|pipeline|flatbuffer|lower|build", re.IGNORECASE)
+_RUN = re.compile(r"run|submit|execut", re.IGNORECASE)
+
+
+class Zone(Struct, frozen=True):
+    """One zone; times in ns."""
+
+    name: str
+    thread: str
+    start_ns: int
+    end_ns: int
+
+    @property
+    def layer(self) -> str:
+        """Which of :data:`LAYERS` it belongs to, by its name."""
+        if _COMPILE.search(self.name):
+            return "compile"
+        return "run" if _RUN.search(self.name) else "other"
+
+
+def layers_of_steps(zones: Path | None, marks: Sequence[StepMarks]) -> tuple[HostLayer, ...]:
+    """The layers of the steps that are shown, where the run has Tracy's export of all zones."""
+    borders = [(mark.start.host_ns, mark.end.host_ns) for mark in marks if mark.end is not None]
+    windows = [(a, b) for a, b in borders if a is not None and b is not None]
+    return host_layers(read_zones(zones), windows) if zones is not None and windows else ()
+
+
+def read_zones(path: Path) -> tuple[Zone, ...]:
+    """tt-crank's zones; nothing where the export has none, or other columns."""
+    with path.open("rb") as stream:
+        # The export holds every zone of tt-metal, too: only lines that may count are parsed.
+        lines = [stream.readline(), *(line for line in stream if line.startswith(_PREFIXES))]
+    rows = csv.DictReader(line.decode("utf-8", "replace") for line in lines)
+    if not {"name", "thread", "ns_since_start", "exec_time_ns"} <= {*(rows.fieldnames or ())}:
+        return ()
+    found: list[Zone] = []
+    for row in rows:
+        # Absent in a line that is cut short.
+        if row["thread"] and row["ns_since_start"] and row["exec_time_ns"]:
+            start = int(row["ns_since_start"])
+            name = row["name"].partition("::")[2]
+            found.append(Zone(name, row["thread"], start, start + int(row["exec_time_ns"])))
+    return tuple(found)
+
+
+def host_layers(zones: Iterable[Zone], windows: Sequence[tuple[int, int]]) -> tuple[HostLayer, ...]:
+    """Time and count of each layer in a step, the mean over the windows; those without are absent.
+
+    Args:
+        windows: begin and end of each step that is shown, ns.
+    """
+    layers: dict[str, list[tuple[Zone, int]]] = {layer: [] for layer in LAYERS}
+    inside = [zone for zone in zones if any(a <= zone.start_ns < b for a, b in windows)]
+    for zone, own_ns in _own_times(inside):
+        layers[zone.layer].append((zone, own_ns))
+    steps = len(windows)
+    return tuple(
+        HostLayer(
+            layer,
+            sum(own_ns for _, own_ns in found) / steps / 1e6,
+            len(found) / steps,
+            tuple(dict.fromkeys(zone.name for zone, _ in found)),
+        )
+        for layer, found in layers.items()
+        if found
+    )
+
+
+def _own_times(zones: Iterable[Zone]) -> list[tuple[Zone, int]]:
+    """Each zone with its length less that of the zones directly within it."""
+    # Of zones that begin together the longer one is the outer one.
+    ordered = sorted(zones, key=lambda zone: (zone.thread, zone.start_ns, -zone.end_ns))
+    own = [zone.end_ns - zone.start_ns for zone in ordered]
+    outer: list[int] = []
+    for at, zone in enumerate(ordered):
+        while outer and not _within(zone, ordered[outer[-1]]):
+            outer.pop()
+        if outer:
+            own[outer[-1]] -= zone.end_ns - zone.start_ns
+        outer.append(at)
+    return list(zip(ordered, own, strict=True))
+
+
+def _within(zone: Zone, outer: Zone) -> bool:
+    return zone.thread == outer.thread and zone.end_ns <= outer.end_ns

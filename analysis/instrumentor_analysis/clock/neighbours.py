@@ -1,0 +1,60 @@
+"""What else went on on the machine while a run was measured, and whether that is to be doubted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.documents import number
+
+#: Share of the machine's CPUs that others may keep busy before a warning is given.
+BUSY_SHARE = 0.25
+#: Drop of the CPU's clock, as a share of it, from which a warning is given.
+SLOWER_SHARE = 0.1
+
+
+def doubts(machine: Any) -> tuple[Caveat, ...]:
+    """What `machine` of a run's facts gives reason to doubt; nothing where it was not recorded."""
+    if not isinstance(machine, Mapping):
+        return ()
+    return (*_busy(machine), *_slower(machine), *_shared(machine))
+
+
+def other_cpus(machine: Any) -> float | None:
+    """CPUs that other processes kept busy on average; None where it was not recorded."""
+    return number(machine.get("other_cpus")) if isinstance(machine, Mapping) else None
+
+
+def _busy(machine: Mapping[str, Any]) -> list[Caveat]:
+    others, cpus = number(machine.get("other_cpus")), number(machine.get("cpus"))
+    if others is None or not cpus or others < BUSY_SHARE * cpus:
+        return []
+    load = number(machine.get("load_before"))
+    before = "" if load is None else f", load average {load:.1f} before it"
+    text = (
+        f"the machine was busy: other processes kept {others:.1f} of its {cpus:.0f} CPUs at work "
+        f"during the run{before}; times are too long and scatter"
+    )
+    return [Caveat("busy-machine", text, "wrong", hint="measure again when it is quiet")]
+
+
+def _slower(machine: Mapping[str, Any]) -> list[Caveat]:
+    before = number(machine.get("frequency_mhz_before"))
+    after = number(machine.get("frequency_mhz_after"))
+    if not before or not after or after > (1 - SLOWER_SHARE) * before:
+        return []
+    text = (
+        f"the CPU's clock fell from {before:,.0f} to {after:,.0f} MHz during the run: heat, or a "
+        "power limit"
+    )
+    return [Caveat("slower-clock", text, "wrong")]
+
+
+def _shared(machine: Mapping[str, Any]) -> list[Caveat]:
+    count = number(machine.get("device_holders"))
+    if not count:
+        return []
+    who = "another process" if count == 1 else f"{count:.0f} other processes"
+    text = f"{who} had the device open at the end of the run and may have used it"
+    return [Caveat("shared-device", text, "wrong")]

@@ -1,0 +1,299 @@
+"""timings.jsonl to wall-clock statistics: per label, never pooled.
+
+The record is written a line at a time and flushed, so that a killed run keeps what it measured;
+hence a last line that is cut short is expected, and any other unreadable line is reported.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from instrumentor_analysis.clock.drift import drift
+from instrumentor_analysis.clock.flops import ModelFacts
+from instrumentor_analysis.clock.intervals import median_interval
+from instrumentor_analysis.clock.throughput import PERCENTILES, common_shape, percentile, rate
+from instrumentor_analysis.model import Barrier, Compilation, Outlier, Sample, WallClock
+from instrumentor_analysis.shared.caveats import Caveat, recorded
+from instrumentor_analysis.shared.documents import fitted, number
+
+#: A steady sample is an outlier when it is both this many medians...
+OUTLIER_TIMES_MEDIAN = 1.5
+#: ...and this many scaled median absolute deviations above its label's median.
+OUTLIER_DEVIATIONS = 6.0
+#: Scales a median absolute deviation to the standard deviation of a normal distribution.
+MAD_TO_SIGMA = 1.4826
+#: Number of samples above which a single one no longer moves their median.
+MANY = 200
+
+Event = Mapping[str, Any]
+
+
+class Timings(Struct, frozen=True):
+    """What one record file says.
+
+    Attributes:
+        samples: of the main process, in file order.
+        profiled: the extra step under a profiler; never a wall-clock sample.
+        cancelled: names of steps that were left by ``continue`` or ``break``.
+        warnings: what the recorder warned of, and what was wrong with the file itself.
+        barrier: how the device was waited for; None where nothing can be pending.
+        model: what is known of the model; None where it was not looked at.
+    """
+
+    samples: tuple[Sample, ...] = ()
+    profiled: Sample | None = None
+    cancelled: tuple[str, ...] = ()
+    warnings: tuple[Caveat, ...] = ()
+    barrier: Barrier | None = None
+    model: ModelFacts | None = None
+
+    def labels(self) -> tuple[str, ...]:
+        """The labels in order of first appearance."""
+        return tuple(dict.fromkeys(sample.label for sample in self.samples))
+
+
+def read_timings(path: Path, batch_dim: int = 0) -> Timings:
+    """Read a record file; an absent file is an empty record.
+
+    Args:
+        batch_dim: axis of a batch along which its samples lie.
+
+    Records of several processes are kept apart: the process with most samples counts, the
+    others are reported. Never raises for the content of the file.
+    """
+    if not path.is_file():
+        return Timings()
+    # split, not splitlines: the last entry is what follows the last newline, a record cut short.
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    events: list[Event] = []
+    warnings: list[Caveat] = []
+    for at, line in enumerate(lines, start=1):
+        event = _event(line)
+        if event is not None:
+            events.append(event)
+        elif line.strip():
+            text = f"{path.name}, line {at}: not a record, left out"
+            if at == len(lines):
+                text = f"{path.name} ends within a record: the run was cut short there"
+            warnings.append(Caveat("damaged-record", text))
+    return _timings(events, warnings, batch_dim)
+
+
+def _event(line: str) -> Event | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
+
+
+def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) -> Timings:
+    mine, others = _of_main_process(events)
+    warnings += [*others, *(recorded(e) for e in mine if e["event"] == "warning")]
+    found: dict[str, list[Sample]] = {"profiled": [], "sample": []}
+    for kind, samples in found.items():
+        for event in mine:
+            if event["event"] == kind:
+                sample = _sample(event, len(samples), batch_dim)
+                if sample is not None:
+                    samples.append(sample)
+                else:
+                    text = f"a record without a usable time was left out: {dict(event)}"
+                    warnings.append(Caveat("damaged-record", text))
+    # That a step compiled may be recorded after its sample, so the kinds are settled only here.
+    compiled = {str(e.get("name")) for e in events if e["event"] == "compiled"}
+    barrier = _barrier(mine)
+    warnings += _waiting(mine, barrier)
+    return Timings(
+        samples=tuple(
+            replace(sample, kind="compile") if sample.name in compiled else sample
+            for sample in found["sample"]
+        ),
+        profiled=found["profiled"][-1] if found["profiled"] else None,
+        cancelled=tuple(str(e.get("name")) for e in events if e["event"] == "cancelled"),
+        warnings=tuple(dict.fromkeys(warnings)),
+        barrier=barrier,
+        model=next((fitted(e, ModelFacts) for e in mine if e["event"] == "model"), None),
+    )
+
+
+def _of_main_process(events: Sequence[Event]) -> tuple[Sequence[Event], list[Caveat]]:
+    """Events of the process with most samples, and that there are others."""
+    taken = (e for e in events if e["event"] == "sample" and _sample(e, 0, 0) is not None)
+    counts = Counter(e.get("pid") for e in taken)
+    if not counts:
+        return events, []
+    main = counts.most_common(1)[0][0]
+    mine = [e for e in events if e.get("pid", main) == main]
+    if len(counts) == 1:
+        return mine, []
+    text = (
+        f"{len(counts)} processes recorded samples; those of process {main} are used, "
+        f"{counts.total() - counts[main]} of the others are left out"
+    )
+    return mine, [Caveat("several-processes", text)]
+
+
+def _sample(event: Event, position: int, batch_dim: int) -> Sample | None:
+    """The sample of an event; None without a time."""
+    usual = {"name": f"step_{position}", "label": "step", "index": position}
+    usual["kind"] = "profiled" if event["event"] == "profiled" else "steady"
+    sample = fitted({**usual, **event}, Sample)
+    if not math.isfinite(sample.ms):
+        return None
+    return replace(sample, samples=_along(event, batch_dim)) if batch_dim else sample
+
+
+def _along(event: Event, batch_dim: int) -> int | None:
+    """Samples in all micro-batches; the recorder itself counts along the first axis."""
+    shapes: list[list[int]] = event.get("batch_shapes") or [event.get("batch_shape")]
+    try:
+        return sum(shape[batch_dim] for shape in shapes)
+    except (TypeError, IndexError):
+        return None
+
+
+def _barrier(events: Sequence[Event]) -> Barrier | None:
+    """The barrier of the last sample and what checks found; None where nothing can be pending."""
+    waited = [e for e in events if e["event"] == "sample" and e.get("barrier")]
+    if not waited:
+        return None
+    device, method = str(waited[-1].get("device")), str(waited[-1]["barrier"])
+    passed: Event = {}
+    given_up: dict[str, float] = {}
+    for each in events:
+        if each["event"] != "barrier" or each.get("device") != device:
+            continue
+        used = str(each.get("method"))
+        if each.get("idle") is True and used == method:
+            passed = each
+        elif each.get("idle") is False and used != method:
+            given_up[used] = max(number(each.get("left_ms")) or 0.0, given_up.get(used, 0.0))
+    return Barrier(
+        device=device,
+        method=method,
+        left_ms=number(passed.get("left_ms")),
+        tensors_read=int(number(passed.get("reads")) or 0),
+        given_up=given_up,
+    )
+
+
+def _waiting(events: Sequence[Event], barrier: Barrier | None) -> Iterator[Caveat]:
+    """Warnings: steps that are no samples, and barriers that nothing has confirmed."""
+    refused = [e for e in events if e["event"] == "refused"]
+    if refused:
+        steps = "1 step was not counted as a sample"
+        if len(refused) > 1:
+            steps = f"{len(refused)} steps were not counted as samples"
+        hint = "return the loss from the step as a tensor, or keep the model visible in the loop"
+        yield Caveat("not-waited-for", f"{steps}: {refused[-1].get('reason')}", hint=hint)
+    if barrier is not None and barrier.left_ms is None:
+        text = (
+            f"it was not confirmed that {barrier.method} leaves nothing pending on the device "
+            f"{barrier.device}: no tensor of the step was in sight to be read"
+        )
+        yield Caveat("barrier-unconfirmed", text, "wrong")
+
+
+def main_label(timings: Timings) -> str | None:
+    """The label whose statistics stand in the summary: most steady samples, then first seen."""
+    steady = Counter(s.label for s in timings.samples if s.kind == "steady")
+    # max() keeps the first of equals.
+    return max(timings.labels(), key=lambda label: steady[label], default=None)
+
+
+def wall_clock(timings: Timings, label: str) -> WallClock:
+    """Statistics of one label; see :class:`.model.WallClock` for the figures."""
+    kinds: dict[str, list[Sample]] = {"compile": [], "warmup": [], "steady": []}
+    for sample in timings.samples:
+        if sample.label == label:
+            kinds.setdefault(sample.kind, []).append(sample)
+    compiled, steady = kinds["compile"], kinds["steady"]
+    wall = WallClock(
+        label=label,
+        samples=len(steady),
+        compile_ms=compiled[0].ms if compiled else None,
+        warmup_ms=tuple(s.ms for s in kinds["warmup"]),
+        compilations=tuple(Compilation(s.name, s.ms) for s in compiled[1:]),
+    )
+    if not steady:
+        return wall
+    values, slow = [s.ms for s in steady], outliers(steady)
+    line = drift([s.ms for s in steady if s.name not in {outlier.name for outlier in slow}])
+    interval = median_interval(values)
+    return replace(
+        wall,
+        mean_ms=statistics.fmean(values),
+        median_ms=statistics.median(values),
+        min_ms=min(values),
+        max_ms=max(values),
+        stdev_ms=statistics.stdev(values) if len(values) > 1 else None,
+        median_interval_ms=interval if line is None else line.widen(interval),
+        outliers=slow,
+        trend_percent=None if line is None else line.percent,
+        drifts=line is not None and line.sure,
+        samples_ms=tuple(values),
+        **{f"p{percent}_ms": percentile(values, percent) for percent in PERCENTILES},
+        samples_per_s=rate([s.samples for s in steady], steady),
+        tokens_per_s=rate([s.tokens for s in steady], steady),
+        batch_shape=common_shape(steady),
+    )
+
+
+def unfit_steps(timings: Timings) -> dict[str, str]:
+    """Steps that do not stand for the steady ones of the main label, and why, by name.
+
+    A trace knows a step by its name alone; the record knows what was timed and how long it took.
+    """
+    label = main_label(timings)
+    steady = [s for s in timings.samples if s.label == label and s.kind == "steady"]
+    slow = {outlier.name: outlier for outlier in outliers(steady)}
+    fit: set[str] = set()
+    unfit: dict[str, str] = {}
+    for sample in timings.samples:
+        if sample.label != label:
+            unfit[sample.name] = f"a sample of {sample.label}"
+        elif sample.kind != "steady":
+            unfit[sample.name] = f"a {sample.kind} step by the record"
+        elif sample.name in slow:
+            times = slow[sample.name].times_median
+            unfit[sample.name] = f"an outlier, {times:.1f} times the median of the others"
+        else:
+            fit.add(sample.name)
+    return {name: why for name, why in unfit.items() if name not in fit}
+
+
+def outliers(steady: Sequence[Sample]) -> tuple[Outlier, ...]:
+    """Steady samples far above the rest: a recompilation hides among them, or a pause.
+
+    Each sample is held against the *other* ones of its label, so that one slow step among
+    three is seen although it moves their common median. Of many samples one cannot. More than
+    a quarter of the samples (and more than one) are no exception: that is how the steps are.
+    """
+    everything = [s.ms for s in steady]
+    common = _limit(everything) if len(everything) > MANY else None
+    found: list[Outlier] = []
+    for position, sample in enumerate(steady):
+        limit = common or _limit(everything[:position] + everything[position + 1 :])
+        if limit is not None and sample.ms > limit[1]:
+            found.append(Outlier(sample.name, sample.ms, sample.ms / limit[0]))
+    return tuple(found) if len(found) <= max(1, len(steady) // 4) else ()
+
+
+def _limit(values: Sequence[float]) -> tuple[float, float] | None:
+    """Median, and what counts as far above it; None below two values or without a time."""
+    if len(values) < 2:
+        return None
+    middle = statistics.median(values)
+    spread = MAD_TO_SIGMA * statistics.median(abs(ms - middle) for ms in values)
+    limit = max(OUTLIER_TIMES_MEDIAN * middle, middle + OUTLIER_DEVIATIONS * spread)
+    return (middle, limit) if middle > 0 else None

@@ -1,0 +1,248 @@
+"""Two runs, or several of each code: which is faster, by how much, and where from.
+
+    from instrumentor_analysis.compare.comparing import compare
+    from instrumentor_analysis.compare.side import load_side
+
+    result = compare(load_side(Path("mnist_baseline")), load_side(Path("mnist_trace")))
+    result.timing.statement      # "new is 1.31 times as fast (95 % interval 1.28 .. 1.35)"
+    result.to_json()             # schema instrument-comparison/1
+
+The interval of one run against one describes the steps of these two. Another run of the same code
+may differ by more than its steps do among themselves: the clock, the caches and the neighbours are
+others then. Several runs on a side tell by how much (:func:`compare_runs`).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from instrumentor_analysis.clock.intervals import reach
+from instrumentor_analysis.clock.neighbours import doubts
+from instrumentor_analysis.compare import gate
+from instrumentor_analysis.compare.differences import differences, refuse
+from instrumentor_analysis.compare.figures import categories, figures, located
+from instrumentor_analysis.compare.model import Comparison, SideFacts, Timing
+from instrumentor_analysis.compare.notes import notes
+from instrumentor_analysis.compare.ops import compare_ops
+from instrumentor_analysis.compare.ratio import ratio_of_medians
+from instrumentor_analysis.compare.runs import ASSUMED, ASSUMED_BUSY, between
+from instrumentor_analysis.compare.side import Side
+from instrumentor_analysis.compare.statement import statement, statement_of_runs
+from instrumentor_analysis.model import Interval
+from instrumentor_analysis.shared.errors import NotComparable
+
+DEVICE_TIME = "device time"
+Basis = Literal["step", "sample"]
+Medians = Sequence[Sequence[float]]
+Runs = Sequence[Sequence[float]]
+
+
+def compare(base: Side, new: Side) -> Comparison:
+    """Compare two runs.
+
+    With different batch sizes every time is of one sample, a step's time over its batch size.
+
+    Raises:
+        NotComparable: the figures mean different things, so that no number would be right.
+    """
+    return compare_runs([base], [new])
+
+
+def compare_runs(base: Sequence[Side], new: Sequence[Side], earlier: Medians = ()) -> Comparison:
+    """Compare several runs of one code with several of another.
+
+    Ops, figures and device time are those of one run on each side, whose median is in the middle.
+
+    Args:
+        earlier: medians of further runs, milliseconds, in groups of equal code: they tell how much
+            runs differ even where there is one on a side.
+
+    Raises:
+        NotComparable: as :func:`compare`; or there is no run on a side.
+    """
+    if not base or not new:
+        raise NotComparable("one side has no run", "Give a run on each side of the --.")
+    every = _without_tracy([*base, *new])
+    groups = every[: len(base)], every[len(base) :]
+    old, now = _named_apart(_in_the_middle(groups[0]), _in_the_middle(groups[1]))
+    for other in every:
+        refuse(old, other)
+    refuse(old, now)
+    basis, per = _basis(old, now)
+    pair = _Pair(groups, old, now, basis, per, earlier)
+    labels = [label for label in old.labels() if label in now.labels()]
+    found = [_wall_clock(pair, label) for label in labels]
+    timings = tuple(timing for timing in found if timing is not None)
+    comparison = Comparison(
+        base=_facts(old, groups[0]),
+        new=_facts(now, groups[1]),
+        basis=basis,
+        timings=timings,
+        device=_device_time(pair),
+        figures=figures(old, now, basis, per),
+        categories=categories(old, now, per),
+        ops=compare_ops(old, now, per),
+        lines=located(old, now, "lines", per),
+        modules=located(old, now, "modules", per),
+        differences=differences(old, now),
+    )
+    unusable = len(labels) - len(timings)
+    return replace(comparison, notes=notes((old, now), groups, comparison, unusable))
+
+
+def compare_all(sides: Sequence[Side], earlier: Medians = ()) -> tuple[Comparison, ...]:
+    """Compare each side after the first with the first.
+
+    Raises:
+        NotComparable: as :func:`compare`; or there are fewer than two sides.
+    """
+    if len(sides) < 2:
+        raise NotComparable("only one run was given", "Give at least two.")
+    return tuple(compare_runs(sides[:1], [side], earlier) for side in sides[1:])
+
+
+def judge(comparison: Comparison, percent: float) -> gate.Gate:
+    """Is the new side slower by more than that? Of the wall clock's main label.
+
+    Raises:
+        NotComparable: there is no wall clock on both sides.
+    """
+    timing = comparison.timing
+    if timing is None:
+        raise NotComparable(
+            f"{comparison.base.name} and {comparison.new.name} have no wall clock in common: "
+            "a regression cannot be decided",
+            "Run both with more steps: instrument run --steps 10.",
+        )
+    noise = _assumed_noise(comparison.base.run, comparison.new.run)
+    # An interval without bounds: too few steps must not decide anything.
+    steps = timing.interval if timing.enough else Interval(0.0, math.inf)
+    return gate.judge(timing.between, timing.ratio, percent, noise=noise, steps=steps)
+
+
+def _assumed_noise(*runs: Mapping[str, Any]) -> float:
+    """Assumed noise from run to run: larger where one of the machines was busy."""
+    return ASSUMED_BUSY if any(doubts(run.get("machine")) for run in runs) else ASSUMED
+
+
+class _Pair(Struct, frozen=True):
+    """What is compared with what: all runs, the one shown of each side, and on which basis."""
+
+    groups: tuple[Sequence[Side], Sequence[Side]]
+    base: Side
+    new: Side
+    basis: Basis
+    per: tuple[int, int]
+    earlier: Medians
+
+
+def _in_the_middle(sides: Sequence[Side]) -> Side:
+    """The run whose median is in the middle."""
+
+    def median(side: Side) -> float:
+        samples = [ms for label in side.labels()[:1] for ms in side.samples_ms(label)]
+        return statistics.median(samples) if samples else 0.0
+
+    # One real run, not an average: its ops, figures and device time belong together. Of an even
+    # number the faster of the two in the middle.
+    return sorted(sides, key=median)[(len(sides) - 1) // 2]
+
+
+def _facts(shown: Side, group: Sequence[Side]) -> SideFacts:
+    facts = shown.facts()
+    if len(group) == 1:
+        return facts
+    names = tuple(side.name for side in group)
+    return replace(facts, name=f"{names[0]} ({len(group)} runs)", runs=names)
+
+
+def _named_apart(base: Side, new: Side) -> tuple[Side, Side]:
+    """Both sides with names that differ."""
+    if base.name != new.name:
+        return base, new
+    if base.source != new.source:
+        return replace(base, name=base.source), replace(new, name=new.source)
+    return replace(base, name=f"{base.name} (base)"), replace(new, name=f"{new.name} (new)")
+
+
+def _without_tracy(sides: Sequence[Side]) -> Sequence[Side]:
+    """The clocks without Tracy, where all have one: Tracy's own cost hides in the others."""
+    if not all(side.has_untraced or side.profiler != "tracy" for side in sides):
+        return sides
+    return [replace(side, untraced=side.profiler == "tracy") for side in sides]
+
+
+def _basis(base: Side, new: Side) -> tuple[Basis, tuple[int, int]]:
+    sizes = base.batch_size, new.batch_size
+    if sizes[0] is None or sizes[1] is None or sizes[0] == sizes[1]:
+        return "step", (1, 1)
+    # Steps of different batch sizes do different work, samples do not.
+    return "sample", (sizes[0], sizes[1])
+
+
+def _wall_clock(pair: _Pair, label: str) -> Timing | None:
+    old, now = ([side.samples_ms(label) for side in group] for group in pair.groups)
+    # The history keeps medians of the main label only.
+    earlier = pair.earlier if label == pair.base.labels()[0] else ()
+    return _timing(pair, label, old, now, earlier)
+
+
+def _device_time(pair: _Pair) -> Timing | None:
+    old, now = pair.base.step_device_ms(), pair.new.step_device_ms()
+    # A single device time on a side has no spread, and so no interval: it is one of the figures.
+    return _timing(pair, DEVICE_TIME, [old], [now]) if min(len(old), len(now)) > 1 else None
+
+
+def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = ()) -> Timing | None:
+    """Compare the samples of a label, by runs where their noise is known, else by steps.
+
+    None where no run of a side has samples, or one of them is 0 ms.
+    """
+    old, now = (
+        [tuple(ms / per for ms in run) for run in runs if run]
+        for runs, per in zip((base, new), pair.per, strict=True)
+    )
+    steps = tuple(chain(*old)), tuple(chain(*now))
+    noise = _assumed_noise(pair.base.summary.run, pair.new.summary.run)
+    by_steps = ratio_of_medians(*steps, noise)
+    if by_steps is None:
+        return None
+    # Noise is relative, so it does not matter whether times are per step or per sample.
+    by_runs = between([*map(reach, old)], [*map(reach, now)], earlier)
+    if by_runs is None:
+        ratio, medians = by_steps.value, [statistics.median(each) for each in steps]
+        said = statement(by_steps, pair.new.name, len(steps[0]), len(steps[1]))
+    else:
+        ratio, medians = by_runs.ratio, [by_runs.base_ms, by_runs.new_ms]
+        said = statement_of_runs(by_runs, _facts(pair.new, pair.groups[1]).name)
+    found = by_runs or by_steps
+    # Samples a second; times per sample are already divided by the batch size.
+    rates = [
+        None if side.batch_size is None else side.batch_size / per / (median / 1000)
+        for side, per, median in zip((pair.base, pair.new), pair.per, medians, strict=True)
+    ]
+    return Timing(
+        label=label,
+        basis=pair.basis,
+        base_median_ms=medians[0],
+        new_median_ms=medians[1],
+        base_samples_ms=steps[0],
+        new_samples_ms=steps[1],
+        ratio=ratio,
+        interval=found.interval,
+        enough=by_steps.enough or by_runs is not None,
+        real=found.real,
+        needed=found.needed,
+        smallest_percent=found.smallest_percent,
+        statement=said,
+        base_rate=rates[0],
+        new_rate=rates[1],
+        between=by_runs,
+    )

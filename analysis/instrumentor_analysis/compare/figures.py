@@ -1,0 +1,100 @@
+"""What was taken once on each side: figures, and device time by category, line and module.
+
+Where the batch sizes differ, times that grow with the batch are divided by it (``per``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from instrumentor_analysis.compare.model import Better, Figure, Share
+from instrumentor_analysis.compare.side import Side
+from instrumentor_analysis.model import Category, Locations, Module, SourceLine
+
+Timed = Category | SourceLine | Module
+
+# Op counts and compile time belong to the graph, percentages are ratios, dispatch is per op: only
+# times of the whole step grow with the batch.
+#: Key in summary.json, name, unit, which way is better, and whether it grows with the batch.
+_FIGURES: tuple[tuple[str, str, str, Better, bool], ...] = (
+    ("device_time_ms", "device time", "ms", "lower", True),
+    ("device_time.firmware_ms", "device time by firmware", "ms", "lower", True),
+    ("op_self_time_ms", "op self time", "ms", "lower", True),
+    ("overhead_percent", "overhead", "%", "lower", False),
+    ("dispatch_ms_per_op", "dispatch per op", "ms", "lower", False),
+    ("op_count", "ops", "", "lower", False),
+    ("host_op_count", "ops on the host", "", "lower", False),
+    ("gaps.median_us", "op-to-op gap, median", "us", "lower", False),
+    ("matmul_flops_percent", "matmul FLOPs", "%", "higher", False),
+    ("dram_percent", "DRAM", "%", "higher", False),
+    ("program_cache_hit_percent", "program cache", "%", "higher", False),
+    ("wall_clock_ms.compile", "compile step", "ms", "lower", False),
+)
+
+
+def figures(base: Side, new: Side, basis: str, per: tuple[int, int]) -> tuple[Figure, ...]:
+    """Figures that at least one of the sides has.
+
+    Args:
+        basis: ``sample`` divides times that grow with the batch.
+        per: batch size of either side.
+    """
+    found: list[Figure] = []
+    for key, name, unit, better, grows in _FIGURES:
+        values = [side.number(key) for side in (base, new)]
+        if values == [None, None]:
+            continue
+        if grows and basis == "sample":
+            unit = f"{unit}/sample"
+            values = [None if v is None else v / n for v, n in zip(values, per, strict=True)]
+        found.append(Figure(key, name, unit, values[0], values[1], better))
+    return tuple(found)
+
+
+def categories(base: Side, new: Side, per: tuple[int, int]) -> tuple[Share, ...]:
+    """Device time by category, in the order of the charts; empty without it on both sides.
+
+    Args:
+        per: what the times of either side are divided by.
+    """
+    old, now = ({each.name: each for each in side.summary.categories} for side in (base, new))
+    return _shares(old, now, per)
+
+
+def located(
+    base: Side, new: Side, key: Literal["lines", "modules"], per: tuple[int, int]
+) -> tuple[Share, ...]:
+    """Source lines or modules, most difference first; empty without them on both sides.
+
+    Args:
+        per: what the times of either side are divided by.
+    """
+    places = [side.summary.locations or Locations() for side in (base, new)]
+    old, now = ({_named(each): each for each in getattr(place, key)} for place in places)
+    return tuple(sorted(_shares(old, now, per), key=lambda s: (-abs(s.change_ms), s.name)))
+
+
+def _named(place: SourceLine | Module) -> str:
+    name = f"{place.file}:{place.line}" if isinstance(place, SourceLine) else place.name
+    # Constants evaluated once are kept apart from what the same line does in every step.
+    return f"{name} (once)" if place.const_eval else name
+
+
+def _shares(
+    old: Mapping[str, Timed], now: Mapping[str, Timed], per: tuple[int, int]
+) -> tuple[Share, ...]:
+    """The places of either side, by name; nothing where one side has none at all."""
+    if not old or not now:
+        return ()
+
+    def ms(one: Timed | None, size: int) -> float | None:
+        return None if one is None else one.device_time_ms / size
+
+    def ops(one: Timed | None) -> int | None:
+        return None if one is None else one.op_count
+
+    both = {name: (old.get(name), now.get(name)) for name in (*old, *now)}
+    return tuple(
+        Share(name, ms(a, per[0]), ms(b, per[1]), ops(a), ops(b)) for name, (a, b) in both.items()
+    )

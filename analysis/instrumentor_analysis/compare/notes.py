@@ -1,0 +1,100 @@
+"""What to doubt in a comparison, beside the environments that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from instrumentor_analysis.clock.neighbours import doubts, other_cpus
+from instrumentor_analysis.compare.differences import differences
+from instrumentor_analysis.compare.model import Comparison, Timing
+from instrumentor_analysis.compare.side import Side
+
+#: What tells one code from another, beside what may explain a difference by itself.
+_CODE = ("commit", "script", "arguments")
+
+
+def notes(
+    shown: tuple[Side, Side],
+    groups: tuple[Sequence[Side], Sequence[Side]],
+    comparison: Comparison,
+    unusable: int,
+) -> tuple[str, ...]:
+    """What to doubt, beside the differences of the environments.
+
+    Args:
+        shown: the run of each side that is shown.
+        groups: all runs of each side.
+    """
+    base, new = shown
+    every, timing = [*groups[0], *groups[1]], comparison.timing
+    found: list[str] = []
+    if timing is not None and timing.between is None:
+        found.append(
+            "one run on each side: how much runs of the same code differ is unknown, and the "
+            "interval covers the steps of these two runs only (instrument run --repeat 3, then "
+            "compare A1 A2 A3 -- B1 B2 B3)"
+        )
+    found += _mixed(groups)
+    untraced = [side.name for side in shown if side.untraced]
+    if untraced:
+        found.append(
+            f"the wall clock of {' and '.join(untraced)} is that of the run without Tracy; device "
+            "time, overhead and ops are of the one with it"
+        )
+    found += [*_doubted(every), *_not_steady(every, timing)]
+    for side in shown:
+        slow = [each.name for each in side.main_wall.outliers] if side.main_wall else []
+        if slow:
+            steps = f"{len(slow)} steady step{'s' if len(slow) > 1 else ''}"
+            found.append(
+                f"{side.name} has {steps} far above the others ({', '.join(slow[:3])}): the "
+                "medians are robust to that, but look for recompilations"
+            )
+    for side, other in ((base, new), (new, base)) if comparison.timings else ():
+        missing = [label for label in side.labels() if label not in other.labels()]
+        found += [f"{', '.join(missing)} was timed in {side.name} only"] if missing else []
+    if unusable:
+        found.append("a step of 0 ms: its clock cannot be compared")
+    if timing is not None and comparison.ops and comparison.ops.time == "self time":
+        found.append(
+            "the times of single ops are self times of one step under torch.profiler: they show "
+            "where to look, not how much is gained"
+        )
+    commits = {side.summary.environment.get("git_commit") for side in shown} - {None}
+    if comparison.lines and len(commits) > 1:
+        found.append("the commits differ: a source line may have another number on the other side")
+    return tuple(found)
+
+
+def _mixed(groups: tuple[Sequence[Side], Sequence[Side]]) -> Iterator[str]:
+    """That runs of one side are not of one kind: they differ by more than noise."""
+    for first, *others in groups:
+        every = (each for other in others for each in differences(first, other))
+        what = [each.what for each in every if each.weight == "doubt" or each.what in _CODE]
+        if what:
+            names = ", ".join(dict.fromkeys(what))
+            yield f"the runs with {first.name} differ ({names}): they are not repeats"
+
+
+def _doubted(sides: Sequence[Side]) -> list[str]:
+    """What the machine gives reason to doubt: of several runs once, of the busiest."""
+    machines = {side.name: side.summary.run.get("machine") for side in sides}
+    busy = {name: doubts(machine) for name, machine in machines.items() if doubts(machine)}
+    # A line for each of many repeats would bury the other notes.
+    if len(busy) < 3:
+        return [f"{name}: {text}" for name, texts in busy.items() for text in texts]
+    worst = max(busy, key=lambda name: other_cpus(machines[name]) or 0.0)
+    return [f"{len(busy)} of {len(sides)} runs, such as {worst}: {text}" for text in busy[worst]]
+
+
+def _not_steady(sides: Sequence[Side], timing: Timing | None) -> Iterator[str]:
+    walls = [(side.name, side.main_wall) for side in sides]
+    trends = [f"{name} by {w.trend_percent or 0.0:+.1f} %" for name, w in walls if w and w.drifts]
+    if trends:
+        listed = ", ".join(trends[:5]) + (f" and {len(trends) - 5} more" if trends[5:] else "")
+        by_steps = timing is not None and timing.between is None
+        widened = "; the interval is widened by that" if by_steps else ""
+        yield (
+            f"not in steady state, from the first step to the last: {listed}{widened} (more "
+            "--warmup)"
+        )

@@ -1,0 +1,95 @@
+"""What two sets of samples say about each other, in one sentence."""
+
+from __future__ import annotations
+
+from instrumentor_analysis.clock.intervals import FEWEST
+from instrumentor_analysis.compare.ratio import Ratio
+from instrumentor_analysis.compare.runs import Between
+from instrumentor_analysis.model import Interval
+
+
+def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> str:
+    """What the samples say, and what it would take to say more; one sentence, no full stop."""
+    counts = f"{base_samples} and {new_samples} steady steps"
+    if ratio.interval is None:
+        return (
+            # The 4 here and below is ratio._surest(): fewer cannot separate two sides at 95 %.
+            f"too few samples: {counts} (an interval takes {FEWEST} each, a significant result 4); "
+            f"{_size(ratio.value, name)} by the medians alone"
+        )
+    between = _between(ratio.interval, ratio.value)
+    if ratio.real:
+        return f"{_size(ratio.value, name)} ({between})"
+    if not ratio.enough:
+        return (
+            f"inconclusive: {_size(ratio.value, name)} ({between}), but so few samples ({counts}) "
+            "may differ by chance; take at least 4 each"
+        )
+    if ratio.needed is None:
+        return f"no difference ({between}){_resolution(ratio)}"
+    return (
+        f"inconclusive: {_size(ratio.value, name)} ({between}) by {counts}; to see a change of "
+        f"this size takes about {ratio.needed:,} steady steps on each side"
+    )
+
+
+def statement_of_runs(found: Between, name: str) -> str:
+    """What several runs on a side say of their ratio, and how many more it would take."""
+    counted = f"{found.base_runs} and {found.new_runs} runs"
+    if found.noise.history:
+        counted += f" and {found.noise.history} of the history"
+    noise = f"{counted}, which differ by {_percent(found.noise.percent / 100)} %"
+    said = f"{_size(found.ratio, name)} ({_between(found.interval, found.ratio)}; {noise})"
+    if found.real:
+        return said
+    if found.needed is None:
+        return f"inconclusive: {said}"
+    return (
+        f"inconclusive: {said}; to see a change of this size takes about {found.needed:,} runs on "
+        "each side"
+    )
+
+
+def _resolution(ratio: Ratio) -> str:
+    size = ratio.smallest_percent
+    if not size:
+        return ""
+    return f"; a change below {_percent(size / 100)} % would not be seen"
+
+
+def _size(ratio: float, name: str) -> str:
+    """``new is 1.31 times as fast``; small changes in percent of the time."""
+    if ratio == 1:
+        return f"{name} is as fast"
+    faster = ratio < 1
+    factor = 1 / ratio if faster else ratio
+    if factor >= 1.1:
+        return (
+            f"{name} is {factor:.2f} times as fast"
+            if faster
+            else (f"{name} takes {factor:.2f} times as long")
+        )
+    return f"{name} is {_percent(abs(ratio - 1))} % {'faster' if faster else 'slower'}"
+
+
+def _between(interval: Interval, ratio: float) -> str:
+    """The interval on the scale on which the size is said."""
+    low, high = interval.low, interval.high
+    head = f"{interval.confidence * 100:.0f} % interval"
+    factor = 1 / ratio if ratio < 1 else ratio
+    if factor >= 1.1:
+        ends = (1 / high, 1 / low) if ratio < 1 else (low, high)
+        return f"{head} {ends[0]:.2f} .. {ends[1]:.2f}"
+    return f"{head} {_signed(low - 1)} .. {_signed(high - 1)} %"
+
+
+def _percent(share: float) -> str:
+    """``12``, ``3.4``, ``0.56``: percent of a share, about two digits."""
+    value = share * 100
+    size = abs(value)
+    # From 9.95 on one decimal would make three digits, 10.0.
+    return f"{value:,.0f}" if size >= 9.95 else f"{value:.1f}" if size >= 1 else f"{value:.2g}"
+
+
+def _signed(share: float) -> str:
+    return f"{'+' if share > 0 else ''}{_percent(share)}"

@@ -1,0 +1,134 @@
+"""Devices of one system held against each other: who was slow, and who waited for whom.
+
+Only durations are compared: the clocks of chips do not agree, so when something began on one says
+nothing about another. Of a collective, which ends on all devices together, the device with the
+shortest duration arrived last, and each other one waited for as long as its own was longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from instrumentor_analysis.load.table import (
+    Categorical,
+    Floats,
+    Groups,
+    Mask,
+    Positions,
+    Table,
+    any_known,
+    total,
+)
+from instrumentor_analysis.model import CollectiveWait, DeviceRow, Devices, OpSkew
+from instrumentor_analysis.ops.merge import COLLECTIVES, align, valid_duration_ns
+from instrumentor_analysis.ops.stacked import first_word
+
+#: Ops that no device ends before all have begun.
+WAITING = (*COLLECTIVES, "AllToAll", "AllBroadcast")
+MOST_OPS = 10
+#: A skew below this share of the slowest device's time is noise, percent.
+LEAST_PERCENT = 0.5
+
+
+def compare_devices(rows: Table, pooled: int = 1) -> Devices | None:
+    """The devices of a window; None of a single one.
+
+    Args:
+        rows: raw rows of the window, all devices.
+        pooled: number of steps in it; counts and times are of one.
+    """
+    aligned = align(rows)
+    if len(aligned.devices) < 2 or not len(aligned.blocks):
+        return None
+    present = aligned.blocks >= 0
+    times = np.where(present, valid_duration_ns(rows)[aligned.blocks] / 1000, np.nan)
+    first = aligned.blocks[np.arange(len(present)), present.argmax(axis=1)]
+    op = rows["op_code"][first]
+    op = op.map([first_word(str(name)) for name in op.values])
+    waits = op.spread([any(c in str(v) for c in WAITING) for v in op.values], False, np.bool_)
+    # A device that lacks the op, or its time, tells nothing of the others either.
+    whole = ~np.isnan(times).any(axis=1)
+    ours, apart = whole & waits, whole & ~waits
+    devices = aligned.devices.astype(int).tolist()
+    per_device = _rows(devices, times, present, ours, pooled)
+    known = [row.device_time_ms for row in per_device if row.device_time_ms is not None]
+    mean = sum(known) / len(known) if known else 0.0
+    least_us = max(known, default=0.0) * 1000 * LEAST_PERCENT / 100
+    skews = _skews(op[apart], times[apart], rows["line"][first][apart], devices, pooled)
+    return Devices(
+        rows=per_device,
+        max_over_mean=max(known) / mean if mean else None,
+        ops=tuple(each for each in skews[:MOST_OPS] if each.skew_us >= least_us > 0),
+        collectives=_waits(op[ours], times[ours], devices, pooled),
+    )
+
+
+def _rows(
+    devices: Sequence[int], times: Floats, present: Mask, waits: Mask, pooled: int
+) -> tuple[DeviceRow, ...]:
+    waited = _waited(times[waits]).sum(axis=0) / 1000
+    last = np.bincount(times[waits].argmin(axis=1), minlength=len(devices))
+    return tuple(
+        DeviceRow(
+            device_id=device,
+            op_count=round(int(present[:, at].sum()) / pooled),
+            missing_ops=int((~present[:, at]).sum()),
+            device_time_ms=total(times[:, at]) / 1000 / pooled if any_known(times[:, at]) else None,
+            waited_ms=float(waited[at]) / pooled if waits.any() else None,
+            arrived_last=int(last[at]) if waits.any() else None,
+        )
+        for at, device in enumerate(devices)
+    )
+
+
+def _waited(times: Floats) -> Floats:
+    """How long each device waited in a collective for the last one to arrive, microseconds."""
+    return np.asarray(times - times.min(axis=1, keepdims=True), np.float64)
+
+
+def _skews(
+    op: Categorical, times: Floats, ids: Positions, devices: Sequence[int], pooled: int
+) -> list[OpSkew]:
+    """Ops by how much longer the slowest device took than the fastest, call by call."""
+    differences = times.max(axis=1) - times.min(axis=1)
+    found: list[OpSkew] = []
+    for rows in Groups(op).rows():
+        sums = times[rows].sum(axis=0) / pooled
+        fast, slow = int(sums.argmin()), int(sums.argmax())
+        found.append(
+            OpSkew(
+                op=str(op[rows[:1]].tolist()[0]),
+                count=round(len(rows) / pooled),
+                skew_us=float(differences[rows].sum()) / pooled,
+                fastest_device=devices[fast],
+                fastest_us=float(sums[fast]),
+                slowest_device=devices[slow],
+                slowest_us=float(sums[slow]),
+                worst_id=int(ids[rows[differences[rows].argmax()]]),
+            )
+        )
+    return sorted(found, key=lambda each: (-each.skew_us, each.op))
+
+
+def _waits(
+    op: Categorical, times: Floats, devices: Sequence[int], pooled: int
+) -> tuple[CollectiveWait, ...]:
+    waited, last = _waited(times), times.argmin(axis=1)
+    found: list[CollectiveWait] = []
+    for rows in Groups(op).rows():
+        often = np.bincount(last[rows], minlength=len(devices))
+        found.append(
+            CollectiveWait(
+                op=str(op[rows[:1]].tolist()[0]),
+                count=round(len(rows) / pooled),
+                calls=len(rows),
+                last_device=devices[int(often.argmax())],
+                last_calls=int(often.max()),
+                # The last device to arrive waits for none.
+                mean_wait_us=float(waited[rows].sum()) / (len(rows) * (len(devices) - 1)),
+                longest_wait_us=float(waited[rows].max()),
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (-each.mean_wait_us * each.calls, each.op)))

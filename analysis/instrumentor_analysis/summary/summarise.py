@@ -1,0 +1,365 @@
+"""A run folder to its Summary: wall clock, device, and what the two say together.
+
+Overhead is (wall - device) / wall, both of the same step: the sample that bears the name of the
+window's step. The steady mean and median stand beside it and are not mixed into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from instrumentor_analysis.clock.neighbours import doubts
+from instrumentor_analysis.clock.timings import (
+    Timings,
+    main_label,
+    read_timings,
+    unfit_steps,
+    wall_clock,
+)
+from instrumentor_analysis.load.run_folder import RunFolder, open_run
+from instrumentor_analysis.model import HOST_BOUND_PERCENT, Step, Summary, WallClock
+from instrumentor_analysis.shared.caveats import Caveat, by_weight, read_caveats
+from instrumentor_analysis.shared.errors import AnalysisError, BadOption, NothingMeasured
+from instrumentor_analysis.summary.analysis import Analysis
+from instrumentor_analysis.summary.mfu import with_mfu
+from instrumentor_analysis.summary.verdict import decide, overhead_percent
+
+if TYPE_CHECKING:
+    from instrumentor_analysis.load.table import Table
+    from instrumentor_analysis.ops.steps import DeviceSteps
+    from instrumentor_analysis.ops.window import Named, StepChoice
+
+_INFLATES = Caveat(
+    "profiler-cost",
+    "Tracy inflates the wall clock by some 10 to 15 %",
+    hint="--untraced measures by how much",
+)
+_NO_SPLIT = Caveat("no-split", "Tracy does not split host time into Python and PJRT", "note")
+#: Width of the median's interval from which more steps are asked for, percent of the median.
+SCATTER_PERCENT = 50.0
+KERNEL_TIME = "DEVICE KERNEL DURATION"
+
+
+def summarise(source: Path, step: StepChoice = None, arch: str | None = None) -> Summary:
+    """Summarise a run folder, a Tracy report folder, or a lone ops CSV.
+
+    Args:
+        step: number of a step, ``"all"`` for all steady ones pooled, None for the last complete
+            steady one.
+        arch: architecture to hold the ops against, over what the file says.
+
+    Raises:
+        AnalysisError: nothing was measured, the ops CSV is unusable, or the step is not there.
+    """
+    return analyse(source, step, arch).summary
+
+
+def analyse(
+    source: Path | Sequence[Path],
+    step: StepChoice = None,
+    arch: str | None = None,
+    named: Named | None = None,
+) -> Analysis:
+    """The summary together with the frames behind it; arguments as for :func:`summarise`.
+
+    Args:
+        source: also the ops CSVs of several hosts of one system.
+        named: another window of the ops than a step.
+    """
+    sources = (source,) if isinstance(source, Path) else tuple(source)
+    folder = open_run(*sources)
+    if len(sources) > 1 and not all(path.is_file() for path in sources):
+        raise BadOption("several sources have to be ops CSVs, one of each host")
+    if folder.mapping("verification").get("status") == "failed":
+        raise NothingMeasured(
+            f"{sources[0]}: the timed region of this run is not the step: {_problem(folder)}",
+            "Give the lines of the step with --region, and run again.",
+        )
+    timings = read_timings(folder.timings, folder.batch_dim)
+    analysis = Analysis(_base(folder, timings), timings, folder)
+    if folder.profiler == "tracy" and folder.ops_csv is not None:
+        csvs = sources if len(sources) > 1 else (folder.ops_csv,)
+        analysis = _tracy(analysis, csvs, step, arch, named)
+    elif folder.profiler == "torch" and folder.torch_csv is not None:
+        analysis = _torch(analysis, folder.torch_csv)
+    elif analysis.summary.wall_clock is None:
+        raise NothingMeasured(
+            f"{sources[0]} holds no timed step and no ops",
+            "Read run.log in it: the script may have ended before its first step.",
+        )
+    elif folder.profiler != "wallclock":
+        text = f"the {folder.profiler} profile holds no ops: wall clock only"
+        analysis = replace(analysis, summary=_warn(analysis.summary, Caveat("no-ops", text)))
+    summary = replace(analysis.summary, steps=_steps(analysis))
+    return with_mfu(replace(analysis, summary=summary), arch=arch)
+
+
+def _problem(folder: RunFolder) -> str:
+    """The first thing that was wrong, and where."""
+    problem = folder.mapping("verification")["problems"][0]
+    places = "".join(f", {each['file']}:{each['line']}" for each in problem["places"][:1])
+    return f"{problem['text']}{places}"
+
+
+def _base(folder: RunFolder, timings: Timings) -> Summary:
+    """What does not depend on a profile: the wall clock and the facts of the run."""
+    by_label = {label: wall_clock(timings, label) for label in timings.labels()}
+    label = main_label(timings)
+    wall = None if label is None else by_label[label]
+    warnings = [*read_caveats(folder.facts.get("warnings")), *folder.warnings, *timings.warnings]
+    warnings += doubts(folder.facts.get("machine"))
+    if wall is not None and wall.samples == 0:
+        text = "no steady step was timed: only the compile step is known"
+        warnings.append(Caveat("no-steady-step", text, "wrong", hint="more --steps"))
+    if timings.cancelled:
+        count = len(timings.cancelled)
+        text = (
+            f"{count} {'sample was' if count == 1 else 'samples were'} begun and never ended: the "
+            "iteration left the timed lines by continue or by a branch without their end; what was "
+            "timed may be only a part of a step"
+        )
+        warnings.append(Caveat("unended-samples", text, "wrong"))
+    for each in by_label.values():
+        warnings += _unsteady(each)
+    untraced, cost_percent = _untraced(folder, wall)
+    return Summary(
+        profiler=folder.profiler,
+        scope=label or folder.text("scope"),
+        wall_clock=wall,
+        wall_clock_by_label=by_label,
+        loop=folder.mapping("loop") or None,
+        environment=folder.environment,
+        run=folder.run,
+        interrupted=folder.facts.get("interrupted") is True,
+        partial=folder.facts.get("partial") is True,
+        script_exit_code=folder.exit_code,
+        verification=folder.mapping("verification") or None,
+        artifacts={k: str(v) for k, v in folder.mapping("artifacts").items()},
+        warnings=by_weight(warnings),
+        untraced=untraced,
+        profiler_cost_percent=cost_percent,
+        barrier=timings.barrier,
+    )
+
+
+def _unsteady(wall: WallClock) -> Iterator[Caveat]:
+    """That the steps of a label are not alike, and what may be the cause."""
+    if wall.compilations:
+        # Recompiling costs a run far more than its steps.
+        count, seconds = len(wall.compilations), sum(c.ms for c in wall.compilations) / 1000
+        text = (
+            f"{'1 step' if count == 1 else f'{count} steps'} compiled after the first "
+            f"({seconds:.1f} s), left out of the steady ones: usual once for the optimizer's "
+            "graph; more of them mean that shapes change"
+        )
+        yield Caveat("recompiled", text, hint="pad to fixed sizes")
+    interval, middle, trend = wall.median_interval_ms, wall.median_ms, wall.trend_percent
+    if wall.drifts and trend is not None:
+        text = (
+            f"{wall.label} has not reached steady state: its steps become "
+            f"{'slower' if trend > 0 else 'faster'} by {abs(trend):.0f} % from the first to the "
+            "last; the interval is widened to hold both"
+        )
+        yield Caveat("not-steady", text, "wrong", hint="more --warmup, more --steps")
+    elif interval is not None and middle and not wall.outliers:
+        if interval.high - interval.low > SCATTER_PERCENT / 100 * middle:
+            text = (
+                f"the median of {wall.label} is uncertain ({interval.low:.1f} .. "
+                f"{interval.high:.1f} ms): the steps differ too much for so few of them"
+            )
+            yield Caveat("scatter", text, hint="more --steps")
+    for slow in wall.outliers:
+        text = (
+            f"{slow.name} took {slow.ms:.1f} ms, {slow.times_median:.1f} times the median of the "
+            "others: a pause, other work on the machine, or a compilation that no counter shows"
+        )
+        yield Caveat("outlier", text)
+
+
+def _untraced(folder: RunFolder, traced: WallClock | None) -> tuple[WallClock | None, float | None]:
+    """The label's clock in an earlier run without the profiler; what Tracy adds to it, percent."""
+    if folder.untraced is None or traced is None:
+        return None, None
+    timings = read_timings(folder.untraced, folder.batch_dim)
+    if traced.label not in timings.labels():
+        return None, None
+    untraced = wall_clock(timings, traced.label)
+    if traced.median_ms is None or not untraced.median_ms:
+        return untraced, None
+    return untraced, (traced.median_ms / untraced.median_ms - 1) * 100
+
+
+def _warn(summary: Summary, *warnings: Caveat) -> Summary:
+    return replace(summary, warnings=by_weight((*summary.warnings, *warnings)))
+
+
+def _tracy(
+    analysis: Analysis,
+    csvs: Sequence[Path],
+    step: StepChoice,
+    arch: str | None,
+    named: Named | None,
+) -> Analysis:
+    from instrumentor_analysis.ops import figures
+    from instrumentor_analysis.ops.locations import MESSAGES, located
+    from instrumentor_analysis.ops.steps import read_steps
+
+    summary, folder, timings = analysis.summary, analysis.folder, analysis.timings
+    # Tracy's usual cost, said only where a run without it has not measured the real one.
+    inflates = [_INFLATES] if summary.profiler_cost_percent is None else []
+    try:
+        device = read_steps(csvs, step, arch, named, unfit_steps(timings))
+    except AnalysisError as error:
+        # A step or window that was asked for is never replaced by less in silence.
+        asked = step is not None or (named is not None and named.given)
+        if summary.wall_clock is None or asked:
+            raise
+        # The wall clock is worth showing without the device; the reason is not hidden.
+        missing = Caveat("no-device", f"no device figures: {error.message}", hint=error.hint)
+        return replace(analysis, summary=_warn(summary, missing, *inflates, _NO_SPLIT))
+    ops = located(device.ops, folder.tracy_log(MESSAGES))
+    summary = _of_ops(summary, device, ops, folder)
+    wall_ms, why_not = _same_step_wall(timings, device)
+    remarks = [*figures.unbalanced(summary.devices), *figures.remarks(ops, device.pooled)]
+    remarks += [*device.warnings, *why_not]
+    if wall_ms:
+        remarks += inflates if summary.host_layers else [*inflates, _NO_SPLIT]
+    summary = _against_wall(_warn(summary, *remarks), wall_ms)
+    bounds = figures.bounds(ops) if device.architecture.has_peaks else None
+    summary = replace(summary, verdict=decide(summary, bounds))
+    return replace(analysis, summary=summary, ops=ops, device=device)
+
+
+def _of_ops(summary: Summary, device: DeviceSteps, ops: Table, folder: RunFolder) -> Summary:
+    """The summary with the figures of the window's ops."""
+    from instrumentor_analysis.clock.host_layers import ZONES, layers_of_steps
+    from instrumentor_analysis.ops import figures
+    from instrumentor_analysis.ops.locations import by_source_line
+    from instrumentor_analysis.ops.savings import savings
+    from instrumentor_analysis.ops.skew import compare_devices
+
+    pooled, rows = device.pooled, device.rows
+    shown = [device.marks[at] for at in device.chosen]
+    device_time = figures.device_time(rows, ops, pooled)
+    return replace(
+        summary,
+        window=device.window,
+        device_time=device_time,
+        devices=compare_devices(rows, pooled),
+        device_time_ms=device_time.kernel_ms,
+        device_time_source=None if device_time.kernel_ms is None else KERNEL_TIME,
+        op_count=round(len(ops) / pooled),
+        host_op_count=round(int(ops["is_host"].sum()) / pooled),
+        categories=figures.categories(ops, pooled),
+        matmul_flops_percent=figures.matmul_flops_percent(ops),
+        dram_percent=figures.overall_dram(ops)[1],
+        slow_ops=figures.slow_ops(ops, pooled),
+        gaps=figures.gaps(ops, pooled),
+        savings=savings(ops, device.architecture, pooled),
+        spread=device.spread,
+        program_cache_hit_percent=figures.program_cache_hit_percent(ops),
+        locations=by_source_line(ops, folder.diff, pooled),
+        architecture=device.architecture.name,
+        host_layers=layers_of_steps(folder.tracy_log(ZONES), shown),
+    )
+
+
+def _torch(analysis: Analysis, csv: Path) -> Analysis:
+    from instrumentor_analysis.ops.figures import categories, torch_slow_ops
+    from instrumentor_analysis.ops.torch_ops import read_torch_ops
+
+    ops = read_torch_ops(csv)
+    on_device = ops.device_time_ms is not None
+    summary = replace(
+        analysis.summary,
+        device_time_ms=ops.device_time_ms,
+        device_time_source="CUDA kernels of the profiled step" if on_device else None,
+        op_self_time_ms=ops.op_self_time_ms,
+        op_count=len(ops.frame),
+        categories=categories(ops.frame, column="torch_category") if on_device else (),
+        slow_ops=torch_slow_ops(ops.frame),
+    )
+    profiled = analysis.timings.profiled
+    if on_device and profiled is not None:
+        text = (
+            "overhead is of the step under torch.profiler, which slows the host down; the steady "
+            "steps ran without it"
+        )
+        # The one step that both figures describe is the profiled one.
+        summary = _warn(summary, Caveat("profiled-overhead", text))
+        summary = _against_wall(summary, profiled.ms)
+    summary = replace(summary, verdict=decide(summary, cuda=True))
+    return replace(analysis, summary=summary, ops=ops.frame)
+
+
+def _against_wall(summary: Summary, wall_ms: float | None) -> Summary:
+    """Overhead and dispatch per op, where both numbers are of one step."""
+    summary, device_ms = replace(summary, step_wall_clock_ms=wall_ms), summary.device_time_ms
+    if wall_ms is None or device_ms is None or wall_ms <= 0:
+        return summary
+    if device_ms > wall_ms:
+        text = (
+            f"the device worked longer ({device_ms:.1f} ms) than the step took ({wall_ms:.1f} ms): "
+            "the clock did not wait for the device, or ops of sub-devices overlap"
+        )
+        summary = _warn(summary, Caveat("longer-than-wall", text, "wrong"))
+    overhead = overhead_percent(wall_ms, device_ms)
+    if overhead is None:
+        return summary
+    return replace(
+        summary,
+        overhead_percent=overhead,
+        dispatch_ms_per_op=(wall_ms - device_ms) / summary.op_count if summary.op_count else None,
+        host_bound=overhead > HOST_BOUND_PERCENT,
+    )
+
+
+def _same_step_wall(timings: Timings, device: DeviceSteps) -> tuple[float | None, list[Caveat]]:
+    """Wall clock of the window's step (mean of pooled ones), or None and why."""
+    if not device.chosen:
+        return None, []
+    found: list[float] = []
+    for at in device.chosen:
+        mark = device.marks[at]
+        of_name = [s.ms for s in timings.samples if s.name == mark.name]
+        if sum(m.name == mark.name for m in device.marks) > 1 or len(of_name) > 1:
+            text = f"step {mark.name} occurs more than once: which wall clock is its own is unknown"
+            return None, [Caveat("no-overhead", f"{text}, so there is no overhead")]
+        if not of_name:
+            text = f"step {mark.name} was not timed: there is no overhead"
+            return None, [Caveat("no-overhead", text)]
+        found += of_name
+    return sum(found) / len(found), []
+
+
+def _steps(analysis: Analysis) -> tuple[Step, ...]:
+    """Every step that the record or the trace names, in the order of the record, then file."""
+    timings, device = analysis.timings, analysis.device
+    walls = analysis.summary.wall_clock_by_label.values()
+    odd = {outlier.name for wall in walls for outlier in wall.outliers}
+    marks = {} if device is None else {m.name: at for at, m in enumerate(device.marks)}
+    steps: list[Step] = []
+    for sample in (*timings.samples, *([timings.profiled] if timings.profiled else [])):
+        step = Step(sample.name, sample.kind, sample.label, sample.ms, outlier=sample.name in odd)
+        steps.append(_with_device(step, marks.pop(sample.name, None), device))
+    unnamed = (_with_device(Step(name, None, None, None), at, device) for name, at in marks.items())
+    return (*steps, *unnamed)
+
+
+def _with_device(step: Step, at: int | None, device: DeviceSteps | None) -> Step:
+    if device is None:
+        return step
+    if at is None:
+        return replace(step, complete=False)
+    device_ms = device.device_ms.get(at)
+    return replace(
+        step,
+        complete=device.marks[at].complete,
+        op_count=device.op_counts.get(at),
+        device_time_ms=device_ms,
+        overhead_percent=overhead_percent(step.wall_clock_ms, device_ms),
+    )

@@ -1,0 +1,236 @@
+"""The verbs and their options: one Typer application, thin over the library."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType, NoneType
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+
+from instrumentor.cli import common, next_commands
+from instrumentor.cli.config import find_defaults
+from instrumentor.cli.signature import Declared, Only, Verb, Without
+from instrumentor.cli.verbs import VERBS
+from instrumentor.shared import about, console
+from instrumentor.shared.errors import EXIT_CODES, UsageError
+from instrumentor.shared.options import Options
+
+# What `instrument --help` lists.
+_OF_THE_BARE_COMMAND = ("dry_run", "version", "install_completion", "show_completion")
+_EPILOG = (
+    "Start with: instrument --dry-run train.py, then instrument run train.py. Exit codes: "
+    + "; ".join(f"{code} {text.split(':')[0]}" for code, text in EXIT_CODES.items())
+    + "."
+)
+# What is wrong with a configuration must not keep them from their work, which it says nothing of.
+_UNCONFIGURED = (["restore"], ["skill"])
+# What Typer does not check by itself: it would fail on these, or take the wrong value.
+_CHECKED: dict[Any, tuple[type, str]] = {
+    bool: (bool, "true or false"),
+    list: (list, "a list"),
+    str: (str, "a text"),
+    Path: (str, "a text"),
+}
+
+
+class _Group(typer.core.TyperGroup):
+    """Takes the defaults of pyproject.toml before any option is read."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for option in self.params:
+            if isinstance(option, typer.core.TyperOption):
+                # what --dry-run SCRIPT takes besides stands in the help of explain and run
+                option.hidden = option.name not in _OF_THE_BARE_COMMAND
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args[:1] in _UNCONFIGURED:
+            for option in self.params:
+                option.envvar = None
+        elif not {"-h", "--help", "--version"}.intersection(args[:1]):
+            ctx.default_map = _defaults()
+        return super().parse_args(ctx, args)
+
+
+def application(verbs: Iterable[str] = VERBS, *, outline: bool = False) -> typer.Typer:
+    """The command line with these verbs: to build them all takes 50 ms.
+
+    Args:
+        outline: for their names and what they do; without their options.
+    """
+    app = typer.Typer(
+        name="instrument",
+        help="Measure one training step with one command; your files are never modified.",
+        epilog=_EPILOG,
+        cls=_Group,
+        add_completion=True,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_start)
+    for name in verbs:
+        example, settings = VERBS[name]
+        module = _module(name)
+        if name == "kernel":
+            app.add_typer(module.app, name=name)
+            continue
+        function = getattr(module, name)
+        app.command(
+            name,
+            cls=getattr(module, "Command", None),
+            context_settings=settings,
+            help=inspect.getdoc(function),
+            epilog=f"Example: {example}",
+        )(_nothing if outline else function)
+    return app
+
+
+def _nothing() -> None:
+    """Stands for a verb that is only listed."""
+
+
+def _module(verb: str) -> ModuleType:
+    return import_module(f"instrumentor.cli.verbs.{verb}")
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        console.out(f"instrument {about.version()}")
+        raise typer.Exit
+
+
+@Verb
+def _start(
+    context: typer.Context,
+    dry_run: Annotated[
+        Path | None,
+        typer.Option(
+            "--dry-run",
+            metavar="SCRIPT",
+            help="Print the diff that a run would apply; write nothing. Takes explain's options.",
+        ),
+    ] = None,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+    *,
+    rewrite: Annotated[Options, Without("profiler", "only", "skip")],
+    shown: Annotated[common.Preview, Only("full")],
+) -> None:
+    if dry_run is None:
+        return
+    if context.invoked_subcommand is not None:
+        raise UsageError(
+            "--dry-run SCRIPT takes no command",
+            f"For a run: instrument {context.invoked_subcommand} --dry-run SCRIPT ARGS.",
+        )
+    from instrumentor.cli.verbs.preview import preview
+
+    preview(dry_run, rewrite, full=shown.full, words=next_commands.typed(context))
+    raise typer.Exit
+
+
+def _defaults() -> dict[str, Any]:
+    """Defaults of `[tool.instrument]`, for the bare command and for each verb."""
+    table, path = find_defaults(Path.cwd())
+    if not table:
+        return {}
+    verbs = {name: getattr(_module(name), name).declared for name in VERBS if name != "kernel"}
+    known = {name: _by_key(declared.values()) for name, declared in verbs.items()}
+    # One file serves all verbs: a key is an error only when no verb has it, and each verb is given
+    # the keys that it has.
+    every = {key: each for options in known.values() for key, each in options.items()}
+    for key, value in table.items():
+        if key not in every:
+            raise UsageError(
+                f"{path}: [tool.instrument] has no option {key!r}", "See instrument run --help."
+            )
+        _check(f"{path}: [tool.instrument]: {key}", every[key].type, value)
+
+    def given(options: Mapping[str, Declared]) -> dict[str, Any]:
+        return {options[key].key: value for key, value in table.items() if key in options}
+
+    own = _by_key(_start.declared.values())
+    return given(own) | {name: given(options) for name, options in known.items()}
+
+
+def _by_key(options: Iterable[Declared]) -> dict[str, Declared]:
+    """The options that may stand in a file."""
+    return {key: each for each in options if each.option.file for key in each.keys}
+
+
+def _check(where: str, kind: Any, value: object) -> None:
+    plain = next(each for each in (*get_args(kind), kind) if each is not NoneType)
+    wanted, words = _CHECKED.get(get_origin(plain) or plain, (object, ""))
+    if not isinstance(value, wanted):
+        raise UsageError(f"{where} must be {words}, not {value!r}")
+
+
+def _enough(argv: Sequence[str]) -> typer.Typer:
+    """The application, as much of it as a command line takes."""
+    # Set by the shell's completion script, which may be at any verb.
+    if "_INSTRUMENT_COMPLETE" in os.environ:
+        return application()
+    if not argv or argv[0] in ("-h", "--help"):
+        return application(outline=True)
+    # A key in a file is held against the options of every verb.
+    if list(argv[:1]) not in _UNCONFIGURED and find_defaults(Path.cwd())[0]:
+        return application()
+    if argv[0] in VERBS:
+        return application([argv[0]])
+    return application([word for word in argv if word in VERBS])
+
+
+def _plain_help() -> None:
+    """Print help without bold where no colour is wanted."""
+    if not console.colored(sys.stdout):
+        from typer import rich_utils
+
+        # Rich drops colours for NO_COLOR, but keeps bold; and Typer takes GITHUB_ACTIONS or
+        # FORCE_COLOR for a terminal.
+        rich_utils.FORCE_TERMINAL = False
+
+
+def invoke(argv: Sequence[str]) -> int:
+    """Run one command line; returns its exit code.
+
+    Raises:
+        InstrumentError: what the library raised.
+        KeyboardInterrupt: the user interrupted outside of a run.
+        BrokenPipeError: nobody reads any more.
+    """
+    # Without a verb the help is shown unasked.
+    if argv[-1:] in ([], ["kernel"]) or {"-h", "--help"}.intersection(argv):
+        _plain_help()
+    try:
+        code = _enough(argv)(list(argv), standalone_mode=False, prog_name="instrument")
+    except typer.Exit as stop:
+        return stop.exit_code
+    except typer.Abort as abort:  # a question that Ctrl-C or the end of the input left open
+        raise KeyboardInterrupt from abort
+    except SystemExit as stop:
+        # Typer ends with 1 when the reader of a pipe has gone, which is no failure.
+        if isinstance(stop.__context__, BrokenPipeError):
+            raise stop.__context__ from None
+        raise
+    except Exception as error:
+        # Typer's own usage errors know how to show themselves and carry code 2. Since 0.26 they are
+        # of a Click inside of Typer: the package's classes would not catch them.
+        show = getattr(error, "show", None)
+        if show is None:
+            raise
+        text = io.StringIO()
+        show(file=text)
+        console.say(text.getvalue().rstrip("\n"))
+        return int(getattr(error, "exit_code", 2))
+    return code if isinstance(code, int) else 0

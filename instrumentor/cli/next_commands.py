@@ -1,0 +1,97 @@
+"""What to type next: the command that was typed, with the options that matter for the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from instrumentor.shared import console
+
+if TYPE_CHECKING:
+    import typer
+
+    from instrumentor.locate.located import Declined
+    from instrumentor.shared.options import Options
+
+# How an answer is shown, and what is asked once: no next command repeats them.
+_OF_THIS_COMMAND = frozenset({"json", "full", "dry_run", "summary", "discover", "module", "fix"})
+
+
+def typed(context: typer.Context) -> list[str]:
+    """The options of the command line, as they are typed."""
+    words: list[str] = []
+    for option in context.command.params:
+        name = option.name or ""
+        source = context.get_parameter_source(name)
+        if option.param_type_name != "option" or source is None or source.name != "COMMANDLINE":
+            continue
+        if name in _OF_THIS_COMMAND:
+            continue
+        value = context.params[name]
+        spelled = max(option.opts, key=len)
+        if isinstance(value, bool):
+            words.append(spelled)
+        else:
+            values = value if isinstance(value, (list, tuple)) else [value]
+            words += [word for each in values for word in (spelled, str(each))]
+    return words
+
+
+def target(script: Path, arguments: Sequence[str], module: str = "") -> list[str]:
+    """The script or module, and its own arguments."""
+    return [*(["-m", module] if module else [str(script)]), *arguments]
+
+
+def run(options: Sequence[str], script: Sequence[str]) -> str:
+    """The run that an explanation or a dry run was for."""
+    return f"instrument run {console.quoted(*options, *script)}"
+
+
+def dry_run(options: Sequence[str], script: Sequence[str]) -> str:
+    """The dry run; the short form takes no arguments of the script."""
+    if not options and len(script) == 1:
+        return f"instrument --dry-run {console.quoted(*script)}"
+    return f"instrument run --dry-run {console.quoted(*options, *script)}"
+
+
+def instead(
+    declined: Declined,
+    path: Path,
+    rewrite: Options | None,
+    options: Sequence[str],
+    script: Sequence[str],
+) -> str:
+    """The remedy of a declined script, followed by commands that can be pasted.
+
+    Args:
+        path: the script's file.
+        rewrite: the options with which it was declined; None where running it has not helped.
+        options, script: as they were typed.
+    """
+    from instrumentor.run.discovery import may_help
+
+    others = _without(options, ("--loop", "--region"))
+    loops = [r for r in declined.reasons if r.kind == "several-loops"]
+    said = ["Say which one:" if loops else declined.reasons[0].remedy]
+    said += [run([*others, "--loop", f"{r.file.name}:{r.line}"], script) for r in loops]
+    region = next((r.region for r in declined.reasons if r.region), "")
+    if region and not loops:
+        said.append(f"{run([*others, '--region', region], script)}  # times these lines")
+    if not loops and rewrite is not None and may_help(declined, path, rewrite):
+        said.append(f"{run(options, script)}  # runs it for two steps in a copy to find its step")
+    whole = console.quoted("python3", *script)
+    said.append(f"instrument profile {whole}  # traces all of it with Tracy; needs no loop")
+    return "\n  ".join(said)
+
+
+def _without(options: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The options but for those names and their values."""
+    pairs = zip(("", *options), options, strict=False)
+    return [word for before, word in pairs if word not in names and before not in names]
+
+
+def discover(script: Sequence[str]) -> str:
+    """What shows where a script's step runs, for one whose region was refused by its run."""
+    words = console.quoted(*script)
+    return f"instrument explain --discover {words}  # shows where its step runs"

@@ -1,0 +1,148 @@
+"""`instrument compare BASE NEW`: which run is faster, and by how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from instrumentor.cli import common
+from instrumentor.cli.signature import Verb
+from instrumentor.shared import console
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.option_fields import MEASURE, OUTPUT, option
+from instrumentor.shared.outputs import Replacing, refuse_outputs, write_new
+
+if TYPE_CHECKING:
+    from instrumentor_analysis.compare.model import Comparison
+
+# In the place of `--`: no path holds it.
+_AGAINST = "\0"
+
+
+@dataclass(frozen=True)
+class Asked(Replacing):
+    """Choices of the command line alone."""
+
+    html: Path | None = option(
+        OUTPUT, None, "Write a page with the runs side by side.", metavar="FILE", once=True
+    )
+    markdown: Path | None = option(
+        OUTPUT, None, "Write Markdown, as for a pull request.", metavar="FILE", once=True
+    )
+    fail_on_regression: float | None = option(
+        MEASURE,
+        None,
+        "Exit with code 6 when a step is slower by more than this many percent, with 7 when more "
+        "runs are needed to tell (it says how many), with 0 when a regression larger by 3 points "
+        "is ruled out.",
+        metavar="PCT",
+    )
+    batch_size: str = option(
+        MEASURE,
+        "",
+        "Samples per step of each run, overriding what was recorded; - keeps it.",
+        metavar="BASE,NEW",
+        once=True,
+    )
+
+
+@Verb
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="BASE NEW [MORE...] | BASE... -- NEW...",
+            help=(
+                "Run folders or summary.json files; @NAME is a pinned run of the history, @last "
+                "the newest one, SCRIPT@NAME and SCRIPT@last those of one script. Each is "
+                "compared with the first; with -- the runs before it are repeats of one version, "
+                "those after it of the other."
+            ),
+        ),
+    ],
+    *,
+    asked: Asked,
+    shown: common.Json,
+    store: common.Store,
+) -> None:
+    """Compare runs, or repeats of them, with an interval."""
+    from instrumentor.cli.comparing import compared, judged
+    from instrumentor.results.history import History
+
+    groups = _groups(runs)
+    runs = [run for group in groups for run in group]
+    if len(runs) < 2:
+        raise UsageError("a comparison takes two runs", "Give BASE and NEW: two run folders.")
+    percent = asked.fail_on_regression
+    if percent is not None and not 0 <= percent < 1e6:
+        raise UsageError(f"--fail-on-regression {percent:g}: must be 0 or more percent")
+    sizes = _sizes(asked.batch_size, groups)
+    refuse_outputs([asked.html, asked.markdown], map(Path, runs), force=asked.force)
+    comparisons = compared(groups, sizes, History(store.history))
+    _write(comparisons, asked)
+    _show(comparisons, shown.json)
+    for said in () if percent is None else judged(comparisons, percent):
+        console.say(said)
+
+
+class Command(typer.core.TyperCommand):
+    """Keeps the ``--`` between two groups of runs, which would only end the options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [_AGAINST if arg == "--" else arg for arg in args])
+
+
+def _groups(runs: list[str]) -> list[list[str]]:
+    """The runs on either side of ``--``; without it each run by itself.
+
+    Raises:
+        UsageError: there is not one such mark with runs on both sides.
+    """
+    if _AGAINST not in runs:
+        return [[run] for run in runs]
+    at = runs.index(_AGAINST)
+    groups = [runs[:at], runs[at + 1 :]]
+    if not all(groups) or _AGAINST in groups[1]:
+        raise UsageError(
+            "-- separates the runs of two versions, once", "compare A1 A2 A3 -- B1 B2 B3"
+        )
+    return groups
+
+
+def _sizes(text: str, groups: list[list[str]]) -> list[int | None]:
+    counts = [len(group) for group in groups]
+    if not text:
+        return [None] * sum(counts)
+    parts = [part.strip() for part in text.split(",")]
+    bad = [part for part in parts if part != "-" and not (part.isdigit() and int(part) > 0)]
+    if bad or len(parts) != len(groups):
+        raise UsageError(
+            f"--batch-size {text}: takes a whole number or - for each of the {len(groups)} runs",
+            "For example: --batch-size 32,64.",
+        )
+    sizes = [None if part == "-" else int(part) for part in parts]
+    return [size for size, count in zip(sizes, counts, strict=True) for _ in range(count)]
+
+
+def _write(comparisons: tuple[Comparison, ...], asked: Asked) -> None:
+    from instrumentor_analysis.reports.comparison import document
+
+    for target, render in ((asked.html, document.html), (asked.markdown, document.markdown)):
+        if target is not None:
+            text = render(comparisons).encode("utf-8", errors="replace")
+            write_new(target, text, force=asked.force)
+            console.say(f"Wrote {target}")
+
+
+def _show(comparisons: tuple[Comparison, ...], json: bool) -> None:
+    if json:
+        from instrumentor_analysis.compare.model import document
+
+        console.out_json(document(comparisons))
+        return
+    from instrumentor_analysis.reports.comparison import document as reports
+
+    console.show(reports.console, comparisons)

@@ -1,0 +1,84 @@
+"""`instrument diagnose LOGFILE`: known failures in anybody's log: what, why, what to do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from msgspec.structs import asdict
+
+from instrumentor.cli import common
+from instrumentor.cli.signature import Verb
+from instrumentor.shared import console
+from instrumentor.shared.errors import UsageError
+
+SCHEMA = "instrument-diagnosis/1"
+
+
+@Verb
+def diagnose(
+    logfile: Annotated[
+        Path, typer.Argument(metavar="LOGFILE", help="A log, a run folder, or - for stdin.")
+    ],
+    *,
+    shown: common.Json,
+) -> None:
+    """Explain a log of a run: what happened, why, what to do.
+
+    Exit code 1 when the log shows no failure that is known.
+    """
+    from instrumentor.run.diagnose import diagnose as find
+    from instrumentor.run.diagnose import last_traceback, reasons, telling_lines
+
+    path, text = _read(logfile)
+    found = find(text)
+    known = bool(reasons(found))
+    # Of a known failure the line that shows it is enough.
+    telling = () if known else telling_lines(text)
+    if shown.json:
+        console.out_json(
+            {
+                "schema": SCHEMA,
+                "log": str(path),
+                "failures": [asdict(each) for each in found],
+                "telling_lines": [{"line_number": n, "line": line} for n, line in telling],
+                "traceback": (last_traceback(text) or "").splitlines(),
+            }
+        )
+        raise typer.Exit(0 if known else 1)
+    for each in found:
+        console.out(f"{'note' if each.harmless else 'what'}: {each.title}")
+        console.out(f"  line {each.line_number}: {each.line}")
+        console.out(f"why:  {each.cause}")
+        console.out(f"hint: {each.remedy}")
+        console.out(f"seen: {each.link}")
+        console.out()
+    if not known:
+        _show_unknown(path, telling, last_traceback(text))
+        raise typer.Exit(1)
+
+
+def _show_unknown(path: Path, telling: Sequence[tuple[int, str]], traceback: str | None) -> None:
+    console.out(f"No known failure in {path}.")
+    if traceback:
+        console.out("Its last traceback:")
+        console.out(traceback)
+    if telling:
+        console.out("Its most telling lines:")
+    for number, line in telling:
+        console.out(f"  line {number}: {line}")
+
+
+def _read(logfile: Path) -> tuple[Path, str]:
+    if str(logfile) == "-":
+        return logfile, sys.stdin.buffer.read().decode("utf-8", "replace")
+    path = logfile / "run.log" if logfile.is_dir() else logfile
+    try:
+        return path, path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(
+            f"{path}: cannot be read: {error.strerror}", "Give the log of a run."
+        ) from error

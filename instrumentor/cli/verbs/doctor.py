@@ -1,0 +1,106 @@
+"""`instrument doctor [SCRIPT]`: is this machine ready, and what to do about what is not."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from instrumentor.cli import common, next_commands
+from instrumentor.cli.signature import Only, Verb
+from instrumentor.run.options import RunOptions
+from instrumentor.shared import console
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.option_fields import WHERE, option
+
+if TYPE_CHECKING:
+    from instrumentor.run.ready.doctor import Check, PlannedRun
+
+SCHEMA = "instrument-doctor/1"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Choices of the command line alone."""
+
+    fix: bool = option(
+        WHERE,
+        False,
+        "Fix what can be fixed: end processes that hold the device (--yes).",
+        once=True,
+    )
+
+
+@Verb
+def doctor(
+    context: typer.Context,
+    script: Annotated[
+        Path | None, typer.Argument(help="A training script; its configuration is checked.")
+    ] = None,
+    arguments: common.Configuration = None,
+    *,
+    options: Annotated[
+        RunOptions, Only("profiler", "python", "tt_xla", "tracy_tools_folder", "reset", "yes")
+    ],
+    asked: Asked,
+    shown: common.Json,
+) -> None:
+    """Check whether this machine is ready; each line has its remedy."""
+    from instrumentor.run.ready.doctor import doctor as examine
+    from instrumentor.run.ready.doctor import failed, planned_run
+
+    if script is not None and str(script).startswith("-"):
+        raise UsageError(f"{script}: no such option", "`instrument doctor --help` lists them.")
+    options = replace(options, configured=common.configured(context))
+    planned = planned_run(script, arguments or [], options)
+    if asked.fix or options.reset:
+        _fix(planned, options, quiet=shown.json)
+    checks = examine(planned)
+    if shown.json:
+        console.out_json(_document(planned, checks))
+    else:
+        for check in checks:
+            _show(check)
+        if script is not None and not failed(checks):
+            target = next_commands.target(script, arguments or [])
+            console.say(f"Next: {next_commands.run(next_commands.typed(context), target)}")
+    raise typer.Exit(4 if failed(checks) else 0)
+
+
+def _fix(planned: PlannedRun, options: RunOptions, *, quiet: bool) -> None:
+    """Free the devices and reset them, as far as that was allowed; undo what a kill left."""
+    from instrumentor.machine.device_locks import held
+    from instrumentor.run.ready.readiness import free_devices, reset_boards
+    from instrumentor.workspace import restore
+
+    narrator = console.Narrator(quiet=quiet)
+    restore(Path.cwd())
+    # Otherwise another run could take a device between the end of its holder and the reset.
+    with held(planned.machine.devices):
+        free_devices(planned, narrator, end=options.yes, needed=options.reset)
+        if options.reset:
+            reset_boards(planned.machine, planned.env, narrator)
+
+
+def _document(planned: PlannedRun, checks: tuple[Check, ...]) -> dict[str, Any]:
+    from instrumentor.run.ready.doctor import failed
+
+    return {
+        "schema": SCHEMA,
+        "ready": not failed(checks),
+        "profiler": planned.profiler,
+        "python": str(planned.machine.python),
+        "checks": [asdict(check) for check in checks],
+    }
+
+
+def _show(check: Check) -> None:
+    import sys
+
+    color = {"ok": "green", "warning": "yellow", "failed": "red"}[check.status.value]
+    word = console.paint(f"{check.status.value:<8}", color, sys.stdout)
+    console.out(f"{word} {check.name:<15} {check.text}")
+    if check.remedy:
+        console.out(f"{'':<8} {'':<15} hint: {check.remedy}")

@@ -1,0 +1,192 @@
+"""`instrument explain SCRIPT`: where the loop is, what would be changed and why, or why not."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from instrumentor.cli import common, next_commands
+from instrumentor.cli.signature import Only, Verb, Without
+from instrumentor.run.options import RunOptions
+from instrumentor.shared import console
+from instrumentor.shared.option_fields import MEASURE, OUTPUT, option
+from instrumentor.shared.options import Options
+from instrumentor_analysis.shared.caveats import read_caveats
+
+if TYPE_CHECKING:
+    from instrumentor.rewrite.prepare import Explanation
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Choices of the command line alone."""
+
+    discover: bool = option(
+        MEASURE,
+        False,
+        "Run the unmodified script for two optimizer steps in a copy; show what was seen.",
+        once=True,
+    )
+    summary: bool = option(OUTPUT, False, "SCRIPT is a folder: summarise all its files.", once=True)
+
+
+@Verb
+def explain(
+    context: typer.Context,
+    script: common.Script = None,
+    arguments: common.Configuration = None,
+    *,
+    rewrite: Annotated[Options, Without("profiler")],
+    options: Annotated[RunOptions, Only("module", "timeout_s")],
+    asked: Asked,
+    shown: common.Json,
+) -> None:
+    """Say where the loop is, what would be changed, or why not."""
+    script, handed = common.script_of(script, arguments, options.module)
+    target = next_commands.target(script, handed, options.module)
+    if asked.summary:
+        from instrumentor.cli.corpus import show
+
+        raise typer.Exit(show([script, *map(Path, handed)]))
+    common.tell_handed_over(context, script, handed)
+    from instrumentor.rewrite.prepare import explain as explain_script
+
+    if asked.discover:
+        explanation = _by_running(script, replace(options, rewrite=rewrite), handed)
+    else:
+        explanation = explain_script(script, rewrite, handed)
+    if shown.json:
+        console.out_json(explanation.to_json())
+    elif explanation.eligible:
+        _show(explanation.to_json())
+        console.out(f"Next: {next_commands.dry_run(next_commands.typed(context), target)}")
+    else:
+        from instrumentor.locate.located import Declined
+
+        for reason in explanation.reasons:
+            console.out(f"declined: {reason}")
+        declined = Declined(*explanation.reasons)
+        hint = next_commands.instead(
+            declined, script, rewrite, next_commands.typed(context), target
+        )
+        console.out(f"hint: {hint}")
+    raise typer.Exit(0 if explanation.eligible else 3)
+
+
+def _by_running(script: Path, options: RunOptions, arguments: list[str]) -> Explanation:
+    from instrumentor.rewrite.prepare import Explanation, script_path
+    from instrumentor.run.discovery import discover, prepared_by
+
+    path = script_path(script)
+    narrator = console.Narrator()
+    with narrator.alive():
+        seen = discover(path, arguments, options, narrator)
+    console.say(f"Seen in {seen.sentence}")
+    for name, chains in seen.chains.items():
+        for file, line, function in chains[0] if chains else ():
+            console.say(f"  {name:<9} {file}:{line} in {function}")
+    plan = prepared_by(seen, path, options.rewrite, arguments).plan
+    return Explanation(True, (), plan, plan.to_json())
+
+
+#: What a run leaves out, puts off or switches off: the plan's field, as it is shown.
+_LEFT_OUT = {
+    "skipped_validation": "skipped validation",
+    "skipped_checkpoints": "skipped checkpoints",
+    "deferred_host_reads": "deferred host reads",
+    "disabled_cache_clears": "disabled cache clears",
+}
+
+
+def _show(document: dict[str, Any]) -> None:
+    loop, region = document["loop"], document["region"]
+    start = f"{loop['file']}:{loop['line']}"
+    if region is None:
+        console.out(f"{start}: {document['label']} of what is called there")
+        console.warn_all(read_caveats(document["warnings"]), notes=True)
+        return
+    where = f" in {loop['function']}()" if loop["function"] else ""
+    console.out(f"{start}: training loop{where}, lines {loop['line']}-{loop['end_line']}")
+    _margin(Path(loop["file"]), document)
+    for name, text in _facts(document):
+        console.out(f"  {name:<14} {text}")
+    for name, label in _LEFT_OUT.items():
+        if document[name]:
+            console.out(f"  {label}: lines {', '.join(map(str, document[name]))}")
+    common.show_edits(document["edits"])
+    console.warn_all(read_caveats(document["warnings"]), notes=True)
+
+
+def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What was found, by what it is to the run."""
+    loop, region, sync = document["loop"], document["region"], document["sync"]
+    counter, stop = document["counter"], document["stop"]
+    elsewhere = f"{Path(region['file']).name}, " if region["file"] != loop["file"] else ""
+    lines = f"lines {region['start_line']}-{region['end_line']}"
+    yield "timed region", f"{elsewhere}{lines} ({document['label']})"
+    for found in document["evidence"]:
+        guessed = "" if found["by"] in ("type", "use") else " (a guess)"
+        place = f"{Path(found['file']).name}:{found['line']}"
+        yield found["part"], f"{place}, known by its {found['by']}: {found['name']}{guessed}"
+    words = {
+        "keep": f"the script's own {sync['api']} at line {sync['line']} is kept",
+        "insert": "inserted after the backward",
+        "none": "inside the helper, with its optimizer step",
+    }
+    yield "sync", f"{words[sync['action']]}; then waits for the device"
+    if counter:
+        yield "counter", f"{counter['name']} at line {counter['line']} ({counter['position']})"
+    yield "accumulation", document["accumulation"]
+    yield "stop", f"after line {stop['line']}, by {stop['strategy']}"
+
+
+def _margin(file: Path, document: dict[str, Any]) -> None:
+    """The loop's source with its margin marked."""
+    source = file.read_bytes()
+    lines = source.decode("utf-8", "replace").split("\n")
+    loop, region = document["loop"], document["region"]
+    marks = _marks(file, document["edits"], _statement_ends(source))
+    first = min([loop["line"], *marks])
+    previous_shown = True
+    for number in range(first, loop["end_line"] + 1):
+        near = number >= loop["line"] or any(abs(number - m) <= 1 for m in marks)
+        if near:
+            timed = region["start_line"] <= number <= region["end_line"]
+            bar = "|" if timed and region["file"] == loop["file"] else " "
+            console.out(f"  {marks.get(number, ''):>5} {bar} {number:>5}  {lines[number - 1]}")
+        elif previous_shown:
+            console.out("        ...")
+        previous_shown = near
+
+
+def _marks(file: Path, edits: list[dict[str, Any]], ends: dict[int, int]) -> dict[int, str]:
+    """What becomes of a line, by its number."""
+    marks: dict[int, str] = {}
+    for edit in edits:
+        if edit["file"] != str(file):
+            continue
+        first, last = edit["line"], ends.get(edit["line"], edit["line"])
+        word = {"disable": "skip", "move-after": "move"}.get(edit["kind"], "")
+        if edit["pass"] == "early_stop":
+            word = "stop"
+        elif edit["pass"] == "region":
+            word = "begin" if edit["kind"] == "insert-before" else "wait"
+        if word in ("skip", "move"):
+            marks.update(dict.fromkeys(range(first, last + 1), word))
+        elif word:
+            marks[last if edit["kind"] == "insert-after" else first] = word
+    return marks
+
+
+def _statement_ends(source: bytes) -> dict[int, int]:
+    """Last line of the statement that starts on a line."""
+    ends: dict[int, int] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt):
+            ends[node.lineno] = max(ends.get(node.lineno, 0), node.end_lineno or node.lineno)
+    return ends

@@ -1,0 +1,132 @@
+"""`instrument history SCRIPT`: what was measured of a script, over its commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from instrumentor.cli import common
+from instrumentor.cli.signature import Verb
+from instrumentor.shared import console
+from instrumentor.shared.errors import InstrumentError, UsageError
+from instrumentor.shared.option_fields import MEASURE, OUTPUT, option
+from instrumentor.shared.outputs import Replacing, refuse_outputs, write_new
+
+if TYPE_CHECKING:
+    from instrumentor.results.history import History
+    from instrumentor.run.options import RunResult
+    from instrumentor_analysis.summary.history_entry import Entry
+
+SCHEMA = "instrument-history/1"
+_PLOTS: dict[str, Literal["png", "svg", "pdf"]] = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
+
+
+@dataclass(frozen=True)
+class Asked(Replacing):
+    """Choices of the command line alone."""
+
+    baseline: str = option(
+        MEASURE,
+        "",
+        "Pin a run under this name: compare @NAME ... finds it again.",
+        metavar="NAME",
+        once=True,
+    )
+    run: int | None = option(
+        MEASURE, None, "The run to pin; default: the newest.", metavar="NUMBER", once=True
+    )
+    plot: Path | None = option(
+        OUTPUT, None, "Plot the medians: .png, .svg or .pdf.", metavar="FILE", once=True
+    )
+
+
+@Verb
+def history(
+    script: Annotated[Path, typer.Argument(help="A script that was measured.")],
+    *,
+    asked: Asked,
+    shown: common.Json,
+    store: common.Store,
+) -> None:
+    """List the runs of a script, draw them, or pin one."""
+    from instrumentor.results.history import History, place_of
+    from instrumentor_analysis.reports.comparison import history as reports
+    from instrumentor_analysis.shared.documents import plain
+
+    plot, run, baseline = asked.plot, asked.run, asked.baseline
+    if plot is not None and plot.suffix not in _PLOTS:
+        raise UsageError(f"--plot {plot}: not {', '.join(_PLOTS)}", "Give such a file name.")
+    refuse_outputs([plot], force=asked.force)
+    place = place_of(script)
+    kept = History(store.history)
+    entries = kept.of_script(place)
+    if not entries:
+        raise UsageError(
+            f"{kept.path} has no run of {script}", f"Measure one: instrument run {script}."
+        )
+    if run is not None and not baseline:
+        raise UsageError("--run NUMBER says which run to pin", "Give --baseline NAME with it.")
+    if baseline:
+        pinned = _chosen(entries, run, script)
+        kept.pin(pinned, baseline)
+        entries = kept.of_script(place)
+        console.say(f"Run {pinned.id} is now @{baseline}")
+    if plot is not None:
+        _draw(entries, plot, place[1], force=asked.force)
+    if shown.json:
+        head = {"schema": SCHEMA, "project": place[0], "script": place[1]}
+        console.out_json({**head, "runs": plain(entries)})
+    else:
+        console.show(reports.console, entries)
+        _show_noise(kept, entries[-1])
+
+
+def _chosen(entries: tuple[Entry, ...], number: int | None, script: Path) -> Entry:
+    if number is None:
+        return entries[-1]
+    for entry in entries:
+        if entry.id == number:
+            return entry
+    known = ", ".join(str(entry.id) for entry in entries[-10:])
+    raise UsageError(f"--run {number}: no run of {script}", f"There are: {known}.")
+
+
+def _show_noise(kept: History, like: Entry) -> None:
+    """How much runs of equal code differ, of those measured as the newest was."""
+    from instrumentor_analysis.compare.runs import noise_of
+
+    # Of runs measured in the same way only: another profiler or batch size is another noise.
+    groups = kept.repeats(like.key, (like.profiler, like.scope, like.batch_size))
+    noise = noise_of(medians=groups)
+    if noise is not None:
+        runs = sum(len(group) for group in groups)
+        console.out(
+            f"\nRuns of the same commit and label differ by {noise.percent:.2g} % "
+            f"({runs} runs, {like.profiler} {like.scope or ''})".replace(" )", ")")
+        )
+
+
+def _draw(entries: tuple[Entry, ...], target: Path, script: str, *, force: bool) -> None:
+    from instrumentor_analysis.reports import plots
+    from instrumentor_analysis.reports.comparison.history import figure
+
+    drawn = figure(entries, script)
+    if drawn is None:
+        raise UsageError("no run has a steady step: there is nothing to plot", "Run more steps.")
+    write_new(target, plots.encode(drawn, _PLOTS[target.suffix]), force=force)
+    console.say(f"Wrote {target}")
+
+
+def remember(result: RunResult, script: Path, store: common.Remembered) -> None:
+    """Add a run that measured something; whatever happens here is a warning at most."""
+    if store.no_history or (result.summary.wall_clock is None and result.summary.op_count is None):
+        return
+    from instrumentor.results.history import History, place_of
+
+    try:
+        History(store.history).add(result.folder, result.summary.to_json(), place_of(script))
+    except InstrumentError as error:
+        console.warn(f"not added to the history: {error.message} ({error.hint})")

@@ -1,0 +1,47 @@
+"""`instrument restore`: put back what a run in place left behind when it was killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from instrumentor.cli import common
+from instrumentor.cli.signature import Verb
+from instrumentor.shared import console
+from instrumentor.shared.errors import Restored, RestoreNeeded
+
+SCHEMA = "instrument-restore/1"
+
+
+@Verb
+def restore(*, shown: common.Json) -> None:
+    """Put back files that a killed run in place left instrumented."""
+    from instrumentor.shared.private import remove_dead
+    from instrumentor.workspace import restore as put_back
+    from instrumentor.workspace import sweep
+
+    failure: RestoreNeeded | None = None
+    done: tuple[Restored, ...] = ()
+    try:
+        done = put_back(Path.cwd())
+    except RestoreNeeded as error:
+        # Raised at the end: the other files are back, and copies are swept all the same.
+        failure = error
+        done = error.restored
+    removed = (*sweep(), *remove_dead())
+    if shown.json:
+        console.out_json(
+            {
+                "schema": SCHEMA,
+                "files": [each.to_json() for each in done],
+                "removed": [str(path) for path in removed],
+            }
+        )
+    else:
+        for each in done:
+            console.out(each.text)
+        for path in removed:
+            console.out(f"removed {path}, of a run that was killed")
+        if not done and not removed:
+            console.out("Nothing to restore")
+    if failure is not None:
+        raise failure

@@ -1,0 +1,182 @@
+"""`instrument run SCRIPT ARGS`: instrument, run, analyse, report, leave no trace."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from instrumentor.cli import common, next_commands
+from instrumentor.cli.signature import Verb
+from instrumentor.cli.verbs import repeat as repeats
+from instrumentor.cli.verbs.history import remember
+from instrumentor.run.options import RunOptions, RunResult
+from instrumentor.shared import console
+from instrumentor.shared.errors import NotVerified
+from instrumentor.shared.option_fields import MEASURE, Checked, option
+from instrumentor.shared.options import Options
+from instrumentor_analysis.reports.formatting import plural
+
+if TYPE_CHECKING:
+    from instrumentor.run.preview import DryRun
+
+
+@dataclass(frozen=True)
+class Asked(common.Shown, common.Preview, common.Remembered, Checked):
+    """Choices of the command line alone."""
+
+    repeat: int = option(
+        MEASURE,
+        1,
+        "Run N times: a comparison needs to know how much runs differ.",
+        metavar="N",
+        minimum=1,
+    )
+
+
+@Verb
+def run(
+    context: typer.Context,
+    script: common.Script = None,
+    arguments: common.Arguments = None,
+    *,
+    rewrite: Options,
+    options: RunOptions,
+    asked: Asked,
+) -> None:
+    """Measure a step: instrument a copy, run it, analyse, report."""
+    from instrumentor.locate.located import Declined
+
+    script, handed = common.script_of(script, arguments, options.module)
+    options = replace(options, rewrite=rewrite, configured=common.configured(context))
+    common.tell_handed_over(context, script, handed)
+    words = next_commands.typed(context), next_commands.target(script, handed, options.module)
+    try:
+        if asked.dry_run:
+            _preview(script, handed, options, words, asked)
+        else:
+            _measure_all(script, handed, options, asked)
+    except Declined as declined:
+        tried = options.discover and not asked.dry_run
+        declined.hint = next_commands.instead(declined, script, None if tried else rewrite, *words)
+        raise
+    except NotVerified as refused:
+        refused.hint = "\n  ".join((refused.hint, next_commands.discover(words[1])))
+        raise
+
+
+def _measure_all(script: Path, handed: list[str], options: RunOptions, asked: Asked) -> None:
+    results: list[RunResult] = []
+    for number in range(1, asked.repeat + 1):
+        if asked.repeat > 1 and not asked.quiet:
+            console.say(f"Run {number} of {asked.repeat}")
+        result = _measure(script, handed, repeats.numbered(options, number), asked)
+        remember(result, script, asked)
+        results.append(result)
+    if asked.repeat > 1:
+        repeats.show(results, json=asked.json)
+
+
+def _measure(script: Path, arguments: list[str], options: RunOptions, asked: Asked) -> RunResult:
+    from instrumentor.run.training import run as run_script
+
+    def show_partial(partial: RunResult) -> None:
+        _show(partial, asked)
+        folder = console.shown(partial.folder)
+        samples = "" if _is_empty(partial) else "what was measured, and "
+        console.say(f"Kept in {folder}/: {samples}the output in {folder}/run.log")
+
+    narrator = asked.narrator
+    narrator.total = options.rewrite.steps
+    with common.working(narrator, show_partial):
+        result = run_script(script, arguments, options, narrator)
+    if asked.repeat == 1:
+        _show(result, asked)
+    if not asked.quiet and not asked.json:
+        _closing(result, in_place=options.in_place)
+    return result
+
+
+def _is_empty(result: RunResult) -> bool:
+    return result.summary.wall_clock is None and result.summary.op_count is None
+
+
+def _show(result: RunResult, asked: Asked) -> None:
+    if asked.json:
+        console.out_json({**result.summary.to_json(), "folder": str(result.folder)})
+        return
+    if _is_empty(result):
+        from instrumentor.run.profilers.torch import NO_OPS
+
+        console.say("Nothing was measured")
+        # When nothing at all was measured, a warning about missing ops adds nothing.
+        besides = [each for each in result.warnings if each.kind != NO_OPS]
+        console.warn_all(besides, notes=asked.verbose)
+        return
+    from instrumentor.cli.verbs.report import show_summary
+
+    show_summary(result.summary, notes=asked.verbose)
+
+
+def _closing(result: RunResult, *, in_place: bool) -> None:
+    from instrumentor.workspace.linked_data import listed
+
+    if result.new_files:
+        written = listed(result.new_files, 5)
+        console.say(f"The script wrote {written} into the copy (kept with --keep)")
+    restored = in_place and not result.users_files.originals_changed
+    fate = "your file is restored" if restored else result.users_files.fate
+    console.say(f"Wrote {console.shown(result.folder)}/ ({fate})")
+    console.say(f"Next: instrument report {console.quoted(console.shown(result.folder))}")
+
+
+def _preview(
+    script: Path,
+    arguments: list[str],
+    options: RunOptions,
+    words: tuple[list[str], list[str]],
+    asked: Asked,
+) -> None:
+    from instrumentor.run.preview import dry_run
+
+    found = dry_run(script, arguments, options)
+    if asked.json:
+        console.out_json(
+            {
+                **found.prepared.plan.to_json(),
+                "diff": found.prepared.diff,
+                "command": list(found.command),
+                "environment": dict(found.environment),
+                "profiler": found.profiler,
+                "linked": [str(p) for p in found.plan.linked] if found.plan else [],
+            }
+        )
+        return
+    console.diff(found.prepared.whole_patch if asked.full else found.prepared.patch)
+    _describe(found)
+    console.say(f"Next: {next_commands.run(*words)}")
+
+
+def _describe(found: DryRun) -> None:
+    console.say(
+        console.counts_line(found.prepared.plan.counts(), found.prepared.plan.options.steps)
+    )
+    console.say(f"Profiler {found.reason}")
+    if found.plan is None:
+        names = ", ".join(str(path) for path in found.prepared.replacements)
+        console.say(f"Would instrument {names} in place while the run lasts")
+    else:
+        copied, root = plural(len(found.plan.copies), "file"), found.plan.project.root
+        console.say(f"Would copy {copied} ({found.plan.copied_bytes / 1e6:.1f} MB) of {root}")
+        for path in found.plan.linked:
+            console.say(f"  linked: {path}")
+        for name, reason in found.plan.left_out.items():
+            console.say(f"  left out: {name} ({reason})")
+    console.say("Would run:")
+    for name, value in sorted(found.environment.items()):
+        console.say(f"  {name}={shlex.quote(value)} \\")
+    console.say(f"  {shlex.join(found.command)}")
+    console.warn_all(found.prepared.plan.warnings)

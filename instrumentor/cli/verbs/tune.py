@@ -1,0 +1,131 @@
+"""`instrument tune SCRIPT ARGS`: change one thing at a time, keep what helps for sure."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from instrumentor.cli import common
+from instrumentor.cli.signature import Only, Verb, Without
+from instrumentor.run.options import RunOptions
+from instrumentor.shared import console
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.option_fields import WHERE, option
+from instrumentor.tune.options import TrialOptions, TuneOptions
+
+if TYPE_CHECKING:
+    from instrumentor.tune.report import Report
+    from instrumentor.tune.tuning import Tuned
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Choices of the command line alone."""
+
+    resume: Path | None = option(
+        WHERE, None, "Resume a tuning that was killed or interrupted.", metavar="DIR", once=True
+    )
+
+
+@Verb
+def tune(
+    context: typer.Context,
+    script: Annotated[
+        Path | None, typer.Argument(help="The training or inference script; none with --resume.")
+    ] = None,
+    arguments: common.Arguments = None,
+    *,
+    options: TuneOptions,
+    rewrite: Annotated[TrialOptions, Without("profiler", "keep_validation", "only", "skip")],
+    run: Annotated[RunOptions, Only("python", "tt_xla", "link", "no_link")],
+    asked: Asked,
+    shown: Annotated[common.Shown, Without("verbose")],
+) -> None:
+    """Find what makes a script faster, one change at a time.
+
+    The script and its YAML stay as they are. Trials run in copies; a change is kept only when its
+    gain exceeds the interval and the loss stays the same.
+    """
+    from instrumentor.tune.narrator import Narrator
+    from instrumentor.tune.report import make_report, write
+    from instrumentor.tune.tuning import resume as resume_tuning
+    from instrumentor.tune.tuning import tune as tune_script
+
+    options = replace(options, rewrite=rewrite, run=run)
+    narrator = Narrator(quiet=shown.quiet)
+    if (asked.resume is None) == (script is None):
+        if script is None:
+            raise UsageError("which script?", "instrument tune SCRIPT, or --resume DIR.")
+        raise UsageError("--resume DIR takes no script", "The script is in its journal.")
+    try:
+        with common.working(narrator):
+            if script is None:
+                assert asked.resume is not None
+                tuned = resume_tuning(asked.resume, options, narrator)
+            else:
+                common.tell_handed_over(context, script, arguments or [])
+                tuned = tune_script(script, arguments or [], options, narrator)
+    except KeyboardInterrupt:
+        # Finished trials are in the journal: nothing of them is lost.
+        if narrator.folder is not None:
+            folder = console.quoted(narrator.folder)
+            console.say(f"Stopped. Next: instrument tune --resume {folder}")
+        raise
+    report = make_report(tuned)
+    write(tuned, report)
+    _show(tuned, report, json=shown.json, quiet=shown.quiet)
+
+
+def _show(tuned: Tuned, report: Report, *, json: bool, quiet: bool) -> None:
+    from instrumentor.tune.report import conclusion, table
+    from instrumentor_analysis.reports.terminal import painter, table_lines
+
+    document = report.document
+    if json:
+        console.out_json(document)
+    else:
+        paint = painter(console.colored(sys.stdout))
+        for line in table_lines(table(document), console.terminal_width(), paint):
+            console.out(line)
+        console.out()
+        for note in document["notes"]:
+            console.out(f"- {note}")
+        console.out()
+        console.out(conclusion(document))
+    fate = _fate(tuned.folder, quiet=quiet)
+    if quiet:
+        return
+    folder = console.shown(tuned.folder)
+    console.say(f"Wrote {folder}/ ({fate})")
+    if tuned.search.out_of_budget:
+        console.say(f"Next: instrument tune --resume {console.quoted(folder)}")
+    elif document["patch"]:
+        root = console.shown(Path(document["patch_root"]))
+        inside = () if root == "." else ("-C", root)
+        patch = tuned.folder / document["patch"]
+        console.say(f"Next: {console.quoted('git', *inside, 'apply', patch)}")
+
+
+def _fate(folder: Path, *, quiet: bool) -> str:
+    """What the trials say of the user's files; names the links, and what changed behind them."""
+    from instrumentor.workspace.linked_data import UsersFiles, listed
+
+    runs = [json.loads(path.read_bytes()) for path in folder.glob("trials/*/run*/run.json")]
+    linked, changed = (
+        dict.fromkeys(Path(name) for run in runs for name in run.get(key, ()))
+        for key in ("linked", "linked_changed")
+    )
+    if linked and not quiet:
+        console.say(f"Linked into the copies: {listed(linked, 5)} (your own, not copied)")
+    if changed:
+        console.warn(
+            f"your own files changed during the trials: {listed(changed)}; "
+            "they are linked, not copied: --no-link DIR copies them"
+        )
+    whole = all(run.get("linked_whole", True) for run in runs)
+    return UsersFiles(linked_changed=tuple(changed), linked_whole=whole).fate

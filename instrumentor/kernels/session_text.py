@@ -1,0 +1,87 @@
+"""The words of a session: a line a version, and the summary at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from instrumentor.kernels.session import Session, Version, held_against
+from instrumentor_analysis.reports.formatting import size
+from instrumentor_analysis.reports.kernel import us
+
+_WORDS = {
+    "baseline": "baseline",
+    "faster": "FASTER",
+    "slower": "slower",
+    "unsure": "no significant difference",
+    "invalid": "WRONG RESULT",
+    "failed": "FAILED",
+}
+
+
+def version_line(version: Version) -> str:
+    """One version: what changed, what it took, what that means."""
+    told = f"version {version.number}: {_WORDS[version.state]}"
+    if version.state == "invalid":
+        told += ", its time does not count"
+    elif version.state != "failed":
+        runs = f" (median of {len(version.wall_us)})" if len(version.wall_us) > 1 else ""
+        told += f", {us(version.median_us) if version.median_us is not None else 'no time'}{runs}"
+    changed = f"changed {version.change}" if version.change else ""
+    return "; ".join(filter(None, (told, changed, version.problem or version.compared)))
+
+
+def summary_lines(session: Session) -> Iterator[str]:
+    """Summary of a session: baseline, final version, each change, remaining bottleneck."""
+    if not session.versions:
+        yield "Nothing was measured."
+        return
+    document = summary_json(session)
+    baseline, best = session.versions[0], session.best_version or session.versions[0]
+    yield f"Kernel    {session.settings.get('kernel')}"
+    yield f"Baseline  {us(baseline.median_us or 0)}  {_metrics(baseline)}"
+    yield f"Final     {us(best.median_us or 0)}  {_metrics(best)}  (version {best.number})"
+    if best is not baseline:
+        yield f"Speed-up  {document['speedup']:.2f}x: {document['statement']}"
+    else:
+        yield "Speed-up  none significant"
+    yield "Changes"
+    for version in session.versions[1:]:
+        yield f"  {version_line(version)}"
+    if len(session.versions) == 1:
+        yield "  none was measured"
+    if best.bottleneck:
+        yield f"Limit     {best.bottleneck}"
+
+
+def summary_json(session: Session) -> dict[str, Any]:
+    """The session with its outcome."""
+    best = session.best_version
+    baseline = session.versions[0] if session.versions else None
+    speedup, sentence = None, ""
+    if best is not None and baseline is not None and best is not baseline:
+        held = held_against(baseline, best)
+        if held is not None:
+            speedup, sentence = 1 / held[0].value, held[1]
+    return {
+        **session.to_json(),
+        "baseline_us": baseline.median_us if baseline else None,
+        "final_us": best.median_us if best else None,
+        "speedup": speedup,
+        "statement": sentence,
+        "remaining_bottleneck": best.bottleneck if best else "",
+    }
+
+
+def _metrics(version: Version) -> str:
+    metrics = version.metrics
+    parts = []
+    if metrics.get("cores_used"):
+        parts.append(f"{metrics['cores_used']} of {metrics.get('cores_available') or '?'} cores")
+    if metrics.get("dram_bytes") is not None:
+        parts.append(f"DRAM {size(metrics['dram_bytes'])}")
+    if metrics.get("bandwidth_gb_s") is not None:
+        parts.append(f"{metrics['bandwidth_gb_s']:.1f} GB/s")
+    if metrics.get("bound"):
+        parts.append(f"{metrics['bound']} bound")
+    return ", ".join(parts)

@@ -1,0 +1,278 @@
+"""Host reads inside the region: moved behind the barrier in their own order, or named.
+
+A statement moves only when what lies between its place and the barrier neither binds what it
+reads nor reads what it binds; statements that depend on it move along. It never crosses the
+counter's increment.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from instrumentor.locate.located import Deferred
+from instrumentor.locate.loop.counter import Counter
+from instrumentor.locate.loop.loops import Candidate
+from instrumentor.locate.region.modes import Region
+from instrumentor.read.control_flow import LEFT, NEXT, OVER
+from instrumentor.read.names_used import binds, effects, uses
+from instrumentor.read.syntax import LOOPS, Source, callee, contains, own_calls, own_nodes, path_to
+from instrumentor.read.vocabulary import host_read, is_logging
+from instrumentor_analysis.shared.caveats import Caveat, Weight
+
+
+def find_host_reads(
+    regions: Sequence[Region], counter: Counter | None, *, as_written: bool = False
+) -> tuple[list[Deferred], list[Caveat]]:
+    """What goes behind the barrier, each host read with what depends on it, and what to tell.
+
+    Args:
+        as_written: move none, and say which would have been.
+    """
+    moved: list[Deferred] = []
+    warnings: list[Caveat] = []
+    candidate = regions[0].candidate
+    for number, region in enumerate(regions):
+        reads = _Reads(region, counter)
+        moving, stay = reads.decide()
+        warnings += [*_between_micro_steps(reads), *_fetches(reads), *stay]
+        moved += [Deferred(candidate.source, s, number, _read_lines(reads, s)) for s in moving]
+    lines = sorted({line for deferred in moved for line in deferred.reads})
+    if lines:
+        warnings.append(_measured(candidate, lines, as_written=as_written))
+    return [] if as_written else moved, warnings
+
+
+def _measured(candidate: Candidate, lines: list[int], *, as_written: bool) -> Caveat:
+    """Which of two programs the figures are of."""
+    others = f" (also at {', '.join(map(str, lines[1:]))})" if lines[1:] else ""
+    if as_written:
+        kind = "host-reads-as-written"
+        text = (
+            f"this host read{others} is timed where the script has it: on XLA it may run the "
+            "forward a second time"
+        )
+        hint = "--host-reads moved measures the step without it"
+    else:
+        kind = "host-reads-moved"
+        text = (
+            f"this host read{others} runs after the timed region: on XLA the script as written "
+            "may run its forward a second time, which these figures leave out"
+        )
+        hint = "--host-reads as-written measures it in place"
+    weight: Weight = "caution" if candidate.program.uses_xla else "note"
+    return Caveat(kind, text, weight, candidate.source.at(lines[0]), hint)
+
+
+class _Reads(Struct, eq=False, dict=True):
+    """The statements of one region, and which of them wait for the device."""
+
+    region: Region
+    counter: Counter | None
+
+    @property
+    def candidate(self) -> Candidate:
+        return self.region.candidate
+
+    @property
+    def source(self) -> Source:
+        return self.candidate.source
+
+    @cached_property
+    def sites(self) -> list[ast.stmt]:
+        return [site.statement for site in self.region.sites]
+
+    @cached_property
+    def statements(self) -> list[ast.stmt]:
+        """From begin to end in execution order, with-blocks opened."""
+        found: list[ast.stmt] = []
+        begin, started = self.source.places[self.region.begin], False
+        for suite, index in path_to(self.source, self.candidate.loop, self.region.end):
+            if started or suite is begin.suite:
+                found += self._open(suite[0 if started else begin.index : index])
+                started = True
+        if self.region.end not in self.sites and not self._ends_in_sync:
+            found.append(self.region.end)
+        return found
+
+    @property
+    def _ends_in_sync(self) -> bool:
+        return self.candidate.knowledge.sync_of(self.source, self.region.end) is not None
+
+    def _open(self, statements: list[ast.stmt]) -> Iterator[ast.stmt]:
+        for statement in statements:
+            gradless = self.candidate.knowledge.without_gradients(self.source, statement)
+            if isinstance(statement, ast.With) and not gradless:
+                yield from self._open(statement.body)
+            else:
+                yield statement
+
+    @cached_property
+    def tensors(self) -> frozenset[str]:
+        """Names computed from the forward on, host values left out."""
+        names: set[str] = set()
+        first = self.region.forward.statement.lineno
+        for statement in self.statements:
+            if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.With, ast.If, ast.For)):
+                continue
+            # `loss = loss.item()` is a number from here on: reading it again waits for nothing
+            if isinstance(statement, _ASSIGNS) and host_read(statement, frozenset()) is not None:
+                names -= binds(statement)
+            elif statement.lineno >= first or statement is self.region.begin:
+                names |= binds(statement)
+        for site in self.region.sites:
+            if not site.chain:
+                names |= {n.id for n in ast.walk(site.backward) if isinstance(n, ast.Name)}
+            elif isinstance(site.statement, _ASSIGNS):
+                names |= binds(site.statement)
+        return frozenset(names - _NO_TENSORS)
+
+    def decide(self) -> tuple[list[ast.stmt], list[Caveat]]:
+        """What moves, in its own order, and why each other read stays."""
+        moving: list[ast.stmt] = []
+        stays: list[Caveat] = []
+        for statement in self.statements:
+            read = self._read_in(statement)
+            if read is None or not self._is_timed(read):
+                continue
+            group = self._group(statement, moving)
+            if isinstance(group, str):
+                text = f"a host read inside the timed region stays: {group}"
+                place = self.source.at(getattr(read, "lineno", statement.lineno))
+                stays.append(Caveat("host-read-inside", text, place=place))
+            else:
+                moving += [s for s in group if s not in moving]
+        return sorted(moving, key=_position), stays
+
+    def _read_in(self, statement: ast.stmt) -> ast.AST | None:
+        """The host read of a statement; of one that holds the backward in its header only."""
+        if not self._holds_site(statement):
+            return host_read(statement, self.tensors)
+        if isinstance(statement, ast.If):
+            return host_read(ast.If(test=statement.test, body=[], orelse=[]), self.tensors)
+        return None
+
+    def _is_timed(self, read: ast.AST) -> bool:
+        """Whether a path leads on to the end: what leaves the iteration is in no sample."""
+        statement = read if isinstance(read, ast.stmt) else self.source.statement_of(read)
+        flow, end = self.candidate.flow, self.region.end
+        if statement is None or statement not in flow.begins or end not in flow.begins:
+            return True
+        at, ends = flow.before(statement), (flow.before(end), flow.after(end))
+        return at in ends or flow.path(at, ends)
+
+    def _holds_site(self, statement: ast.stmt) -> bool:
+        return any(contains(statement, site) for site in self.sites)
+
+    def _is_forward(self, statement: ast.stmt) -> bool:
+        forward = self.region.forward
+        return forward.source is self.source and contains(statement, forward.statement)
+
+    def _group(self, start: ast.stmt, already: list[ast.stmt]) -> list[ast.stmt] | str:
+        """A host read with the dependents that must move along, or why it stays."""
+        if self._holds_site(start) or not _movable(start):
+            return "it decides or feeds what follows"
+        if self._is_forward(start):
+            return _FEEDS
+        group, stays, live = [start], "", effects(start)
+        needed = set[str]().union(*map(uses, self.sites))
+        for statement in self._behind(start):
+            if statement in already:
+                continue
+            if self.counter is not None and self.counter.statement is not None:
+                if contains(statement, self.counter.statement):
+                    stays = _DEPENDS
+            is_site = self._holds_site(statement)
+            moved_uses = set[str]().union(*map(uses, group))
+            moved_effects = set[str]().union(*map(effects, group))
+            # `loss.backward()` leaves the loss as a read behind it would see it
+            changed = binds(statement) if is_site else effects(statement)
+            if not (changed & (moved_uses | moved_effects) or uses(statement) & moved_effects):
+                continue
+            if uses(statement) & live:
+                if is_site:
+                    return _FEEDS
+                live |= effects(statement)
+            fixed = is_site or not _movable(statement) or self._is_forward(statement)
+            if fixed or effects(statement) & needed:
+                stays = _DEPENDS
+            group.append(statement)
+        flow, end = self.candidate.flow, self.region.end
+        leaves = (*OVER, LEFT) if end in flow.begins else (NEXT, LEFT)
+        if flow.path(flow.after(start), leaves, {flow.before(end), flow.after(end)}):
+            return "a path from it does not pass the barrier"
+        return stays or group
+
+    def _behind(self, start: ast.stmt) -> list[ast.stmt]:
+        """What runs between a statement and the barrier, the end of the region included."""
+        found = self.statements[self.statements.index(start) + 1 :]
+        ends = [s for s in self.sites if s.lineno > start.lineno]
+        if not self._ends_in_sync:
+            ends.append(self.region.end)
+        found += [s for s in dict.fromkeys(ends) if s not in self.statements]
+        return sorted(found, key=_position)
+
+
+_FEEDS = "the loss is computed from it"
+_DEPENDS = "what follows depends on it, or it would cross the step counter"
+_ASSIGNS = (ast.Assign, ast.AnnAssign)
+#: Names that the forward's statements may bind or use and that are no tensors.
+_NO_TENSORS = frozenset(
+    {"self", "torch", "F", "nn", "accelerator", "scaler", "fabric", "config", "args"}
+)
+_JUMPS = (ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)
+_LOOP_JUMPS = (ast.Continue, ast.Break, ast.Await)
+
+
+def _position(statement: ast.stmt) -> tuple[int, int]:
+    return statement.lineno, statement.col_offset
+
+
+def _movable(statement: ast.stmt) -> bool:
+    """Simple statements, and blocks without jumps and backwards."""
+    if isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert)):
+        return True
+    if not isinstance(statement, (ast.If, ast.With, *LOOPS)):
+        return False
+    jumps = _JUMPS if isinstance(statement, LOOPS) else (*_JUMPS, *_LOOP_JUMPS)
+    return not any(
+        isinstance(node, jumps) or (isinstance(node, ast.Call) and callee(node) == "backward")
+        for node in own_nodes(statement)
+    )
+
+
+def _read_lines(reads: _Reads, statement: ast.stmt) -> tuple[int, ...]:
+    """Lines of the statements that read: inside `with` blocks the inner ones, else its own."""
+    inner = statement.body if isinstance(statement, ast.With) else []
+    found = [line for s in inner for line in _read_lines(reads, s)]
+    if not found and host_read(statement, reads.tensors) is not None:
+        return (statement.lineno,)
+    return tuple(found)
+
+
+def _between_micro_steps(reads: _Reads) -> Iterator[Caveat]:
+    """Reads and logging outside the straight path: with several micro-steps they are timed."""
+    source, region, loop = reads.source, reads.region, reads.candidate.loop
+    place = source.places[region.end]
+    behind = place.suite[place.index + 1 :] if region.end not in loop.body else []
+    for node in reads.candidate.flow.statements if region.resume else ():
+        if not isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign)) or node in reads.statements:
+            continue
+        reading = host_read(node, reads.tensors) is not None
+        if (reading or any(map(is_logging, own_calls(node)))) and not any(
+            contains(s, node) for s in behind
+        ):
+            text = "runs between the micro-steps of one sample, inside the timed region"
+            yield Caveat("host-read-inside", text, place=source.at(node.lineno))
+
+
+def _fetches(reads: _Reads) -> Iterator[Caveat]:
+    """The next batch, fetched between forward and backward, is timed with them."""
+    for statement in dict.fromkeys((reads.region.forward.statement, *reads.statements)):
+        calls = own_calls(statement) if isinstance(statement, _ASSIGNS) else ()
+        if any(callee(c) in ("next", "get_batch", "next_batch") for c in calls):
+            text = "the next batch is fetched inside the timed region"
+            yield Caveat("fetch-inside", text, place=reads.source.at(statement.lineno))

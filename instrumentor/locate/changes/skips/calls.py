@@ -1,0 +1,145 @@
+"""What a call changes that leaves the program: by the catalogue, else whatever it is given."""
+
+from __future__ import annotations
+
+import ast
+
+from msgspec import Struct
+
+from instrumentor.locate.changes.skips.effects import Effects, Files, cells_of, changes, unread
+from instrumentor.locate.changes.skips.objects import Objects
+from instrumentor.locate.changes.skips.storage import NOWHERE, UNKNOWN, Cell, Frame, Reach, Storage
+from instrumentor.read import catalogue
+from instrumentor.read.catalogue import Effect, Role
+from instrumentor.read.syntax import arguments
+from instrumentor.read.values import Member
+
+_MAKES_FILE = Files.WRITES | Files.NEEDS_FOLDER
+_FOLDER = Files.WRITES | Files.MAKES_FOLDER
+#: Of those that save the ones that make no file.
+_FOLDERS = {
+    **dict.fromkeys(("os.makedirs", "os.mkdir", "mkdir"), _FOLDER),
+    # into what is open, or is there
+    **dict.fromkeys(("write", "writelines", "unlink", "rmdir", "os.remove"), Files.WRITES),
+    **dict.fromkeys(("os.unlink", "os.rmdir", "shutil.rmtree"), Files.WRITES),
+}
+
+
+class LibraryCalls(Struct, eq=False):
+    """Effects of calls of libraries."""
+
+    storage: Storage
+    objects: Objects
+
+    def of(self, frame: Frame, statement: ast.stmt, call: ast.Call) -> Effects:
+        where = (frame.source, frame.scope)
+        # an iterator that is handed on may come back used up
+        used_up = (c for r in self._reaches(frame, call) if r.once for c in r.cells)
+        found = changes(frame, call, used_up)
+        name = self.objects.knowledge.program.names.qualified(*where, call.func)
+        made_by = self.objects.object_of(*where, call.func)
+        on_object = isinstance(call.func, ast.Attribute) and not self.objects.is_library(
+            *where, call.func
+        )
+        if name.startswith("builtins."):
+            found.add(self._builtin(frame, statement, call, name))
+        elif self.objects.is_module(*where, call.func) and not self._changes(frame, call.func):
+            pass
+        elif made_by:  # an object of a library that is called: a loss, a metric, a transform
+            own = self.storage.of(frame, call.func).cells
+            if own and not made_by.startswith("torch.nn."):
+                found.add(changes(frame, call, own | self._given(frame, call)))
+        elif isinstance(call.func, ast.Attribute) and on_object:
+            found.add(self._method(frame, statement, call, call.func))
+        elif "." in name:
+            found.add(self._function(frame, statement, call, name))
+        else:
+            found.add(_unread(frame, call))
+        return found
+
+    def _changes(self, frame: Frame, function: ast.expr) -> bool:
+        """`model.reset_cache()` of a library's model, which its own modules are not told from."""
+        values = self.objects.knowledge.program.names.of(frame.source, frame.scope, function)
+        word = function.attr if isinstance(function, ast.Attribute) else ""
+        return catalogue.changes_module(word) and all(isinstance(v, Member) for v in values)
+
+    def _reaches(self, frame: Frame, call: ast.Call) -> list[Reach]:
+        return [self.storage.of(frame, a) for a in arguments(call)]
+
+    def _given(self, frame: Frame, call: ast.Call) -> set[Cell]:
+        return {cell for reach in self._reaches(frame, call) for cell in cells_of(reach)}
+
+    def _builtin(self, frame: Frame, statement: ast.stmt, call: ast.Call, name: str) -> Effects:
+        given = call.args
+        if name in ("builtins.map", "builtins.filter") and len(given) > 1:
+            if isinstance(given[0], ast.Attribute):  # map(results.append, values)
+                inner = ast.Call(given[0], given[1:], [])
+                return self.of(frame, statement, ast.copy_location(inner, call))
+        if name == "builtins.open":
+            mode = given[1] if len(given) > 1 else None
+            mode = next((k.value for k in call.keywords if k.arg == "mode"), mode)
+            reads = mode is None or (isinstance(mode, ast.Constant) and "r" in str(mode.value))
+            return Effects(files=Files.READS if reads else _MAKES_FILE)
+        if name == "builtins.setattr" and len(given) == 3:
+            attribute = self.storage.of(frame, given[1]).constant
+            if attribute:
+                return changes(frame, call, [Cell(attribute)])
+        return self._function(frame, statement, call, name)
+
+    def _function(self, frame: Frame, statement: ast.stmt, call: ast.Call, name: str) -> Effects:
+        if name == "torch.set_grad_enabled" and isinstance(statement, (ast.With, ast.AsyncWith)):
+            return Effects()
+        effect = catalogue.effect_of(name)
+        if effect is Effect.PROCESS:
+            return _unread(frame, call)
+        found = Effects(
+            draws=[NOWHERE] if catalogue.draws(name) else [],
+        )
+        if effect is Effect.SAVES or catalogue.role_of(name) is Role.SAVE:
+            found.files = _FOLDERS.get(name, _MAKES_FILE)
+        elif effect is Effect.LOADS:
+            found.files = Files.READS
+        if effect is Effect.GIVEN or _in_place(call):
+            found.add(changes(frame, call, self._given(frame, call)))
+        elif effect is Effect.FIRST and call.args:
+            found.add(changes(frame, call, cells_of(self.storage.of(frame, call.args[0]))))
+        return found
+
+    def _method(
+        self, frame: Frame, statement: ast.stmt, call: ast.Call, function: ast.Attribute
+    ) -> Effects:
+        word = function.attr
+        where = (frame.source, frame.scope, function.value)
+        own = self.storage.of(frame, function.value)
+        if word in ("backward", "step") or (word == "load_state_dict" and own.cells):
+            return _unread(frame, call)
+        if self.objects.is_module(*where):
+            found = changes(frame, call, own.cells if catalogue.changes_module(word) else ())
+            if word in catalogue.MODULE_SAVES:
+                found.files = _FOLDER
+            return found
+        if self.objects.saves_weights(frame.source, frame.scope, call):
+            return Effects(files=_FOLDER)
+        if word in catalogue.METHODS_THAT_SAVE | catalogue.METHODS_THAT_LOAD:
+            found = changes(frame, call, own.cells)
+            saves = word in catalogue.METHODS_THAT_SAVE
+            found.files = _FOLDERS.get(word, _MAKES_FILE) if saves else Files.READS
+            return found
+        # a list is sorted in place, a tensor is not
+        in_place = _in_place(call) or (word == "sort" and isinstance(statement, ast.Expr))
+        reads = word in catalogue.READING_METHODS and not in_place
+        if reads or self.objects.is_sink(*where):
+            return Effects()
+        if own == UNKNOWN:
+            return _unread(frame, call)  # a change of nobody knows what
+        held = own.held if self.objects.trains(*where) else frozenset[Cell]()
+        return changes(frame, call, own.cells | held | self._given(frame, call))
+
+
+def _in_place(call: ast.Call) -> bool:
+    """Writes into what it is given, or takes numbers from its generator."""
+    return any(k.arg in ("out", "inplace", "generator") for k in call.keywords)
+
+
+def _unread(frame: Frame, call: ast.Call) -> Effects:
+    return unread(frame, call, f"{ast.unparse(call.func)}()")

@@ -1,0 +1,107 @@
+"""What statements change beyond their own values."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterable
+from enum import Flag, auto
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from instrumentor.locate.changes.skips.storage import NOWHERE, Cell, Frame, Reach, Spelling
+from instrumentor.read.syntax import Source
+
+#: What changes something.
+Change = tuple[Source, ast.AST]
+_MANY = 8
+_WIDEST = 60
+
+
+class Files(Flag):
+    """What is done with files and folders, which are not told apart by their names."""
+
+    WRITES = auto()  # or removes
+    READS = auto()
+    MAKES_FOLDER = auto()
+    NEEDS_FOLDER = auto()  # makes a file, for which there has to be one
+
+
+class Mode(Struct, frozen=True):
+    """A module put into training or evaluation mode.
+
+    Attributes:
+        owner: the module as the examined statement's scope spells it.
+        training: the mode; None when it is given back what it had.
+        certain: not under a condition.
+    """
+
+    owner: Spelling
+    training: bool | None
+    certain: bool
+
+
+class Effects(Struct):
+    """What statements do.
+
+    Attributes:
+        bound: names bound in their own scope.
+        changed: names and attributes whose objects may be changed, attributes that are set; with
+            what does so.
+        files: what is done with files.
+        modes: the last switch of each module.
+        draws: data loaders that are walked over, as the examined scope spells them, in order;
+            nothing for random numbers that cannot be drawn in their place.
+        unknown: the first thing that cannot be read or taken out, as `FILE:LINE: text`.
+    """
+
+    bound: set[Cell] = field(default_factory=set)
+    changed: dict[Cell, Change] = field(default_factory=dict)
+    files: Files = Files(0)
+    modes: dict[Spelling, Mode] = field(default_factory=dict)
+    draws: list[Spelling] = field(default_factory=list)
+    unknown: str = ""
+
+    def add(self, other: Effects, *, certain: bool = True) -> None:
+        self.bound |= other.bound
+        self.changed = {**other.changed, **self.changed}
+        self.files |= other.files
+        for mode in other.modes.values():
+            before = self.modes.get(mode.owner, mode)
+            if mode.owner.text or before.training is None:  # nobody tells modules without a name
+                before = mode
+            self.modes[mode.owner] = replace(before, certain=before.certain and certain)
+        self.draws += other.draws if certain else [NOWHERE] * len(other.draws)
+        if len(self.draws) > _MANY:  # of a function that calls itself
+            self.draws = [NOWHERE]
+        self.unknown = self.unknown or other.unknown
+
+    @property
+    def left(self) -> list[Mode]:
+        """The last switch of each module that is not given back its mode."""
+        return [mode for mode in self.modes.values() if mode.training is not None]
+
+
+def changes(frame: Frame, node: ast.AST, cells: Iterable[Cell]) -> Effects:
+    """What a node may change."""
+    return Effects(changed=dict.fromkeys(cells, (frame.source, node)))
+
+
+def shown(change: Change) -> str:
+    """`TEXT at FILE:LINE`, of a long text the beginning."""
+    source, node = change
+    called = isinstance(node, ast.Call)
+    text = textwrap.shorten(
+        ast.unparse(node.func if isinstance(node, ast.Call) else node), _WIDEST, placeholder="..."
+    )
+    return f"{text}{'()' if called else ''} at {source.at(getattr(node, 'lineno', 0))}"
+
+
+def cells_of(reach: Reach) -> set[Cell]:
+    """Storage through which a change of an object shows, what a container holds included."""
+    return set() if reach.plain else {*reach.cells, *reach.held}
+
+
+def unread(frame: Frame, node: ast.AST, what: str) -> Effects:
+    return Effects(unknown=f"{frame.source.at(getattr(node, 'lineno', 0))}: {what}")

@@ -1,0 +1,93 @@
+"""What may be done with an object without harm: a torch module, a logger, one of a library."""
+
+from __future__ import annotations
+
+import ast
+
+from msgspec import Struct
+
+from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.read import catalogue
+from instrumentor.read.catalogue import Evidence, Kind, Role
+from instrumentor.read.names import external_name
+from instrumentor.read.syntax import ScopeNode, Source
+from instrumentor.read.values import Class, External, Object, Value, Values
+
+_MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
+_WALKED_THROUGH = catalogue.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
+_TRAINS = (Kind.AVERAGE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.ACCELERATOR)
+
+
+class Objects(Struct, eq=False):
+    """Objects of a program by their type and their use; how they are called tells nothing here."""
+
+    knowledge: Knowledge
+    #: What the step itself calls: calling it once more changes nothing that it does not.
+    called_by_the_step: frozenset[Value] = frozenset()
+
+    def is_module(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """A torch module: made by a class of modules, or used as only modules are."""
+        return any(
+            v in self.called_by_the_step or self._module(v)
+            for v in self._values(source, scope, node)
+        )
+
+    def is_own(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """An instance of one of the program's classes: only its own code reads what it holds."""
+        values = self._values(source, scope, node)
+        return any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values)
+
+    def is_sink(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Takes values and gives none back: a logger, a progress bar."""
+        return any(
+            catalogue.made_by(external_name(v)) is Kind.LOGGER
+            or self.knowledge.kinds.of_value(v) == (Kind.LOGGER, Evidence.TYPE)
+            for v in self._values(source, scope, node)
+        )
+
+    def trains(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Changes what it was made from: an optimizer, an average of weights, a scaler."""
+        return self.knowledge.kinds.is_a(source, scope, node, *_TRAINS)
+
+    def saves_weights(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """A library's call that writes weights or the state of an optimizer."""
+        names = self.knowledge.program.names
+        if catalogue.role_of(names.qualified(source, scope, call.func)) is Role.SAVE:
+            return True
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        where, word = (source, scope, call.func.value), call.func.attr
+        return (word in catalogue.MODULE_SAVES and self.is_module(*where)) or (
+            word in catalogue.ACCELERATOR_SAVES and self.object_of(*where).startswith("accelerate.")
+        )
+
+    def walked(self, source: Source, scope: ScopeNode, node: ast.expr) -> ast.expr | None:
+        """The data loader that a loop walks over, through `enumerate` and progress bars."""
+        names = self.knowledge.program.names
+        while isinstance(node, ast.Call) and node.args:
+            if names.qualified(source, scope, node.func) not in _WALKED_THROUGH:
+                break
+            node = node.args[0]
+        for value in self._values(source, scope, node):
+            name = external_name(value.made_by) if isinstance(value, Object) else ""
+            if name:
+                return node if name.endswith("DataLoader") else None
+        return node if self.knowledge.kinds.is_a(source, scope, node, Kind.DATA) else None
+
+    def is_library(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """A module, function or class of an installed package, not one of its objects."""
+        return any(isinstance(v, External) for v in self._values(source, scope, node))
+
+    def object_of(self, source: Source, scope: ScopeNode, node: ast.expr) -> str:
+        """Qualified name of the library class or function that an object comes from."""
+        for value in self._values(source, scope, node):
+            if isinstance(value, Object) and external_name(value.made_by):
+                return external_name(value.made_by)
+        return ""
+
+    def _values(self, source: Source, scope: ScopeNode, node: ast.expr) -> Values:
+        return self.knowledge.program.names.of(source, scope, node)
+
+    def _module(self, value: Value) -> bool:
+        found = self.knowledge.kinds.of_value(value)
+        return found is not None and found[0] in _MODULES

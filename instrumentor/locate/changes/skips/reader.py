@@ -1,0 +1,294 @@
+"""Reads the effects of statements, through the functions that they call.
+
+A call of the program's own functions is followed, and so is what `with`, `for`, `[]` and
+properties run of its classes; for a call that leaves the program see
+:mod:`instrumentor.locate.changes.skips.calls`; what cannot be read at all is named.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from instrumentor.locate.changes.skips.calls import LibraryCalls
+from instrumentor.locate.changes.skips.effects import (
+    Effects,
+    Files,
+    Mode,
+    cells_of,
+    changes,
+    unread,
+)
+from instrumentor.locate.changes.skips.implicit import Implicit, operands
+from instrumentor.locate.changes.skips.objects import Objects
+from instrumentor.locate.changes.skips.storage import NOWHERE, Arguments, Cell, Frame, Storage
+from instrumentor.read.fixpoint import Answers
+from instrumentor.read.program import Function, Program
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    LOOPS,
+    ScopeNode,
+    Source,
+    all_parameters,
+    arguments,
+    below,
+    bound_by,
+    header,
+    own_nodes,
+)
+from instrumentor.read.values import Class
+
+_DEPTH = 12
+_GETATTR = "builtins.getattr"
+
+
+class EffectsReader(Struct, eq=False, dict=True):
+    """Effects of statements of a program; summaries of functions are kept."""
+
+    program: Program
+    storage: Storage
+    objects: Objects
+    _kept: dict[ast.stmt, Effects] = field(default_factory=dict)
+    _answers: Answers = field(default_factory=Answers)
+    _depth: int = 0
+
+    @cached_property
+    def _methods(self) -> Implicit:
+        return Implicit(self.program)
+
+    @cached_property
+    def _library(self) -> LibraryCalls:
+        return LibraryCalls(self.storage, self.objects)
+
+    def of(self, source: Source, scope: ScopeNode, statements: Iterable[ast.stmt]) -> Effects:
+        found = Effects()
+        for statement in statements:
+            found.add(self._kept.get(statement) or self._of(source, scope, statement))
+        return found
+
+    def _of(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> Effects:
+        frame = Frame(source, scope)
+        found = self._kept[statement] = Effects()
+        self._statement(frame, statement, found, certain=True)
+        for node in (statement, *own_nodes(statement)):
+            for name in bound_by(node):
+                found.bound.add(Cell(name, self.storage.owner(source, scope, name)))
+            if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)):
+                found.add(unread(frame, node, "a definition"))
+        return found
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def _statement(
+        self, frame: Frame, statement: ast.stmt, found: Effects, *, certain: bool
+    ) -> None:
+        if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+            self._bind(frame, statement, statement.name, found)
+            return  # what it does counts where it is called
+        if isinstance(statement, (ast.For, ast.AsyncFor)):
+            self._walk(frame, statement.iter, found, certain=certain)
+        elif isinstance(statement, ast.Assign):
+            if any(isinstance(t, (ast.Tuple, ast.List)) for t in statement.targets):
+                self._walk(frame, statement.value, found, certain=certain)
+        for node in header(statement):
+            self._node(frame, statement, node, found, certain=certain)
+            for name in bound_by(node):
+                self._bind(frame, statement, name, found)
+            for owner in operands(node):
+                self._special(frame, owner, found)
+        inner_certain = certain and not isinstance(statement, (ast.If, *LOOPS, ast.Match))
+        restores = isinstance(statement, ast.If) and _asks_for_mode(frame, statement.test)
+        for part, is_certain in _suites(statement, inner_certain):
+            inside = Effects()
+            self._suite(frame, part, inside, certain=is_certain)
+            if restores:
+                for module, mode in inside.modes.items():
+                    inside.modes[module] = replace(mode, training=None, certain=True)
+            found.add(inside)
+
+    def _suite(
+        self, frame: Frame, statements: list[ast.stmt], found: Effects, *, certain: bool
+    ) -> None:
+        for statement in statements:
+            self._statement(frame, statement, found, certain=certain)
+            if any(isinstance(node, ast.Return) for node in own_nodes(statement)):
+                certain = False  # what follows runs only where that did not return
+
+    def _node(
+        self, frame: Frame, statement: ast.stmt, node: ast.AST, found: Effects, *, certain: bool
+    ) -> None:
+        match node:
+            case ast.Call():
+                found.add(self._call(frame, statement, node), certain=certain)
+            case ast.Attribute() | ast.Subscript():
+                if not isinstance(node.ctx, ast.Load):
+                    self._store(frame, node, found)
+                if isinstance(node, ast.Attribute):
+                    accessors = self._methods.accessors(frame.source, frame.scope, node)
+                    self._run(frame, node.value, accessors, found)
+            case ast.comprehension(iter=walked) | ast.Starred(value=walked, ctx=ast.Load()):
+                self._walk(frame, walked, found, certain=certain)
+            case ast.Compare(ops=ops, comparators=sides):
+                for operator, side in zip(ops, sides, strict=True):
+                    if isinstance(operator, (ast.In, ast.NotIn)):
+                        self._walk(frame, side, found, certain=certain)
+            case ast.Yield() | ast.YieldFrom() | ast.Await() if frame.run == "examined":
+                found.add(unread(frame, node, "waits for others"))
+
+    def _bind(self, frame: Frame, statement: ast.stmt, name: str, found: Effects) -> None:
+        owner = self.storage.owner(frame.source, frame.scope, name)
+        if owner is not frame.scope:  # `global`, `nonlocal`
+            found.add(changes(frame, ast.Name(name, lineno=statement.lineno), [Cell(name, owner)]))
+        elif isinstance(statement, ast.AugAssign):  # a list or a tensor grows in place
+            target = statement.target
+            found.add(changes(frame, target, cells_of(self.storage.of(frame, target))))
+
+    def _store(self, frame: Frame, node: ast.Attribute | ast.Subscript, found: Effects) -> None:
+        owner = self.storage.of(frame, node.value)
+        if self.objects.is_library(frame.source, frame.scope, node.value):
+            found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
+        elif isinstance(node, ast.Subscript):
+            found.add(changes(frame, node, owner.cells))
+            if Cell("__dict__") in owner.cells:
+                found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
+        elif owner.cells or not owner.fresh:
+            cells = {Cell(node.attr)}
+            for value in self.program.names.of(frame.source, frame.scope, node.value):
+                if isinstance(value, Source):  # a variable of another module
+                    cells.add(Cell(node.attr, value.tree))
+            if not (owner.own or self.objects.is_own(frame.source, frame.scope, node.value)):
+                cells |= owner.cells  # a library may read the attribute
+            found.add(changes(frame, node, cells))
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def _call(self, frame: Frame, statement: ast.stmt, call: ast.Call) -> Effects:
+        where = (frame.source, frame.scope)
+        if isinstance(call.func, ast.Attribute) and self.objects.is_module(*where, call.func.value):
+            switched = self._switch(frame, call.func, call)
+            if switched is not None:
+                return switched
+        found = Effects()
+        values = self.program.names.of(*where, call.func)
+        made = [v for v in values if isinstance(v, Class)]
+        functions = self.functions(frame, call)
+        for cls in made:
+            for word in ("__new__", "__post_init__"):
+                functions = functions + self.program.methods(cls, word, overrides=False)
+        for function in functions:
+            found.add(self._summary(function, self.storage.arguments(frame, call, function)))
+        if functions:
+            return found
+        for function in self._handed(frame, call):
+            found.add(self._summary(function, ()))
+        if not made:
+            found.add(self._library.of(frame, statement, call))
+            counted = self._methods.counted(*where, call.func, set())
+            found.add(changes(frame, call, map(Cell, counted)))
+            by_library = Effects()
+            for argument in arguments(call):
+                self._special(frame, argument, by_library)
+            by_library.files &= ~Files.READS  # a data set reads its own
+            found.add(by_library)
+        return found
+
+    def _handed(self, frame: Frame, call: ast.Call) -> Iterator[Function]:
+        """Functions that a library is given, and may call."""
+        for argument in arguments(call):
+            if isinstance(argument, (ast.Name, ast.Attribute)):
+                for value in self.program.names.of(frame.source, frame.scope, argument):
+                    if isinstance(value, Function):
+                        yield value
+
+    def functions(self, frame: Frame, call: ast.Call) -> list[Function]:
+        """The program's functions that a call may run, `getattr(x, "name")()` included."""
+        inner = call.func
+        if isinstance(inner, ast.Call) and len(inner.args) > 1:
+            if self.program.names.qualified(frame.source, frame.scope, inner.func) == _GETATTR:
+                name = self.storage.of(frame, inner.args[1]).constant
+                return self.program.methods_by_name.get(name, [])
+        return self.program.resolve(frame.source, frame.scope, call)
+
+    def _switch(self, frame: Frame, function: ast.Attribute, call: ast.Call) -> Effects | None:
+        """`model.eval()`, `model.train()`, `model.train(was_training)`."""
+        if function.attr not in ("eval", "train"):
+            return None
+        training: bool | None = function.attr == "train"
+        if training and call.args:
+            given = call.args[0]
+            training = bool(given.value) if isinstance(given, ast.Constant) else None
+        owner = self.storage.of(frame, function.value).path
+        return Effects(modes={owner: Mode(owner, training, True)})
+
+    def _walk(self, frame: Frame, iterable: ast.expr, found: Effects, *, certain: bool) -> None:
+        """Walking over something uses an iterator up, runs `__iter__`, seeds a loader's order."""
+        loader = self.objects.walked(frame.source, frame.scope, iterable)
+        if loader is not None:
+            found.draws.append(self.storage.of(frame, loader).path if certain else NOWHERE)
+        reach = self.storage.of(frame, iterable)
+        if reach.once:
+            found.add(changes(frame, iterable, reach.cells))
+        self._special(frame, iterable, found)
+
+    def _special(self, frame: Frame, owner: ast.expr, found: Effects) -> None:
+        """Methods of the program's classes that no call names."""
+        methods = self._methods.special(frame.source, frame.scope, owner)
+        self._run(frame, owner, methods, found)
+
+    def _run(
+        self, frame: Frame, owner: ast.expr, methods: Iterator[Function], found: Effects
+    ) -> None:
+        for method in methods:
+            first = next(iter(all_parameters(method.node)), None)
+            if first is not None:
+                own = ((first.arg, self.storage.of(frame, owner)),)
+                found.add(self._summary(method, own))
+
+    def _summary(self, function: Function, given: Arguments) -> Effects:
+        """What a function does when it is given that."""
+        frame = Frame(function.source, function.node, given, "called")
+        if self._depth >= _DEPTH:
+            return unread(frame, function.node, "too deep")
+        self._depth += 1
+        try:
+            return self._answers.ask(frame, lambda: self._body(frame, function), Effects())
+        finally:
+            self._depth -= 1
+
+    def _body(self, frame: Frame, function: Function) -> Effects:
+        found = Effects()
+        outside = function.source.scope_of(function.node)
+        for decorator in function.node.decorator_list:
+            node = decorator.func if isinstance(decorator, ast.Call) else decorator
+            values = self.program.names.of(function.source, outside, node)
+            if any(isinstance(v, (Function, Class)) for v in values):
+                found.add(unread(frame, decorator, "a decorator"))
+        self._suite(frame, function.node.body, found, certain=True)
+        return found
+
+
+def _suites(statement: ast.stmt, certain: bool) -> Iterator[tuple[list[ast.stmt], bool]]:
+    for name in ("body", "orelse", "finalbody"):
+        part = getattr(statement, name, None)
+        if isinstance(part, list) and part and isinstance(part[0], ast.stmt):
+            yield part, certain
+    for handler in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield handler.body, False
+
+
+def _asks_for_mode(frame: Frame, test: ast.expr) -> bool:
+    """`if was_training:`: what follows gives back the mode that there was."""
+    if any(isinstance(n, ast.Attribute) and n.attr == "training" for n in below(test)):
+        return True
+    names = {n.id for n in below(test) if isinstance(n, ast.Name)}
+    return any(
+        isinstance(n, ast.Assign)
+        and isinstance(n.value, ast.Attribute)
+        and n.value.attr == "training"
+        and any(isinstance(t, ast.Name) and t.id in names for t in n.targets)
+        for n in own_nodes(frame.scope)
+    )

@@ -1,0 +1,412 @@
+"""Through which storage the object of an expression is reached, and who else can reach it.
+
+What a name *is* says :mod:`instrumentor.read.names`; here it matters whether two expressions
+may mean one object that one of them changes. Storage is told apart by names: a variable of one
+scope, or an attribute of that name of any object. Parameters are followed to what a call passes.
+What a call gives back counts as its object or its arguments unless the catalogue knows it as new.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
+from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from instrumentor.read import catalogue
+from instrumentor.read.bindings import Binding, Bound, Imported, Parameter, Put
+from instrumentor.read.catalogue import Gives
+from instrumentor.read.fixpoint import Answers
+from instrumentor.read.program import Function, Program
+from instrumentor.read.signatures import default_of, is_method, passed
+from instrumentor.read.syntax import ScopeNode, Source, arguments, last, own_nodes
+from instrumentor.read.values import Class, Object
+
+_DEPTH = 24
+#: Expressions that are followed in one program; a trainer whose classes all know each other leads
+#: from each to every other one.
+_MOST = 100_000
+_BUILTINS = frozenset(dir(builtins))
+_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+#: Walk over what they are given, and keep nothing of it, as `list` and `itertools.cycle` would.
+_WALK = (
+    *("builtins.enumerate", "builtins.zip", "builtins.iter", "builtins.next", "tqdm.tqdm"),
+    *("tqdm.auto.tqdm", "itertools.islice", "itertools.chain"),
+)
+
+
+class Cell(Struct, frozen=True):
+    """Storage: a variable of a scope, or (no scope) an attribute of that name of any object."""
+
+    name: str
+    scope: ScopeNode | None = None
+
+
+class Spelling(Struct, frozen=True):
+    """A dotted name, and the scope whose variable its first word is."""
+
+    text: str = ""
+    scope: ScopeNode | None = None
+
+
+NOWHERE = Spelling()
+
+
+class Reach(Struct, frozen=True):
+    """How an object is reached.
+
+    Attributes:
+        cells: storage that leads to it; empty for one that nobody else has.
+        held: storage that leads to what it holds, of a container made where it is used.
+        fresh: made where it is used.
+        plain: a number or a text, which nobody can change.
+        own: an object of one of the program's classes, whose attributes no library reads.
+        once: an iterator: walking over it changes it.
+        makes: walking over it makes new objects: a data loader that stacks its samples.
+        path: how the outermost scope spells it, nothing when it cannot.
+        constant: its text, when it is a text constant.
+    """
+
+    cells: frozenset[Cell] = frozenset()
+    held: frozenset[Cell] = frozenset()
+    fresh: bool = False
+    plain: bool = False
+    own: bool = False
+    once: bool = False
+    makes: bool = False
+    path: Spelling = NOWHERE
+    constant: str = ""
+
+    def either(self, other: Reach) -> Reach:
+        """Of a value that may be this one or another."""
+        return Reach(
+            self.cells | other.cells,
+            self.held | other.held,
+            self.fresh and other.fresh,
+            self.plain and other.plain,
+            self.own and other.own,
+            self.once or other.once,
+            self.makes and other.makes,
+            self.path if self.path == other.path else NOWHERE,
+            self.constant if self.constant == other.constant else "",
+        )
+
+    @property
+    def part(self) -> Reach:
+        """Of something that is taken out of it."""
+        every = self.cells | self.held
+        return Reach(every, fresh=self.fresh and not self.held, plain=self.plain)
+
+    @property
+    def element(self) -> Reach:
+        """Of what walking over it gives."""
+        return FRESH if self.makes else self.part
+
+
+class TooMuch(Exception):
+    """More expressions lead to an object than are followed: nothing is proven of it."""
+
+
+UNKNOWN = Reach()
+FRESH = Reach(fresh=True)
+PLAIN = Reach(fresh=True, plain=True)
+Arguments = tuple[tuple[str, Reach], ...]
+
+
+class Frame(Struct, frozen=True):
+    """A scope with what its parameters reach.
+
+    Attributes:
+        run: whether it is the scope that is examined, runs for it, or has run before.
+    """
+
+    source: Source
+    scope: ScopeNode
+    given: Arguments = ()
+    run: Literal["examined", "called", "before"] = "examined"
+
+
+class Storage(Struct, eq=False, dict=True):
+    """Reaches of the expressions of a program; :class:`TooMuch` when it is all too entangled."""
+
+    program: Program
+    _answers: Answers = field(default_factory=Answers)
+    _followed: int = 0
+    _depth: int = 0
+
+    def owner(self, source: Source, scope: ScopeNode, name: str) -> ScopeNode:
+        """The scope whose variable a name is; the module for what nobody binds."""
+        return self.program.names.binder(source, scope, name) or source.tree
+
+    def names_of(self, cell: Cell) -> Iterator[tuple[Source, ScopeNode, str]]:
+        """Names of a variable: its own, and for a module's those that it is imported under."""
+        if cell.scope is not None:
+            home = self.program.source_of_scope[cell.scope]
+            yield home, cell.scope, cell.name
+            if cell.scope is home.tree:
+                yield from self._imported.get((home, cell.name), ())
+                yield from ((s, o, cell.name) for s, o, _ in self._imported.get((home, "*"), ()))
+
+    @cached_property
+    def _imported(self) -> dict[tuple[object, str], list[tuple[Source, ScopeNode, str]]]:
+        found: dict[tuple[object, str], list[tuple[Source, ScopeNode, str]]] = {}
+        for source in self.program.sources.values():
+            for statement, place in source.places.items():
+                if not isinstance(statement, ast.ImportFrom):
+                    continue
+                level, name = statement.level, statement.module or ""
+                home = self.program.names.module(name, source, level)
+                for alias in statement.names if isinstance(home, Source) else ():
+                    known = (source, place.scope, alias.asname or alias.name)
+                    found.setdefault((home, alias.name), []).append(known)
+        return found
+
+    # -- expressions ---------------------------------------------------------------------------
+
+    def of(self, frame: Frame, node: ast.expr) -> Reach:
+        self._followed += 1
+        if self._followed > _MOST:
+            raise TooMuch
+        match node:
+            case ast.Name():
+                return self._name(frame, node.id)
+            case ast.Attribute():
+                return self._attribute(frame, node)
+            case ast.Call():
+                return self._result(frame, node)
+            case ast.Subscript(value=inner) | ast.Await(value=inner):
+                return self.of(frame, inner).part
+            case ast.Starred(value=inner):
+                return self.of(frame, inner).element
+            case ast.NamedExpr(value=inner):
+                return self.of(frame, inner)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self.of(frame, body).either(self.of(frame, orelse))
+            case ast.BoolOp(values=values):
+                return _one_of(self.of(frame, value) for value in values)
+        return self._display(frame, node)
+
+    def _display(self, frame: Frame, node: ast.expr) -> Reach:
+        """A container: whoever has it reaches what it holds, and may change it without them."""
+        match node:
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+                return self._holding(frame, parts)
+            case ast.Dict(values=parts):
+                return self._holding(frame, parts)
+            case ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.DictComp(value=part):
+                return self._holding(frame, [part])
+            case ast.GeneratorExp(elt=part):
+                return replace(self._holding(frame, [part]), once=True)
+        return self._computed(frame, node)
+
+    def _computed(self, frame: Frame, node: ast.expr) -> Reach:
+        match node:
+            case ast.Constant(value=value):
+                return replace(PLAIN, constant=value if isinstance(value, str) else "")
+            case ast.JoinedStr() | ast.Compare():
+                return PLAIN
+            case ast.UnaryOp(operand=side):
+                return replace(FRESH, plain=self.of(frame, side).plain)
+            case ast.BinOp(left=left, right=right):
+                sides = [self.of(frame, side) for side in (left, right)]
+                return replace(FRESH, plain=all(side.plain for side in sides))
+        return FRESH
+
+    def _holding(self, frame: Frame, parts: Iterable[ast.expr]) -> Reach:
+        inner = [self.of(frame, part) for part in parts]
+        return Reach(held=frozenset().union(*(r.cells | r.held for r in inner)), fresh=True)
+
+    def _name(self, frame: Frame, name: str) -> Reach:
+        owner = self.owner(frame.source, frame.scope, name)
+        bindings = self.program.names.bound(frame.source, owner, name)
+        if not bindings and name in _BUILTINS:
+            return UNKNOWN
+        inner = frame if owner is frame.scope else Frame(frame.source, owner)
+        found = self._ask((inner, name), lambda: self._values(inner, name, bindings))
+        values = self.program.names.named(frame.source, frame.scope, name)
+        own = any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values)
+        outlives = frame.run == "examined" or owner is not frame.scope
+        lives = frame.run == "before"  # a parameter is what callers have
+        kinds = (Bound, Parameter) if outlives else (Bound,) if lives else ()
+        if any(isinstance(b, kinds) for b in bindings) or (outlives and not bindings):
+            found = replace(found, cells=found.cells | {Cell(name, owner)})
+        if outlives:
+            return replace(found, path=Spelling(name, owner), own=own)
+        return replace(found, own=found.own or own)
+
+    def _ask(self, question: object, values: Callable[[], Iterable[Reach]]) -> Reach:
+        """Of what may be any of these values, which may lead back to the question."""
+        if self._depth > _DEPTH:
+            return UNKNOWN
+        self._depth += 1
+        try:
+            return self._answers.ask(question, lambda: _one_of(values()), PLAIN)
+        finally:
+            self._depth -= 1
+
+    def _values(self, frame: Frame, name: str, bindings: list[Binding]) -> Iterator[Reach]:
+        given = dict(frame.given).get(name)
+        if given is not None:
+            yield given
+        for binding in bindings:
+            if isinstance(binding, Bound):
+                yield self._bound(frame, binding)
+            elif isinstance(binding, Parameter) and given is None:
+                yield from self._passed(frame.source, binding)
+            elif isinstance(binding, Imported) and binding.name:
+                yield from self._variable(frame.source, binding)
+
+    def _passed(self, source: Source, parameter: Parameter) -> Iterator[Reach]:
+        """What callers give to a parameter, wherever they stand."""
+        function = Function(source, parameter.function)
+        for scope, call, _ in self.program.callers.get(parameter.function, ()):
+            frame = Frame(self.program.source_of_scope[scope], scope)
+            given = dict(self.arguments(frame, call, function))
+            if parameter.argument.arg in given:
+                yield replace(given[parameter.argument.arg], path=NOWHERE)
+        if parameter.function in self.program.handed:
+            yield UNKNOWN
+
+    def _variable(self, source: Source, imported: Imported) -> Iterator[Reach]:
+        """A variable of another of the program's modules."""
+        module = self.program.names.module(imported.module, source, imported.level)
+        if isinstance(module, Source):
+            yield self._name(Frame(module, module.tree), imported.name)
+
+    def _bound(self, frame: Frame, bound: Bound) -> Reach:
+        whole = self.of(frame, bound.value)
+        return whole.element if bound.path else whole
+
+    def _attribute(self, frame: Frame, node: ast.Attribute) -> Reach:
+        owner = self.of(frame, node.value)
+        path = NOWHERE
+        if owner.path.text:
+            path = replace(owner.path, text=f"{owner.path.text}.{node.attr}")
+        for value in self.program.names.of(frame.source, frame.scope, node.value):
+            if isinstance(value, Source):
+                return replace(self._name(Frame(value, value.tree), node.attr), path=path)
+        if self.program.names.is_imported(frame.source, frame.scope, node.value):
+            if not owner.cells:
+                return Reach(path=path)
+        if owner.fresh and not owner.cells | owner.held:
+            return Reach(fresh=True, path=path)
+        stored = self.program.names.puts_of(node.attr)
+        found = self._ask(node.attr, lambda: self._put(stored))
+        own = found.cells | {Cell(node.attr)}
+        if not owner.own:
+            own |= owner.part.cells  # `p.data` is p
+        elif not stored:
+            own |= owner.held  # a field of a dataclass
+        return replace(found, cells=own, fresh=False, own=False, path=path, constant="")
+
+    def _put(self, stored: list[tuple[Source, Put]]) -> Iterator[Reach]:
+        for source, put in stored:
+            if not (isinstance(put.bound.value, ast.Constant) and put.bound.value.value is None):
+                yield self._bound(Frame(source, put.scope, run="before"), put.bound)
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def _result(self, frame: Frame, call: ast.Call) -> Reach:
+        names = self.program.names
+        functions = self.program.resolve(frame.source, frame.scope, call)
+        if any(isinstance(v, Class) for v in names.of(frame.source, frame.scope, call.func)):
+            return self._holding(frame, arguments(call))
+        if functions:
+            return self._returned(frame, call, functions)
+        full = names.qualified(frame.source, frame.scope, call.func)
+        if not full and isinstance(call.func, ast.Attribute):
+            return self._of_method(frame, call, call.func)
+        gives = catalogue.gives(full)
+        if gives in (Gives.NUMBER, Gives.NEW):
+            return PLAIN if gives is Gives.NUMBER else FRESH
+        given = self._holding(frame, arguments(call))
+        if last(full)[:1].isupper():  # an object that keeps what it is given
+            return replace(given, makes=full in _LOADERS and _stacks(call))
+        return self._walked(frame, call, full, given)
+
+    def _walked(self, frame: Frame, call: ast.Call, full: str, given: Reach) -> Reach:
+        """What a library's function gives back, which may be another way to walk over something."""
+        walked = [self.of(frame, a) for a in call.args if full in _WALK]
+        if full == "builtins.next" and walked:
+            return walked[0].element
+        makes = bool(walked) and all(r.makes or r.plain for r in walked)
+        if catalogue.is_iterator(full):
+            return replace(given, once=True, makes=makes)
+        return replace(given, makes=True) if makes else given.part
+
+    def _of_method(self, frame: Frame, call: ast.Call, function: ast.Attribute) -> Reach:
+        gives = catalogue.method_gives(function.attr)
+        if gives in (Gives.NUMBER, Gives.NEW):
+            return PLAIN if gives is Gives.NUMBER else FRESH
+        own = self.of(frame, function.value)
+        if gives is Gives.OBJECT:
+            return own
+        if function.attr in catalogue.GIVES_ARGUMENTS:
+            return own.part.either(self._holding(frame, arguments(call)).part)
+        return own.part
+
+    def _returned(self, frame: Frame, call: ast.Call, functions: list[Function]) -> Reach:
+        """What the program's function gives back: one of its arguments, or its own making."""
+        frames = [
+            Frame(f.source, f.node, self.arguments(frame, call, f), "called") for f in functions
+        ]
+        found = [self._ask(inner, partial(self._given_back, inner)) for inner in frames]
+        return replace(_one_of(found), path=NOWHERE)
+
+    def _given_back(self, frame: Frame) -> Iterator[Reach]:
+        nodes = own_nodes(frame.scope)
+        values = [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
+        yield from (self.of(frame, value) for value in values)
+        for node in nodes:
+            if isinstance(node, (ast.Yield, ast.YieldFrom)):
+                held = (node.value,) if node.value is not None else ()
+                yield replace(self._holding(frame, held), once=True)
+                values.append(node)
+        if not values:
+            yield FRESH
+
+    def arguments(self, frame: Frame, call: ast.Call, function: Function) -> Arguments:
+        """What a function's parameters reach when a call runs it."""
+        spec = function.node.args
+        given: dict[str, list[Reach]] = {}
+        first = next(iter((*spec.posonlyargs, *spec.args)), None)
+        bound = is_method(function) and first is not None
+        if bound and first is not None:
+            own = FRESH  # the new object of a constructor
+            if isinstance(call.func, ast.Attribute):
+                own = self.of(frame, call.func.value)
+            elif isinstance(call.func, ast.Call) or function.name != "__init__":
+                own = UNKNOWN
+            given[first.arg] = [own]
+        for name, value in passed(call, function.node, bound=bound):
+            given.setdefault(name, []).append(self.of(frame, value))
+        outside = Frame(function.source, function.source.scope_of(function.node))
+        for parameter in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
+            default = default_of(function.node, parameter.arg)
+            if parameter.arg not in given and default is not None:
+                given[parameter.arg] = [self.of(outside, default)]
+        for several in (spec.vararg, spec.kwarg):
+            if several is not None and several.arg in given:
+                held = _one_of(given[several.arg]).part.cells
+                given[several.arg] = [Reach(held=held, fresh=True)]
+        return tuple(sorted((name, _one_of(reaches)) for name, reaches in given.items()))
+
+
+def _stacks(loader: ast.Call) -> bool:
+    """Whether a data loader makes its batches of samples by itself, which makes new tensors."""
+    named = {k.arg: k.value for k in loader.keywords}
+    size = loader.args[1] if len(loader.args) > 1 else named.get("batch_size", loader)
+    as_stored = isinstance(size, ast.Constant) and size.value is None
+    return not as_stored and len(loader.args) < 7 and not {None, "collate_fn"} & named.keys()
+
+
+def _one_of(reaches: Iterable[Reach]) -> Reach:
+    """Of a value that may be any of these; unknown when there is none."""
+    found: Reach | None = None
+    for reach in reaches:
+        found = reach if found is None else found.either(reach)
+    return found or UNKNOWN

@@ -1,0 +1,205 @@
+"""Who reads what statements write that are taken out, by whatever name.
+
+A place that names an object only hands it on (to a parameter of the program's own function, to a
+plain alias), or only puts more into it; any other place reads it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from instrumentor.locate.changes.skips.candidates import Piece
+from instrumentor.locate.changes.skips.effects import Change
+from instrumentor.locate.changes.skips.facts import Facts
+from instrumentor.locate.changes.skips.liveness import reads_of, variables
+from instrumentor.locate.changes.skips.removal import Gone
+from instrumentor.locate.changes.skips.storage import Cell, Frame
+from instrumentor.read.names import external_name
+from instrumentor.read.signatures import is_method, passed
+from instrumentor.read.syntax import ScopeNode, Source, arguments, own_calls
+from instrumentor.read.values import Group, Object
+
+#: A name or attribute where it stands.
+Mention = tuple[Source, ScopeNode, ast.Name | ast.Attribute]
+
+
+class Uses(Struct, eq=False):
+    """Reads by what stays."""
+
+    facts: Facts
+    gone: Gone
+
+    def of(
+        self, piece: Piece, statements: list[ast.stmt]
+    ) -> Iterator[tuple[Mention, Change | None]]:
+        """Reads of what a piece's statements write: of names that they bind, and of objects that
+        they change, with what changes them.
+        """
+        effects = self.facts.reader.of(piece.source, piece.scope, statements)
+        own = {cell for cell in effects.bound if cell.scope is piece.scope}
+        removed = self.gone.by_source.get(piece.source, [])
+        for cell in sorted(own, key=lambda c: c.name):
+            reads = reads_of(self.facts.program, piece.scope, cell.name, statements, removed)
+            in_order = sorted(reads, key=lambda r: (r.lineno, r.col_offset))
+            for mention in self._staying((piece.source, read) for read in in_order):
+                yield mention, None
+        seen: set[Cell] = set()
+        for cell in sorted(effects.changed.keys() - own, key=self._position):
+            for mention in self._reads_of_object(cell, seen):
+                yield mention, effects.changed[cell]
+
+    def _position(self, cell: Cell) -> tuple[str, str, int]:
+        if cell.scope is None:
+            return cell.name, "", 0
+        source = self.facts.program.source_of_scope[cell.scope]
+        return cell.name, str(source.path), getattr(cell.scope, "lineno", 0)
+
+    def _staying(
+        self, found: Iterator[tuple[Source, ast.Name | ast.Attribute]]
+    ) -> Iterator[Mention]:
+        for source, node in found:
+            scope = self.facts.program.scope_of(source, node)
+            if scope not in self.gone.functions and not self.gone.holds(source, node):
+                yield source, scope, node
+
+    # -- objects -------------------------------------------------------------------------------
+
+    def _reads_of_object(self, cell: Cell, seen: set[Cell]) -> Iterator[Mention]:
+        """Where the value of a changed object may come out again, through calls and aliases."""
+        if cell in seen:
+            return
+        seen.add(cell)
+        for mention in self._staying(self._mentions(cell)):
+            others = self._goes_to(mention) if isinstance(mention[2].ctx, ast.Load) else []
+            if others is None:
+                yield mention
+            for other in others or ():
+                yield from self._reads_of_object(other, seen)
+
+    def _goes_to(self, mention: Mention) -> list[Cell] | None:
+        """The names that an object is handed on to, none if it is only changed; None for a read."""
+        source, _, node = mention
+        statement = source.statement_of(node)
+        match statement:
+            case None:
+                return []
+            case ast.Assign(targets=targets, value=value) if value is node:
+                return self._bound(mention, statement, targets)
+            case ast.Assign(targets=targets):
+                if any(n is node for target in targets for n in _put_into(target)):
+                    return []
+            case ast.AugAssign(target=target):
+                if any(n is node for n in _put_into(target)):
+                    return []
+            case ast.Expr(value=ast.Call(func=function)):
+                if _called_on(function, node) and self._keeps_to_itself(mention):
+                    return []
+        for call in own_calls(statement):
+            if any(a is node for a in arguments(call)):
+                return self._taken(mention, call)
+        return None
+
+    def _bound(
+        self, mention: Mention, statement: ast.Assign, targets: list[ast.expr]
+    ) -> list[Cell] | None:
+        source, scope, _ = mention
+        found: list[Cell] = []
+        for target in targets:
+            if isinstance(target, ast.Attribute):
+                found.append(Cell(target.attr))
+            elif isinstance(target, ast.Name):
+                of_a_class = isinstance(source.places[statement].parent, ast.ClassDef)
+                owner = self.facts.storage.owner(source, scope, target.id)
+                found.append(Cell(target.id, None if of_a_class else owner))
+            else:
+                return None
+        return found
+
+    def _taken(self, mention: Mention, call: ast.Call) -> list[Cell] | None:
+        source, scope, node = mention
+        functions = self.facts.reader.functions(Frame(source, scope), call)
+        taken = [
+            Cell(parameter, f.node)
+            for f in functions
+            for parameter, value in passed(call, f.node, bound=is_method(f))
+            if node in (value, getattr(value, "value", None))
+        ]
+        return taken if functions else None
+
+    def _keeps_to_itself(self, mention: Mention) -> bool:
+        """Whether a call on an object, its value unused, can change nothing but the object."""
+        objects = self.facts.objects
+        if objects.is_sink(*mention) or objects.is_own(*mention):
+            return True
+        values = self.facts.program.names.of(*mention)
+        return bool(values) and all(
+            isinstance(v, Group) or (isinstance(v, Object) and self._holds_nothing(v))
+            for v in values
+        )
+
+    def _holds_nothing(self, made: Object) -> bool:
+        """Made by a library from nothing that others have."""
+        if made.where is None or made.node is None or not external_name(made.made_by):
+            return False
+        frame = Frame(*made.where)
+        reaches = [self.facts.storage.of(frame, a) for a in arguments(made.node)]
+        return all(r.plain or not (r.cells or r.held) for r in reaches)
+
+    # -- mentions ------------------------------------------------------------------------------
+
+    def _mentions(self, cell: Cell) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
+        """Where a variable is named, or an attribute of that name of any object."""
+        program = self.facts.program
+        home = None if cell.scope is None else program.source_of_scope[cell.scope]
+        if home is None or cell.scope is home.tree:
+            for source in program.sources.values():
+                for node in source.mentions.get(cell.name, ()):
+                    if not isinstance(node, ast.Attribute):
+                        continue
+                    scope = program.scope_of(source, node)
+                    if home is None or home in program.names.of(source, scope, node.value):
+                        yield source, node
+        if home is None:
+            yield from self._read_by_name(cell.name)
+        for source, scope, name in self.facts.storage.names_of(cell):
+            yield from ((source, n) for n in variables(program, source, scope, name))
+
+    def _read_by_name(self, name: str) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
+        """`getattr(x, "name")`; of an object of the program also `vars(x)` and any other name."""
+        program, is_own = self.facts.program, self.facts.objects.is_own
+        for source in program.sources.values():
+            for node in source.mentions.get("__dict__", ()):
+                scope = program.scope_of(source, node)
+                if isinstance(node, ast.Attribute) and is_own(source, scope, node.value):
+                    yield source, node
+        for word in ("getattr", "hasattr", "vars", "asdict"):
+            for source, scope, call in program.calls_named(word):
+                match call.args:
+                    case [ast.Name() | ast.Attribute() as owner, ast.Constant(value=str(text)), *_]:
+                        if text == name:
+                            yield source, owner
+                    case [ast.Name() | ast.Attribute() as owner, *_]:
+                        if is_own(source, scope, owner):
+                            yield source, owner
+
+
+def _called_on(function: ast.expr, node: ast.expr) -> bool:
+    """Whether a call is one of a method of an object, or of one that it holds."""
+    while isinstance(function, (ast.Attribute, ast.Subscript)):
+        function = function.value
+        if function is node:
+            return True
+    return False
+
+
+def _put_into(target: ast.expr) -> Iterator[ast.expr]:
+    """What an assignment binds or puts something into; what its index reads is neither."""
+    yield target
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for element in target.elts:
+            yield from _put_into(element)
+    elif isinstance(target, (ast.Attribute, ast.Subscript, ast.Starred)):
+        yield from _put_into(target.value)

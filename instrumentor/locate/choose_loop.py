@@ -1,0 +1,342 @@
+"""Candidates -> the one loop, understood; or the reasons against it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import permutations
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from instrumentor.locate.changes.host_reads import find_host_reads
+from instrumentor.locate.changes.skips import find_skips, warnings_of
+from instrumentor.locate.changes.stop import find_stops
+from instrumentor.locate.gradients.forward import Forward, find_forwards
+from instrumentor.locate.located import Declined, Located, Reason, Stop
+from instrumentor.locate.loop.counter import find_counter, runs_once
+from instrumentor.locate.loop.loops import (
+    Candidate,
+    Site,
+    Update,
+    end_of_iteration,
+    find_candidates,
+    from_callers,
+    in_order,
+)
+from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.region.accumulation import accumulation_of
+from instrumentor.locate.region.modes import Region
+from instrumentor.locate.region.regions import find_regions, unsampled
+from instrumentor.locate.region.step_function import step_function
+from instrumentor.locate.remarks import of_the_helpers, of_the_program, of_the_syncs
+from instrumentor.locate.rules import reasons_against
+from instrumentor.locate.rules.closures import closures_anywhere
+from instrumentor.locate.rules.no_loop import no_loop
+from instrumentor.locate.rules.regions import no_phase_inside, no_update_inside
+from instrumentor.read.catalogue import Role
+from instrumentor.read.constants import is_ruled_out
+from instrumentor.read.program import Program
+from instrumentor.read.script_options import ScriptOptions
+from instrumentor.read.syntax import FUNCTIONS, LOOPS, ScopeNode, Source, contains, is_main_guard
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.options import Options
+from instrumentor_analysis.shared.caveats import Caveat
+
+
+def choose(program: Program, options: Options, arguments: Sequence[str] = ()) -> Located | Reason:
+    """The located loop, or the reason why this program has none.
+
+    Args:
+        arguments: what the script is called with: they may choose among several loops.
+    """
+    knowledge = Knowledge(program)
+    candidates = _offered(knowledge)
+    if options.loop is not None:
+        return _understand(_by_line(program, candidates, *options.loop), options)
+    stepping = _stepping(candidates)
+    if not stepping:
+        return next(closures_anywhere(knowledge), None) or no_loop(knowledge, candidates)
+    called = _as_called(program, stepping, arguments) if len(stepping) > 1 else stepping
+    if len(called) > 1:
+        reasons = [r for c in called for r in reasons_against(c)]
+        raise Declined(*dict.fromkeys(reasons or several(called)))
+    located = _understand(called[0], options)
+    others = [c for c in stepping if c is not called[0]]
+    if others:
+        located = replace(located, warnings=(_by_options(called[0], others), *located.warnings))
+    return located
+
+
+# -- which loop ----------------------------------------------------------------------------------
+
+
+def _offered(knowledge: Knowledge) -> list[Candidate]:
+    """What a module of the repository offers counts only when the script comes to it."""
+    entry = knowledge.program.entry
+    return [c for c in find_candidates(knowledge) if c.source is entry or is_reachable(c)]
+
+
+def is_reachable(candidate: Candidate) -> bool:
+    """Whether module-level code of the entry may come to the loop."""
+    program, source, scope = candidate.program, candidate.source, candidate.scope
+    if isinstance(scope, FUNCTIONS):
+        return scope in program.reached
+    # an import does not run what stands under the `__main__` guard
+    guards = (p for p in source.parents(candidate.loop) if isinstance(p, ast.If))
+    return source is program.entry or not any(is_main_guard(p.test) for p in guards)
+
+
+def _stepping(candidates: list[Candidate]) -> list[Candidate]:
+    """Loops of steps: those that the script comes to, if there are any."""
+    found = _without_inner([c for c in candidates if c.updates])
+    return [c for c in found if is_reachable(c)] or found
+
+
+def _without_inner(candidates: list[Candidate]) -> list[Candidate]:
+    """A loop in a helper of another one's iteration is part of that iteration, no rival."""
+    kept = {c.loop: c for c in candidates}
+    for inner, outer in permutations(candidates, 2):
+        found = kept.get(outer.loop)
+        if found is None or inner.loop not in kept:
+            continue
+        same = outer.source is inner.source and outer.scope is inner.scope
+        if same and contains(outer.loop, inner.loop):
+            sites = inner.sites
+        elif inner.scope in outer.program.called_from(outer.scope, outer.loop.body):
+            sites = tuple(_through_calls(outer, inner))
+        else:
+            continue
+        del kept[inner.loop]
+        kept[outer.loop] = replace(found, sites=in_order([*found.sites, *sites]))
+    return list(kept.values())
+
+
+def _through_calls(outer: Candidate, inner: Candidate) -> Iterator[Site]:
+    """The backwards of a helper's loop as the calls of that helper in a loop show them."""
+    for site in inner.sites:
+        for _, caller, seen in from_callers(inner.program, inner.source, inner.scope, site):
+            if caller is outer.scope and contains(outer.loop, seen.statement):
+                yield seen
+
+
+def _as_called(
+    program: Program, stepping: list[Candidate], arguments: Sequence[str]
+) -> list[Candidate]:
+    """The loops that the script's options leave; all of them when they rule out none."""
+    entry = ScriptOptions(program, arguments).entry_as_called()
+    if entry is None:
+        return stepping
+    called = Program.load(entry, program.roots)
+    left = {c.key for c in _stepping(_offered(Knowledge(called)))}
+    return [c for c in stepping if c.key in left] or stepping
+
+
+def several(candidates: list[Candidate], what: str = "training") -> list[Reason]:
+    """That none of several loops is the obvious one: a reason for each, so as to list them."""
+    remedy = "Say which one: " + " or ".join(_option(c) for c in candidates)
+    return [
+        Reason.at(
+            c.source,
+            c.loop,
+            "several-loops",
+            f"one of {len(candidates)} {what} loops"
+            + (f", in {c.scope.name}()" if isinstance(c.scope, FUNCTIONS) else ""),
+            remedy,
+        )
+        for c in candidates
+    ]
+
+
+def _by_options(chosen: Candidate, others: list[Candidate]) -> Caveat:
+    """That the script's own options chose one of several loops."""
+    lines = " or ".join(map(_option, others))
+    return Caveat(
+        "loop-by-options",
+        f"one of {len(others) + 1} training loops: the one that the script's options leave",
+        place=chosen.source.at(chosen.loop.lineno),
+        hint=f"For another one give the script's arguments, or {lines}.",
+    )
+
+
+def _option(candidate: Candidate) -> str:
+    return f"--loop {candidate.source.at(candidate.loop.lineno)}"
+
+
+def _by_line(program: Program, candidates: list[Candidate], file: str, line: int) -> Candidate:
+    """The loop that starts at a line; else the innermost one around it."""
+    around = [
+        c
+        for c in candidates
+        if not file or c.source.path.name == Path(file).name
+        if c.loop.lineno <= line <= (c.loop.end_lineno or c.loop.lineno)
+    ]
+    if not around:
+        raise _no_loop_at(program, candidates, file, line)
+    chosen = max(around, key=lambda c: c.loop.lineno)
+    if not chosen.updates:
+        # asked for all the same: the iteration ends with its last statement
+        return replace(chosen, updates=(end_of_iteration(chosen),))
+    whole = _without_inner([c for c in candidates if c.updates])
+    return next((c for c in whole if c.loop is chosen.loop), chosen)
+
+
+def _no_loop_at(program: Program, candidates: list[Candidate], file: str, line: int) -> UsageError:
+    have = ", ".join(c.source.at(c.loop.lineno) for c in candidates) or "none"
+    bodies = [
+        f"{source.path.name}:{s.body[0].lineno}-{s.end_lineno}"
+        for source in program.sources.values()
+        if not file or source.path.name == Path(file).name
+        for s in source.places
+        if isinstance(s, LOOPS) and s.lineno == line
+    ]
+    told, hint = "no training loop starts there", ""
+    if bodies:
+        told = "no backward was found in this loop"
+        hint = f"Time its iterations anyway with --region {bodies[0]}. "
+    return UsageError(f"--loop {file}:{line}: {told}", f"{hint}Loops with a backward: {have}.")
+
+
+# -- understanding it ----------------------------------------------------------------------------
+
+
+def _understand(candidate: Candidate, options: Options) -> Located:
+    knowledge, reasons = candidate.knowledge, list(reasons_against(candidate))
+    if reasons:
+        raise Declined(*dict.fromkeys(reasons))
+    candidate = _as_iterated(candidate)
+    body, forwards = _with_forward(step_function(candidate) or candidate)
+    if not isinstance(body.loop, FUNCTIONS):
+        candidate = body
+    regions = find_regions(body, forwards, options)
+    for region in regions:
+        no_update_inside(region)
+    no_phase_inside(regions)
+    first = regions[0]
+    site = next(s for s in candidate.sites if s.backward is first.sites[0].backward)
+    counter = find_counter(candidate, site, first.begin)
+    stops = [_behind(candidate, regions, stop) for stop in find_stops(candidate)]
+    if not stops:
+        message = "no optimizer step follows the backward"
+        remedy = "A training loop steps an optimizer."
+        at = candidate.source, candidate.loop
+        raise Declined(Reason.at(*at, "no-optimizer-step", message, remedy))
+    skips = find_skips(knowledge, candidate, regions, keep_validation=options.keep_validation)
+    as_written = options.host_reads == "as-written" or "host_reads" in options.skip
+    moved, told = find_host_reads(regions, counter, as_written=as_written)
+    return Located(
+        candidate,
+        regions,
+        counter,
+        tuple(stops),
+        accumulation_of(candidate, site),
+        skipped=tuple(skips.skipped),
+        kept=tuple(skips.kept),
+        deferred=tuple(moved),
+        cache_clears=tuple(_cache_clears(candidate)),
+        warnings=(
+            *of_the_program(candidate),
+            *(caveat for region in regions for caveat in region.warnings),
+            *unsampled(regions),
+            *of_the_syncs(regions),
+            *warnings_of(skips),
+            *told,
+            *dict.fromkeys(of_the_helpers(regions)),
+        ),
+    )
+
+
+def _as_iterated(candidate: Candidate) -> Candidate:
+    """Without what only the first iteration does, and what every caller of the loop rules out."""
+
+    def stays(one: Site | Update, source: Source, scope: ScopeNode) -> bool:
+        once = source is candidate.source and runs_once(candidate.loop, source, one.statement)
+        return not once and not is_ruled_out(candidate.program, scope, one.statement)
+
+    sites = [s for s in candidate.sites if stays(s, candidate.source, candidate.scope)]
+    updates = [u for u in candidate.updates if stays(u, u.source, u.scope)]
+    return replace(
+        candidate,
+        sites=tuple(sites) or candidate.sites,
+        updates=tuple(updates) or candidate.updates,
+    )
+
+
+def _behind(candidate: Candidate, regions: Iterable[Region], stop: Stop) -> Stop:
+    """A stop is never inside a region that closes behind the whole step."""
+    for region in regions:
+        if stop.source is candidate.source and contains(region.end, stop.after):
+            if stop.after is not region.end and region.whole:
+                return replace(stop, unit=region.end, after=region.end)
+    return stop
+
+
+def _with_forward(candidate: Candidate) -> tuple[Candidate, dict[Site, Forward]]:
+    """Forwards of all sites; a loop that holds only backwards gives way to the one around it."""
+    unsure: tuple[Candidate, dict[Site, Forward]] | None = None
+    # a call that cannot be read may be the forward, but one that is certain goes before it
+    for around in _outwards(candidate):
+        found = find_forwards(candidate.knowledge, around)
+        if _apart(around, found) is not None:
+            continue
+        if any(f.certain for f in found.values()):
+            return around, found
+        if unsure is None and len(found) == len(around.sites):
+            unsure = around, found
+    if unsure is not None:
+        return unsure
+    site = _apart(around, found) or next(
+        (s for s in around.sites if s not in found), around.sites[0]
+    )
+    raise Declined(
+        Reason.at(
+            site.backward_source,
+            site.backward,
+            "forward-apart",
+            "the forward of this backward is not in the same iteration of the loop "
+            "(a rollout, a stored loss)",
+            "Give a script whose loop runs the model and its backward together.",
+        )
+    )
+
+
+def _apart(candidate: Candidate, found: dict[Site, Forward]) -> Site | None:
+    """A backward whose forward is elsewhere, on one path with one that is timed from its forward.
+
+    A sample from that forward on would leave a part of the step out, and call itself the step.
+    """
+    for site in candidate.sites:
+        others = [known.statement for known in found]
+        if site in found or site.statement in others:
+            continue
+        if not all(candidate.flow.exclusive(site.statement, other) for other in others):
+            return site
+    return None
+
+
+def _outwards(candidate: Candidate) -> Iterator[Candidate]:
+    """The loop, those around it, and those that call its function; none around an update."""
+    program, source, scope = candidate.program, candidate.source, candidate.scope
+    for loop in (candidate.loop, *source.loops_around(candidate.loop)):
+        yield replace(candidate, loop=loop)
+        # further out an iteration would be several steps
+        if any(u.source is source and contains(loop, u.statement) for u in candidate.updates):
+            return
+    lifted = [[*from_callers(program, source, scope, site)] for site in candidate.sites]
+    for seen in zip(*lifted, strict=True):
+        where, caller, first = seen[0]
+        sites = tuple(s for _, _, s in seen if s.chain[0] not in s.chain[1:])
+        for loop in where.loops_around(first.statement)[:1] if sites else ():
+            outer = replace(candidate, source=where, scope=caller, loop=loop, sites=sites)
+            yield from _outwards(outer)
+
+
+def _cache_clears(candidate: Candidate) -> Iterator[tuple[Source, ast.stmt]]:
+    """Statements that clear the compile cache, in the files of the loop and its helpers."""
+    sources = {candidate.source, *(helper.source for helper in candidate.helpers)}
+    for source in sorted(sources, key=lambda s: str(s.path)):
+        for statement in sorted(source.places, key=lambda s: s.lineno):
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+                role = candidate.knowledge.role(source, source.scope_of(statement), statement.value)
+                if role is Role.CACHE_CLEAR:
+                    yield source, statement

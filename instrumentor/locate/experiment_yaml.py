@@ -1,0 +1,170 @@
+"""The experiment's YAML: which one a run would read, and whether it asks for several chips."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from instrumentor.locate.located import Reason
+from instrumentor.read.syntax import Source, dotted
+from instrumentor_analysis.shared.caveats import Caveat
+
+_MULTI_CHIP = ("galaxy", "loudbox", "quietbox", "tg", "multi_chip", "multichip")
+# A key of a mesh that is not plainly null: only then is the YAML library loaded.
+_MESH_KEY = r"['\"]?mesh(_shape)?['\"]?[^\S\n]*:"
+_SET_MESH = re.compile(rf"{_MESH_KEY}(?![^\S\n]*(null|~)[^\S\n]*(#.*)?$)".encode(), re.M)
+_MULTI = "Give the single-chip YAML (mesh_shape null or absent); multi-chip runs are out of scope."
+
+
+def folder_reason(script: Path) -> Reason | None:
+    """Multi-chip experiments are kept in folders of the machine's name."""
+    part = _multi_chip(script)
+    if not part:
+        return None
+    message = f"the script lies in a {part} folder: a multi-chip experiment"
+    remedy = "Give the single-chip variant; multi-chip runs are out of scope."
+    return Reason(script, 1, "multi-chip", message, remedy)
+
+
+def _multi_chip(path: Path) -> str:
+    """The folder of a path that is named after a machine of several chips, or ''."""
+    return next((part for part in path.parts[:-1] if part.lower() in _MULTI_CHIP), "")
+
+
+def config_path(source: Source, arguments: Sequence[str]) -> tuple[Path, int] | None:
+    """The YAML named by `--config` (line 0), else the script's default and the line naming it."""
+    for position, argument in enumerate(arguments):
+        if argument in ("--config", "-c") and position + 1 < len(arguments):
+            return Path(arguments[position + 1]), 0
+        if argument.startswith("--config="):
+            return Path(argument.partition("=")[2]), 0
+    return next(_default_configs(source), None)
+
+
+def _default_configs(source: Source) -> Iterator[tuple[Path, int]]:
+    """YAML files that the script names relative to itself, with the line; they may be absent.
+
+    `Path(__file__).parent / "single_chip" / "x.yaml"` and
+    `os.path.join(os.path.dirname(__file__), "x.yaml")`.
+    """
+    for node in source.nodes:
+        if isinstance(node, (ast.BinOp, ast.Call)):
+            relative = _relative(node) or ""
+            if relative.endswith((".yaml", ".yml")):
+                yield source.path.parent / relative, node.lineno
+
+
+def _relative(node: ast.AST) -> str | None:
+    """The path that an expression has from the script's own folder; None for any other."""
+    match node:
+        case ast.BinOp(left=first, op=ast.Div(), right=right):
+            rest = [right]
+        case ast.Call(args=[first, *rest]) if dotted(node.func) == "os.path.join":
+            pass
+        case _:
+            return "" if _is_own_folder(node) else None
+    base, words = _relative(first), [str(n.value) for n in rest if isinstance(n, ast.Constant)]
+    if base is None or len(words) < len(rest):
+        return None
+    return "/".join([base, *words]).lstrip("/")
+
+
+def _is_own_folder(node: ast.AST) -> bool:
+    """`Path(__file__).parent` or `os.path.dirname(__file__)`."""
+    text = dotted(node)
+    if text.startswith(("Path()", "pathlib.Path()")):
+        return text.endswith("parent")
+    return text == "os.path.dirname()" and "__file__" in ast.unparse(node)
+
+
+def read_config(path: Path) -> Mapping[str, object]:
+    """The YAML's top level; empty when it is missing, unreadable or no mapping."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    import yaml
+
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def mesh_reason(source: Source, arguments: Sequence[str]) -> Reason | None:
+    """A mesh of several chips, or a config in a multi-chip folder, declines the run."""
+    found = config_path(source, arguments)
+    if found is None:
+        return None
+    path, named_at = found
+    folder = source.path.parent
+    relative = path.relative_to(folder) if path.is_relative_to(folder) else path
+    part = _multi_chip(relative)
+    if part:
+        where, line = (source.path, named_at) if named_at else (path, 1)
+        message = f"the configuration {relative} lies in a {part} folder: multi-chip"
+        return Reason(where, line, "multi-chip", message, _MULTI)
+    if not path.is_file() or not _SET_MESH.search(path.read_bytes()):
+        return None
+    for key, shape in _meshes(read_config(path)):
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        line = next((n for n, t in enumerate(lines, 1) if re.search(_MESH_KEY, t)), 1)
+        return Reason(path, line, "multi-chip", f"{key} is {shape!r}: a multi-chip run", _MULTI)
+    return None
+
+
+def _meshes(value: object) -> Iterator[tuple[str, object]]:
+    """Shapes of more than one chip: `mesh_shape`, or the shape of a `mesh:` block, at any depth."""
+    if isinstance(value, list):
+        for part in value:
+            yield from _meshes(part)
+    if not isinstance(value, dict):
+        return
+    for key, part in value.items():
+        shape = part.get("shape") if key == "mesh" and isinstance(part, dict) else part
+        if key in ("mesh", "mesh_shape") and not isinstance(shape, dict):
+            if _chips(shape) > 1:
+                yield str(key), shape
+        else:
+            yield from _meshes(part)
+
+
+def _chips(shape: object) -> float:
+    """Chips of a mesh; 1 where none is set, infinitely many where that cannot be read."""
+    if shape in (None, "", "null", "None", [], False):
+        return 1
+    sizes = re.split(r"[,x\s]+", shape.strip("()[] ")) if isinstance(shape, str) else shape
+    try:
+        return math.prod(int(size) for size in (sizes if isinstance(sizes, list) else [sizes]))
+    except (TypeError, ValueError):
+        return math.inf
+
+
+def mesh_default_warning(sources: Sequence[Source]) -> Caveat | None:
+    """A config class whose *default* mesh_shape is truthy runs through SPMD unintentionally."""
+    classes = [(source, cls) for source in sources for cls in source.classes]
+    for source, cls, field in ((s, c, f) for s, c in classes for f in c.body):
+        shape = _default(field) if isinstance(field, ast.AnnAssign) else ""
+        if shape:
+            return Caveat(
+                "mesh-default",
+                f"{cls.name}.mesh_shape defaults to {shape}: a YAML without mesh_shape "
+                "goes through SPMD on several chips",
+                place=source.at(field.lineno),
+            )
+    return None
+
+
+def _default(field: ast.AnnAssign) -> str:
+    """The mesh that a field sets unless it is told otherwise, as written; '' for none."""
+    value = field.value if dotted(field.target) == "mesh_shape" else None
+    if isinstance(value, ast.Call):
+        named = (k.value for k in value.keywords if k.arg == "default")
+        value = next(named, value.args[0] if value.args else None)
+    sizes = getattr(value, "value", None) or getattr(value, "elts", None)
+    literal = isinstance(value, (ast.Constant, ast.List, ast.Tuple))
+    return ast.unparse(value) if value is not None and literal and sizes else ""

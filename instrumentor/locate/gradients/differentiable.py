@@ -1,0 +1,198 @@
+"""What a call gives to autograd: a new differentiable value, its arguments' own, or none.
+
+How that is known goes with each answer. A value that is provably no differentiable one (an index,
+a number, the result of NumPy) is never taken for one, whatever the call is named.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from msgspec import Struct
+
+from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.read import catalogue
+from instrumentor.read.catalogue import Evidence, Kind, Role
+from instrumentor.read.names import external_name
+from instrumentor.read.syntax import ScopeNode, Source, arguments, callee, dotted
+from instrumentor.read.values import (
+    Class,
+    External,
+    Free,
+    Item,
+    Member,
+    Object,
+    Opaque,
+    Value,
+    Values,
+)
+
+#: Kinds whose methods run no model: what they return comes from what they are given.
+_PASSING = frozenset(
+    {Kind.DATA, Kind.LOGGER, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.LOSS}
+)
+#: Kinds that a forward may be run of.
+_RUN = frozenset({Kind.MODEL, Kind.ENGINE, Kind.AVERAGE})
+
+
+class Effect(Struct, frozen=True):
+    """What a call does to gradients.
+
+    Attributes:
+        made: how it is known that it makes a differentiable value; None when it makes none.
+        passes: whether its result is differentiable as far as what it is given is.
+        what: the qualified name or type that tells, as a reader knows it.
+    """
+
+    made: Evidence | None = None
+    passes: bool = True
+    what: str = ""
+
+
+NOTHING = Effect(passes=False)
+PASSES = Effect()
+
+
+def effect_of(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call) -> Effect:
+    """Of a call that leaves the program, or whose function runs a model by its type."""
+    return _Unread(knowledge, source, scope, call).effect()
+
+
+class _Unread(Struct, frozen=True):
+    """A call whose function is not read, and where it stands."""
+
+    knowledge: Knowledge
+    source: Source
+    scope: ScopeNode
+    call: ast.Call
+
+    @property
+    def word(self) -> str:
+        return callee(self.call)
+
+    @property
+    def qualified(self) -> str:
+        return self.knowledge.program.qualified(self.source, self.scope, self.call.func)
+
+    def values(self, node: ast.expr) -> Values:
+        return self.knowledge.values(self.source, self.scope, node)
+
+    def effect(self) -> Effect:
+        role = self.knowledge.role(self.source, self.scope, self.call)
+        if role in (Role.FORWARD, Role.ACTIVATION_CHECKPOINT):
+            return Effect(Evidence.TYPE, what=self.qualified)
+        called = self.run(self.call.func)
+        if called is not None:
+            return called
+        if isinstance(self.call.func, ast.Attribute):
+            return self.method(self.call.func.value)
+        named = [v.name for v in self.values(self.call.func) if isinstance(v, External)]
+        return self.library(named[0]) if named else self.by_name()
+
+    def run(self, node: ast.expr) -> Effect | None:
+        """What calling an object as a model gives; None when it is none."""
+        found = self.knowledge.kinds.of(self.source, self.scope, node)
+        kind, evidence = found or (None, Evidence.SPELLING)
+        if kind is Kind.LOSS:
+            return None if evidence is Evidence.SPELLING else PASSES
+        if kind not in _RUN or kind is Kind.AVERAGE:
+            return PASSES if kind is Kind.AVERAGE else None
+        if self._is_gradless(self.values(node)):
+            return NOTHING
+        what = type_name(self.knowledge, self.source, self.scope, node) or dotted(node)
+        # frozen, unless adapters are put into it
+        frozen = not self.knowledge.is_model(self.source, self.scope, node)
+        return Effect(Evidence.UNREAD if frozen else evidence, what=what)
+
+    def _is_gradless(self, models: Values) -> bool:
+        """Whether the `forward` of each of these objects runs with gradients off."""
+        made = [v.made_by for v in models if isinstance(v, Object)]
+        forwards = [
+            self.knowledge.program.methods(cls, "forward", overrides=False)
+            for cls in made
+            if isinstance(cls, Class)
+        ]
+        return len(forwards) == len(models) > 0 and all(
+            found and all(map(self.knowledge.is_gradless, found)) for found in forwards
+        )
+
+    def method(self, owner: ast.expr) -> Effect:
+        word = self.word
+        if word.startswith("__") and word != "__call__":
+            return PASSES
+        # `x` of `x.view(2)` is a value that is held, `torch` of `torch.cat` is none
+        if self.qualified and any(isinstance(v, External) for v in self.values(owner)):
+            return self.library(self.qualified)
+        found = self.knowledge.kinds.of(self.source, self.scope, owner)
+        kind = found[0] if found is not None else None
+        if kind in _RUN and found != (Kind.ENGINE, Evidence.SPELLING):
+            # a method of a model is known by its name to run no forward, or taken to run one
+            if word in catalogue.RETURNS_SELF:
+                return PASSES
+            return NOTHING if word in catalogue.NOT_FORWARD else self.run(owner) or PASSES
+        if word in catalogue.NOT_DIFFERENTIABLE:
+            return NOTHING
+        common = word in catalogue.COMMON_METHODS or word in catalogue.NOT_FORWARD
+        if kind in _PASSING or (common and not self._is_given_a_model()):
+            return PASSES
+        return self.by_name()
+
+    def _is_given_a_model(self) -> bool:
+        given = arguments(self.call)
+        return any(self.knowledge.is_model(self.source, self.scope, a) for a in given)
+
+    def library(self, name: str) -> Effect:
+        """A function of an installed package, by its qualified name."""
+        root, word = name.partition(".")[0], name.rpartition(".")[2]
+        made = catalogue.made_by(name)
+        if name in catalogue.PASSING_BUILTINS:
+            return PASSES
+        if name == "torch.autograd.grad":
+            return PASSES if any(k.arg == "create_graph" for k in self.call.keywords) else NOTHING
+        if root in catalogue.HOST_LIBRARIES or name.startswith("torch.utils.data."):
+            return NOTHING
+        if root == "torch":
+            known = word in catalogue.NOT_DIFFERENTIABLE or word in catalogue.MAKES_DATA
+            return NOTHING if known or made is Kind.OPTIMIZER else PASSES
+        return NOTHING if made in _PASSING else self.by_name()
+
+    def by_name(self) -> Effect:
+        """What it is given and how it is named are all there is."""
+        word, name = self.word, self.qualified or dotted(self.call.func) or self.word
+        if word in catalogue.NOT_DIFFERENTIABLE:
+            return NOTHING
+        if catalogue.SPELLED_FORWARD.fits(word):
+            return Effect(Evidence.SPELLING, what=name)
+        if catalogue.SPELLED_PREPARATION.fits(word):
+            return Effect(Evidence.PREPARATION, what=name)
+        by = Evidence.SPELLING if self._is_given_a_model() else Evidence.UNREAD
+        return Effect(by, what=name)
+
+
+def is_parameter(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+    """A leaf that needs a gradient: `nn.Parameter`, `requires_grad=True`, given to an optimizer."""
+    values = knowledge.values(source, scope, node)
+    return any(_needs_gradient(v) or v in knowledge.trained.leaves for v in values)
+
+
+def _needs_gradient(value: Value) -> bool:
+    made = value.node if isinstance(value, Object) else None
+    return (
+        isinstance(value, Object) and external_name(value.made_by).startswith("torch.nn.Parameter")
+    ) or any(
+        k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True
+        for k in (made.keywords if made is not None else ())
+    )
+
+
+def type_name(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr) -> str:
+    """`Net` or `torch.nn.Linear`: what an object was made by; '' when nothing tells."""
+    for value in knowledge.values(source, scope, node):
+        made = value.made_by if isinstance(value, Object) else value
+        if isinstance(made, Class):
+            return made.node.name
+        if isinstance(value, Object) and external_name(made):
+            return external_name(made)
+        if isinstance(value, (Member, Item, Opaque, Free)):
+            return ""
+    return ""

@@ -1,0 +1,119 @@
+"""Where a forward starts: at the first statement that makes what its backward differentiates."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from itertools import chain
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from instrumentor.locate.gradients.tracked_values import Made
+from instrumentor.locate.gradients.walk import Gradients
+from instrumentor.locate.loop.counter import runs_once
+from instrumentor.locate.loop.loops import Candidate, Site
+from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.read.catalogue import Evidence
+from instrumentor.read.names_used import binds, effects, uses
+from instrumentor.read.program import Function
+from instrumentor.read.syntax import (
+    LOOPS,
+    ScopeNode,
+    Source,
+    beside,
+    callee,
+    contains,
+    own_calls,
+    own_nodes,
+    path_to,
+    receiver,
+)
+
+#: Where the forward of a backward starts: `unit` is where a region may begin.
+Forward: TypeAlias = Made
+
+
+def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forward]:
+    """The start of the forward of each backward; left out where it is not in the iteration."""
+    loop = candidate.loop
+    fresh = binds(loop.target) if isinstance(loop, (ast.For, ast.AsyncFor)) else set[str]()
+    made = Gradients(knowledge).differentiated(
+        candidate.source, candidate.scope, loop.body, sorted(fresh)
+    )
+    found: dict[Site, Forward] = {}
+    for site in candidate.sites:
+        values = made.get((site.statement, site.backward), ())
+        each_time = [m for m in values if not runs_once(loop, candidate.source, m.unit)]
+        first = _first(each_time or values)
+        if first is None:
+            continue
+        unit = beside(candidate.source, first.unit, site.statement)
+        rollout = not contains(unit, site.statement) and _is_rollout(
+            knowledge, candidate.source, candidate.scope, unit
+        )
+        if not rollout:
+            found[site] = replace(first, unit=unit)
+    return found
+
+
+def _first(made: Sequence[Made]) -> Made | None:
+    """What is known best: an unread call counts where nothing is certain."""
+    unread = [m for m in made if m.evidence is Evidence.UNREAD]
+    return next(chain((m for m in made if m.certain), unread, made), None)
+
+
+_WORLD = re.compile(r"(^|[._])(envs?|environment|game|sim|simulator|world|gym)$", re.I)
+
+
+def _is_rollout(
+    knowledge: Knowledge, source: Source, scope: ScopeNode, unit: ast.stmt, depth: int = 0
+) -> bool:
+    """A loop that runs the model against an environment, here or in a function called here."""
+    nodes = (unit, *own_nodes(unit)) if depth else (unit,)
+    if any(
+        callee(c) in ("step", "act", "reset", "render") and _WORLD.search(receiver(c))
+        for loop in nodes
+        if isinstance(loop, LOOPS)
+        for c in own_calls(loop)
+    ):
+        return True
+    return depth < 3 and any(
+        _is_rollout(knowledge, function.source, function.node, function.node, depth + 1)
+        for call in own_calls(unit)
+        for function in knowledge.program.resolve(source, scope, call)
+    )
+
+
+def leading_to(candidate: Candidate, site: Site) -> set[ast.stmt]:
+    """Statements of the iteration that a backward's loss, or a helper's arguments, come from."""
+    expression = site.loss if not site.chain else site.call
+    live = uses(expression)
+    found: set[ast.stmt] = set()
+    for suite, index in reversed(path_to(candidate.source, candidate.loop, site.statement)):
+        for target, value in _bound_by_header(suite[index]):
+            if binds(target) & live:
+                live |= uses(value)
+        for statement in reversed(suite[:index]):
+            if effects(statement) & live:
+                found.add(statement)
+                live |= uses(statement)
+    return found
+
+
+def call_of(
+    knowledge: Knowledge, caller: Function, function: Function
+) -> tuple[ast.Call, ast.stmt] | None:
+    """Where one function calls another, at first."""
+    calls = knowledge.program.callers.get(function.node, ())
+    return next(((call, at) for scope, call, at in calls if scope is caller.node), None)
+
+
+def _bound_by_header(around: ast.stmt) -> list[tuple[ast.expr, ast.expr]]:
+    """`for loss in losses`, `with scale_loss(loss) as scaled`: what is bound, and from what."""
+    if isinstance(around, (ast.For, ast.AsyncFor)):
+        return [(around.target, around.iter)]
+    if isinstance(around, (ast.With, ast.AsyncWith)):
+        return [(i.optional_vars, i.context_expr) for i in around.items if i.optional_vars]
+    return []

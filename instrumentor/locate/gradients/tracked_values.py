@@ -1,0 +1,122 @@
+"""What variables hold while statements are walked through: which statements made their values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+from instrumentor.read.catalogue import Evidence
+from instrumentor.read.syntax import ScopeNode, Source, dotted
+
+
+class Made(Struct, frozen=True):
+    """A differentiable value, or what stands for one where a region begins.
+
+    Attributes:
+        unit: the statement of the walked scope that makes it, itself or by a call.
+        statement: the innermost statement that does, maybe in a helper, in `source`.
+        evidence: how it is known that this value is differentiable.
+        what: what tells: a qualified name, a type, or a spelling.
+    """
+
+    unit: ast.stmt
+    statement: ast.stmt
+    source: Source
+    evidence: Evidence = Evidence.TYPE
+    what: str = ""
+
+    @property
+    def certain(self) -> bool:
+        """Whether a model or a parameter was seen, not only a call that cannot be read."""
+        return self.is_typed or self.evidence is Evidence.SPELLING
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether no name had to be guessed from."""
+        return self.evidence in (Evidence.TYPE, Evidence.USE)
+
+
+#: A variable by the scope that binds it, with attributes: (scope, "batch.x"); of `self`, no scope.
+Key: TypeAlias = tuple[ScopeNode | None, str]
+
+
+class Given(Struct, frozen=True):
+    """What a variable held before the walk."""
+
+    key: Key
+
+
+Value: TypeAlias = frozenset[Made | Given]
+NO_VALUE: Value = frozenset()
+
+
+class Held(Struct):
+    """The variables of a walk.
+
+    Attributes:
+        binder: the scope that binds a name.
+        values: of each variable that the walk has bound.
+        filled: containers from before the walk that it has only added elements to.
+    """
+
+    binder: Callable[[str], ScopeNode | None]
+    values: dict[Key, Value] = field(default_factory=dict)
+    filled: set[Key] = field(default_factory=set)
+
+    def key(self, node: ast.AST) -> Key | None:
+        """The variable of a name or a chain of attributes; items stand for the whole."""
+        while isinstance(node, (ast.Subscript, ast.Starred)):
+            node = node.value
+        if not isinstance(node, (ast.Name, ast.Attribute)):
+            return None
+        name = dotted(node)
+        if not name or "(" in name or "[" in name:
+            return self.key(node.value) if isinstance(node, ast.Attribute) else None
+        root, _, rest = name.partition(".")
+        return (None, name) if root in ("self", "cls") and rest else (self.binder(root), name)
+
+    def bind(self, target: ast.expr, value: Value) -> None:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            for element in target.elts:
+                self.bind(element, value)
+            return
+        key = self.key(target)
+        if key is None:
+            return
+        if isinstance(target, ast.Subscript):
+            value |= self.values.get(key, NO_VALUE)
+        elif isinstance(target, ast.Name):
+            for inner in self._inside(key):
+                del self.values[inner]
+        self.values[key] = value
+        self.filled.discard(key)
+
+    def fill(self, key: Key, value: Value) -> None:
+        """Add an element to a container."""
+        if key not in self.values:
+            self.filled.add(key)
+        self.values[key] = self.values.get(key, NO_VALUE) | value
+
+    def read(self, key: Key) -> Value:
+        """A variable with its attributes; of one that is not bound, what it was given before."""
+        scope, name = key
+        inner = [self.values[k] for k in self._inside(key)]
+        while name:
+            if (scope, name) in self.values:
+                return self.values[scope, name].union(*inner)
+            name = name.rpartition(".")[0]
+        return frozenset({Given(key)}).union(*inner)
+
+    def _inside(self, key: Key) -> list[Key]:
+        scope, name = key
+        return [k for k in self.values if k[0] is scope and k[1].startswith(f"{name}.")]
+
+    def join(self, ways: Sequence[Mapping[Key, Value]]) -> None:
+        """Branches come together: a variable that one does not bind keeps what it held before."""
+        self.values = {
+            key: NO_VALUE.union(*(way.get(key, frozenset({Given(key)})) for way in ways))
+            for key in dict.fromkeys(k for way in ways for k in way)
+        }

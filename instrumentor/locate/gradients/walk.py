@@ -1,0 +1,532 @@
+"""Where what a backward differentiates is made: differentiable values, followed through a program.
+
+A walk through the statements of a scope keeps for each variable which statements made what it
+holds. A function is walked once: its summary says what its result, what it stores outside and
+what its backwards differentiate are made of, in terms of what it is given; a call puts in what
+that is there. Values made under `no_grad`, indices, numbers and what NumPy returns hold nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from instrumentor.locate.gradients.differentiable import PASSES, Effect, effect_of, is_parameter
+from instrumentor.locate.gradients.tracked_values import NO_VALUE, Given, Held, Key, Made, Value
+from instrumentor.locate.meaning.calls import Knowledge, is_stub
+from instrumentor.read import catalogue
+from instrumentor.read import values as resolved
+from instrumentor.read.catalogue import Evidence
+from instrumentor.read.fixpoint import Answers
+from instrumentor.read.names import external_name
+from instrumentor.read.program import Function
+from instrumentor.read.signatures import is_method, passed
+from instrumentor.read.syntax import (
+    LOOPS,
+    ScopeNode,
+    Source,
+    all_parameters,
+    arguments,
+    callee,
+    children,
+    dotted,
+    receiver,
+)
+from instrumentor.read.values import Group, Object, Opaque
+
+#: Calls in calls any deeper than this are followed no further.
+_DEPTH = 8
+
+
+class Summary(Struct, frozen=True):
+    """What a function does with differentiable values, in terms of what it is given.
+
+    stores: what it leaves in variables of outside; filled: those it only adds elements to; runs:
+    whether it runs a model without switching gradients off.
+    """
+
+    result: Value = NO_VALUE
+    stores: dict[Key, Value] = field(default_factory=dict)
+    filled: set[Key] = field(default_factory=set)
+    backwards: dict[ast.Call, Value] = field(default_factory=dict)
+    runs: bool = False
+
+
+class Gradients(Struct, eq=False):
+    """Differentiable values of a program; summaries of its functions are kept."""
+
+    knowledge: Knowledge
+    _summaries: Answers = field(default_factory=lambda: Answers(_DEPTH))
+
+    def differentiated(
+        self, source: Source, scope: ScopeNode, body: Sequence[ast.stmt], fresh: Iterable[str] = ()
+    ) -> Mapping[tuple[ast.stmt, ast.Call], tuple[Made, ...]]:
+        """What each backward of an iteration differentiates, in the order in which it is made.
+
+        Args:
+            body: the statements of the iteration, in `scope`.
+            fresh: names that the loop's header binds to data.
+        Returns:
+            By the statement of `scope` that runs the backward, and the backward itself.
+        """
+        walk = _Walk(self, source, scope)
+        for name in fresh:
+            walk.held.values[(walk.held.binder(name), name)] = NO_VALUE
+        walk.block(body)
+        order = {unit: n for n, unit in enumerate(walk.visited)}
+        return {
+            place: tuple(
+                sorted(
+                    (m for m in value if isinstance(m, Made)),
+                    key=lambda m: (order[m.unit], *_position(m)),
+                )
+            )
+            for place, value in walk.backwards.items()
+        }
+
+    def forwards(
+        self, source: Source, scope: ScopeNode, body: Sequence[ast.stmt]
+    ) -> Mapping[ast.stmt, bool]:
+        """Statements that run a model, themselves or by a call; whether gradients are on there."""
+        walk = _Walk(self, source, scope)
+        walk.block(body)
+        return walk.runs
+
+    def summary(self, function: Function) -> Summary:
+        """What a function does; of one that is being read nothing is known at first."""
+        return self._summaries.ask(function.node, lambda: self._read(function), Summary())
+
+    def _read(self, function: Function) -> Summary:
+        node = function.node
+        walk = _Walk(self, function.source, node, inside=True)
+        walk.enabled = not self.knowledge.is_no_grad_function(function)
+        walk.block(node.body)
+        backwards: dict[ast.Call, Value] = {}
+        for (_, call), value in walk.backwards.items():
+            backwards[call] = backwards.get(call, NO_VALUE) | value
+        stores = {
+            key: value
+            for key, value in walk.held.values.items()
+            if key[0] is not node or key in walk.held.filled or "." in key[1]
+        }
+        runs = any(walk.runs.values())
+        return Summary(walk.result, stores, walk.held.filled, backwards, runs)
+
+
+class _Walk:
+    """One walk through the statements of a scope.
+
+    at: the statement that is being walked; visited: all of them in order; enabled: whether
+    gradients are recorded there; inside: whether the scope is a function that the iteration calls;
+    of_switched: what was made of leaves whose `requires_grad` a statement switches on.
+    """
+
+    def __init__(
+        self, gradients: Gradients, source: Source, scope: ScopeNode, *, inside: bool = False
+    ) -> None:
+        binder = gradients.knowledge.program.binder
+        self.gradients, self.knowledge = gradients, gradients.knowledge
+        self.source, self.scope, self.inside = source, scope, inside
+        self.held = Held(lambda name: binder(source, scope, name))
+        self.result = NO_VALUE
+        self.backwards: dict[tuple[ast.stmt, ast.Call], Value] = {}
+        self.visited: dict[ast.stmt, None] = {}
+        self.ran: dict[resolved.Value, Value] = {}
+        self.runs: dict[ast.stmt, bool] = {}
+        self.active: set[ast.Lambda] = set()
+        self.of_switched: Value = NO_VALUE
+        self.enabled = True
+
+    # -- statements ------------------------------------------------------------------------
+
+    def block(self, body: Sequence[ast.stmt]) -> None:
+        for statement in body:
+            self.at = statement
+            self.visited.setdefault(statement)
+            self._statement(statement)
+
+    def _statement(self, node: ast.stmt) -> None:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            value = self.value(node.value)
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Attribute) and target.attr == "requires_grad":
+                    self._switched(target.value)
+                elif node.value is not None:
+                    self.held.bind(target, value)
+        elif isinstance(node, ast.AugAssign):
+            self.held.bind(node.target, self._computed(node))
+        elif isinstance(node, LOOPS):
+            self._loop(node)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            self._with(node)
+        elif isinstance(node, ast.Return):
+            self.result |= self.value(node.value)
+        elif isinstance(node, ast.Expr):
+            self._discarded(node.value)
+        elif isinstance(node, (ast.If, ast.Match, ast.Try)):
+            self._branches(node)
+
+    def _loop(self, node: ast.For | ast.While | ast.AsyncFor) -> None:
+        walked = self.value(node.test if isinstance(node, ast.While) else node.iter)
+        before = dict(self.held.values)
+        for _ in range(2):  # what one pass leaves, the next one finds
+            start = dict(self.held.values)
+            if not isinstance(node, ast.While):
+                self.held.bind(node.target, walked)
+            self.block(node.body)
+            if start == self.held.values:
+                break
+        self.held.join([before, self.held.values])
+        self.block(node.orelse)
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> None:
+        enabled = self.enabled
+        for item in node.items:
+            value = self.value(item.context_expr)
+            if item.optional_vars is not None:
+                self.held.bind(item.optional_vars, value)
+            if self.knowledge.is_no_grad(self.source, self.scope, item.context_expr):
+                self.enabled = False
+            elif dotted(item.context_expr).endswith("enable_grad()"):
+                self.enabled = True
+        self.block(node.body)
+        self.enabled = enabled
+
+    def _branches(self, node: ast.If | ast.Match | ast.Try) -> None:
+        """What any of the branches leaves."""
+        if isinstance(node, ast.If):
+            self.value(node.test)
+            suites = [node.body, node.orelse]
+        elif isinstance(node, ast.Match):
+            self.value(node.subject)
+            suites = [*(case.body for case in node.cases), []]
+        else:
+            self.block(node.body)
+            suites = [node.orelse, *(handler.body for handler in node.handlers)]
+        before, left = dict(self.held.values), []
+        for suite in suites:
+            self.held.values = dict(before)
+            self.block(suite)
+            left.append(self.held.values)
+        self.held.join(left)
+        if isinstance(node, ast.Try):
+            self.block(node.finalbody)
+
+    def _discarded(self, node: ast.expr) -> None:
+        """A call for its effect: what an unread method makes, its object may keep."""
+        value = self.value(node)
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            return
+        key = self.held.key(node.func.value)
+        own = {m for m in value if isinstance(m, Made) and m.statement is self.at}
+        if own and key is not None and not catalogue.SPELLED_FORWARD.fits(node.func.attr):
+            own = {replace(m, evidence=Evidence.PREPARATION) for m in own}
+        if own and key is not None:
+            self.held.values[key] = self.held.read(key) | own
+
+    # -- expressions -----------------------------------------------------------------------
+
+    def value(self, node: ast.AST | None) -> Value:
+        """What an expression's value is made of; nothing where gradients are off."""
+        if node is None or isinstance(node, ast.Constant):
+            return NO_VALUE
+        found = self._value(node)
+        return found if self.enabled else NO_VALUE
+
+    def _value(self, node: ast.AST) -> Value:
+        match node:
+            case ast.Name() | ast.Attribute():
+                return self._variable(node)
+            case ast.Call():
+                return self._call(node)
+            case ast.BinOp():
+                return self._computed(node)
+            case ast.Subscript(value=whole, slice=index):
+                self.value(index)
+                return self.value(whole)
+            case ast.IfExp(test=test, body=one, orelse=other):
+                self.value(test)
+                return self.value(one) | self.value(other)
+            case ast.NamedExpr(target=target, value=part):
+                value = self.value(part)
+                self.held.bind(target, value)
+                return value
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                return self._comprehension(node)
+            case ast.Compare() | ast.JoinedStr():
+                return self._no_value(node)
+            case ast.Lambda():  # until it is called
+                return NO_VALUE
+        return self._parts(node)
+
+    def _parts(self, node: ast.AST) -> Value:
+        return NO_VALUE.union(*[self.value(child) for child in children(node)])
+
+    def _no_value(self, node: ast.AST) -> Value:
+        self._parts(node)
+        return NO_VALUE
+
+    def _variable(self, node: ast.expr) -> Value:
+        name = dotted(node)
+        if isinstance(node, ast.Attribute):
+            if node.attr in catalogue.NOT_DIFFERENTIABLE_ATTRIBUTES and not self._is_packed(node):
+                return self._no_value(node)
+            if not name or "(" in name or "[" in name:
+                return self.value(node.value)
+        key = self.held.key(node)
+        kept = (
+            self._kept_by_model(node) if isinstance(node, ast.Attribute) and self.ran else NO_VALUE
+        )
+        return kept | self.held.read(key) if key is not None else kept
+
+    def _is_packed(self, node: ast.Attribute) -> bool:
+        """`data` of packed sequences is differentiable; that of a tensor is not."""
+        values = self.knowledge.values(self.source, self.scope, node.value)
+        return node.attr == "data" and any(
+            isinstance(v, Object) and external_name(v.made_by) in catalogue.PACKS for v in values
+        )
+
+    def _kept_by_model(self, node: ast.Attribute) -> Value:
+        """`model.last_loss`: what the last call of that model left in it."""
+        owners = self.knowledge.values(self.source, self.scope, node.value)
+        return NO_VALUE.union(*[self.ran[owner] for owner in owners if owner in self.ran])
+
+    def _computed(self, node: ast.AST) -> Value:
+        """Arithmetic: with a parameter in it the result is differentiable."""
+        return self._parts(node) | self._of_parameters(children(node))
+
+    def _of_parameters(self, nodes: Iterable[ast.AST]) -> Value:
+        for node in nodes:
+            if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+                node = node.value if isinstance(node, ast.Attribute) else node
+                if is_parameter(self.knowledge, self.source, self.scope, node):
+                    made = self.made(Evidence.TYPE, dotted(node))
+                    values = self.knowledge.values(self.source, self.scope, node)
+                    if not self.knowledge.trained.switched.isdisjoint(values):
+                        self.of_switched |= made
+                    return made
+        return NO_VALUE
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    ) -> Value:
+        for one in node.generators:
+            self.held.bind(one.target, self.value(one.iter))
+            for test in one.ifs:
+                self.value(test)
+        return self.value(node.value if isinstance(node, ast.DictComp) else node.elt)
+
+    def made(self, evidence: Evidence, what: str) -> frozenset[Made]:
+        return frozenset({Made(self.at, self.at, self.source, evidence, what)})
+
+    # -- calls -----------------------------------------------------------------------------
+
+    def _call(self, call: ast.Call) -> Value:
+        knowledge, source, scope = self.knowledge, self.source, self.scope
+        given = NO_VALUE.union(*[self.value(a) for a in arguments(call)])
+        if knowledge.is_backward(source, scope, call):
+            place, loss = (self.at, call), self.value(knowledge.loss_of(source, scope, call))
+            # `unknown.backward(loss)`: what a forward has made is the loss, not what wraps it
+            if not any(isinstance(part, Made) for part in loss):
+                loss |= given
+            self.backwards[place] = self.backwards.get(place, NO_VALUE) | loss
+            return NO_VALUE
+        owner = self._owner(call.func)
+        key = self.held.key(call.func.value) if isinstance(call.func, ast.Attribute) else None
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "requires_grad_":
+            self._switched(call.func.value)
+            owner = self._owner(call.func)
+        if key is not None and callee(call) in catalogue.FILLS:
+            self._fill(key, given)
+        functions = knowledge.program.resolve(source, scope, call)
+        read = [self._applied(f, call) for f in functions if not is_stub(f)]
+        read += [self._body(function) | given for function in self._lambdas(call.func)]
+        if read and callee(call) != "forward":
+            return NO_VALUE.union(*read)
+        handed = self._handed(call)
+        if knowledge.is_step(source, scope, call):
+            return handed
+        effect = effect_of(knowledge, source, scope, call)
+        found = NO_VALUE.union(*read)
+        if _is_result(effect, call.func, owner):
+            effect = PASSES
+        found = self._new(call, effect, found)
+        if not effect.passes:
+            return found
+        return found | given | owner | handed | self._of_parameters([*call.args, call.func])
+
+    def _new(self, call: ast.Call, effect: Effect, found: Value) -> Value:
+        """With the value that a call makes itself; where it runs a model, that is noted."""
+        source, scope = self.source, self.scope
+        made = self.made(effect.made, effect.what) if effect.made is not None else frozenset()
+        if any(m.certain for m in made) or self.knowledge.is_model(source, scope, call.func):
+            self.runs[self.at] = self.enabled and effect.made is not None
+        if effect.made is not None:
+            found |= made
+            self.ran.update(dict.fromkeys(self.knowledge.values(source, scope, call.func), found))
+        return found
+
+    def _owner(self, function: ast.expr) -> Value:
+        """What a method is called on, and what a called variable holds."""
+        if isinstance(function, ast.Attribute):
+            return self.value(function.value)
+        return frozenset(part for part in self.value(function) if isinstance(part, Made))
+
+    def _fill(self, key: Key, value: Value) -> None:
+        # a container from before the iteration holds values of other iterations as well
+        if self.inside or key in self.held.values:
+            self.held.fill(key, value)
+
+    def _switched(self, node: ast.expr) -> None:
+        """`delta.requires_grad = True`: only from here on it is a leaf of the graph."""
+        key = self.held.key(node)
+        if key is not None:
+            self.held.bind(node, self.held.read(key) - self.of_switched)
+
+    def _body(self, function: ast.Lambda) -> Value:
+        if function in self.active:
+            return NO_VALUE
+        self.active.add(function)
+        found = self.value(function.body)
+        self.active.discard(function)
+        return found
+
+    def _lambdas(self, function: ast.expr) -> Iterator[ast.Lambda]:
+        if isinstance(function, ast.Lambda):
+            yield function
+        for value in self.knowledge.values(self.source, self.scope, function):
+            if isinstance(value, Opaque) and isinstance(value.node, ast.Lambda):
+                yield value.node
+
+    def _handed(self, call: ast.Call) -> Value:
+        """Functions that are handed to an unread one are called there."""
+        kept = self.knowledge.program.qualified(self.source, self.scope, call.func)
+        found = NO_VALUE
+        for argument in arguments(call) if kept not in catalogue.RETURNS_ARGUMENT else ():
+            if isinstance(argument, ast.Lambda):
+                found |= self._body(argument)
+            elif isinstance(argument, (ast.Name, ast.Attribute)):
+                for value in self.knowledge.values(self.source, self.scope, argument):
+                    for function in _functions(value):
+                        found |= self._applied(function, ast.Call(argument, [], []))
+        return found
+
+    def _applied(self, function: Function, call: ast.Call) -> Value:
+        """What a function of the program does when it is called here."""
+        summary = self.gradients.summary(function)
+        if summary.runs:
+            self.runs[self.at] = self.enabled
+        put = _Call(self, function, call)
+        for key, value in summary.stores.items():
+            here = put.key(key)
+            stored = put.value(value) if self.enabled else NO_VALUE
+            if here is None:
+                continue
+            if key in summary.filled:
+                self._fill(here, stored)
+            else:
+                self.held.values[here] = stored
+        for inner, value in summary.backwards.items():
+            place, loss = (self.at, inner), put.value(value, inside=True)
+            self.backwards[place] = self.backwards.get(place, NO_VALUE) | loss
+        return put.value(summary.result)
+
+
+def _position(made: Made) -> tuple[object, ...]:
+    """Where in the program, then what is known best: values come as sets, in any order."""
+    at = made.statement.lineno, made.statement.col_offset
+    return str(made.source.path), *at, _CERTAINTY.index(made.evidence), made.what
+
+
+_CERTAINTY = list(Evidence)
+
+
+def _is_result(effect: Effect, function: ast.expr, owner: Value) -> bool:
+    """A method of what the walk has computed: `logits` of `policy(x)` is no policy."""
+    if not isinstance(function, ast.Attribute):
+        return False
+    if effect.made is Evidence.SPELLING:
+        return any(isinstance(part, Made) for part in owner)
+    unread = effect.made in (Evidence.UNREAD, Evidence.PREPARATION)
+    return unread and not any(isinstance(part, Given) for part in owner)
+
+
+def _functions(value: resolved.Value) -> Iterator[Function]:
+    """Functions of the program that a value is or, as a container, holds."""
+    stack, seen = [value], {value}
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Function):
+            yield value
+        elif isinstance(value, Group):
+            inner = [one for item in value.items for one in item if one not in seen]
+            seen.update(inner)
+            stack += inner
+
+
+class _Call(Struct, frozen=True, dict=True):
+    """A call as the bridge between a function's variables and those of the walk that meets it."""
+
+    walk: _Walk
+    function: Function
+    call: ast.Call
+
+    def value(self, inner: Value, *, inside: bool = False) -> Value:
+        """A value of the function in terms of the caller; inside: it is used in the function."""
+        found = NO_VALUE
+        for part in inner:
+            if isinstance(part, Given):
+                found |= self._given(part.key)
+            elif inside:
+                found |= {replace(part, unit=self.walk.at)}
+            else:
+                found |= self.walk.made(part.evidence, part.what)
+        return found
+
+    def _given(self, key: Key) -> Value:
+        here = self.key(key)
+        return self.walk.value(self._outside(key)) if here is None else self.walk.held.read(here)
+
+    def key(self, key: Key) -> Key | None:
+        """The caller's variable behind one of the function's; None when there is no such name."""
+        if key[0] is not None and key[0] is not self.function.node:
+            return key
+        outside = self._outside(key)
+        if outside is None:
+            return key if key[0] is None and self._shares_self() else None
+        whole = self.walk.held.key(outside)
+        if whole is None or isinstance(outside, ast.Subscript):
+            return None
+        rest = key[1].partition(".")[2]
+        return (whole[0], f"{whole[1]}.{rest}" if rest else whole[1])
+
+    def _shares_self(self) -> bool:
+        """Whether `self` is the same object there and here."""
+        if receiver(self.call) in ("self", "cls", "super()"):
+            return True
+        first = next(iter(all_parameters(self.function.node)), None)
+        return (first is None or first.arg not in ("self", "cls")) and (
+            self.function.source is self.walk.source
+        )
+
+    def _outside(self, key: Key) -> ast.expr | None:
+        """The caller's expression for `self`, or for a parameter; None when it has none."""
+        node, root = self.function.node, key[1].partition(".")[0]
+        if key[0] is None:
+            if self._shares_self() or node.name == "__init__":
+                return None
+            func = self.call.func
+            return func.value if isinstance(func, ast.Attribute) else func
+        given = self._passed.get(root, ())
+        return ast.Tuple(list(given), ast.Load()) if len(given) > 1 else next(iter(given), None)
+
+    @cached_property
+    def _passed(self) -> dict[str, list[ast.expr]]:
+        found: dict[str, list[ast.expr]] = {}
+        for name, value in passed(self.call, self.function.node, bound=is_method(self.function)):
+            found.setdefault(name, []).append(value)
+        return found

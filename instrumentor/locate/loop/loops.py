@@ -1,0 +1,256 @@
+"""Candidates: loops whose iterations run a backward and lead to an update of parameters.
+
+From each backward the search goes outwards: to the innermost loop of its own scope, else to the
+callers of its function. A loop that only walks over finished losses (`for loss in losses`) is
+part of a step, not the loop of steps.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import chain
+from operator import attrgetter
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from instrumentor.locate.loop.by_hand import updates_by_hand
+from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.read.control_flow import Flow, flow_of
+from instrumentor.read.program import Function, Program
+from instrumentor.read.syntax import FUNCTIONS, FunctionNode, LoopNode, ScopeNode, Source, own_nodes
+
+
+class Site(Struct, frozen=True):
+    """One backward of an iteration, seen from the loop's scope.
+
+    Attributes:
+        statement: the statement of the loop's scope that runs it.
+        call: the call in that statement: the backward itself or the call of a helper.
+        backward: the backward call, wherever it stands.
+        backward_statement: the statement holding it.
+        loss: what it differentiates.
+        chain: helpers from the loop down to the one with the backward, empty when direct.
+    """
+
+    statement: ast.stmt
+    call: ast.Call
+    backward: ast.Call
+    backward_statement: ast.stmt
+    backward_source: Source
+    loss: ast.expr
+    chain: tuple[Function, ...] = ()
+
+
+class Update(Struct, frozen=True):
+    """One optimizer step of an iteration (or, with accumulation, of several).
+
+    Attributes:
+        statement: the statement of `scope` that makes or calls it.
+        call: what steps it; None where no optimizer object does.
+        optimizer: the name that is stepped.
+        helper: the function that holds the step, None when it is direct.
+    """
+
+    source: Source
+    scope: ScopeNode
+    statement: ast.stmt
+    call: ast.Call | None
+    optimizer: str
+    helper: Function | None = None
+
+
+class Body(Struct, frozen=True, eq=False, dict=True):
+    """The statements of a loop, or of a function whose calls are the iterations."""
+
+    knowledge: Knowledge
+    source: Source
+    scope: ScopeNode
+    loop: LoopNode | FunctionNode
+
+    @classmethod
+    def of(cls, knowledge: Knowledge, function: Function) -> Body:
+        return cls(knowledge, function.source, function.node, function.node)
+
+    @property
+    def program(self) -> Program:
+        return self.knowledge.program
+
+    @property
+    def flow(self) -> Flow:
+        """The paths through an iteration."""
+        return flow_of(self.loop)
+
+    @cached_property
+    def steps(self) -> list[ast.stmt]:
+        """Statements that step an optimizer, themselves or in a function that they call."""
+        own = set(self.knowledge.steps_in(self.source, self.scope, self.loop))
+        return [
+            statement
+            for call, statement in self.program.calls.get(self.scope, ())
+            if statement in self.flow.begins
+            if call in own or any(map(self.knowledge.stepped, self.called(call)))
+        ]
+
+    @cached_property
+    def syncs(self) -> list[ast.stmt]:
+        """Syncs in the order of the source, each with the `if`s that guard it alone."""
+        found = [s for s in self.flow.statements if self.knowledge.sync_of(self.source, s)]
+        return [s for s in found if not any(p in found for p in self.source.parents(s))]
+
+    def called(self, call: ast.Call) -> list[Function]:
+        """Functions of the program that a call of it may run."""
+        return self.program.resolve(self.source, self.scope, call)
+
+    def evaluates(self, call: ast.Call) -> bool:
+        """Whether a call of it runs a function that evaluates and trains nothing."""
+        evaluates, trains = self.knowledge.evaluates, self.knowledge.has_backward
+        return any(evaluates(f) and not trains(f) for f in self.called(call))
+
+
+class Candidate(Body, frozen=True, eq=False, dict=True):
+    """A loop with the backwards of its iterations and the updates they lead to."""
+
+    sites: tuple[Site, ...] = ()
+    updates: tuple[Update, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return (str(self.source.path), self.loop.lineno)
+
+    @property
+    def own_updates(self) -> list[Update]:
+        """Updates that stand in the scope of the loop."""
+        return [u for u in self.updates if u.source is self.source and u.scope is self.scope]
+
+    @property
+    def helpers(self) -> dict[Function, None]:
+        """Functions on the way from the loop to its backwards."""
+        return dict.fromkeys(f for site in self.sites for f in site.chain)
+
+
+def find_candidates(knowledge: Knowledge) -> list[Candidate]:
+    """All loops with a backward, in order of file and line, updates attached (maybe none)."""
+    program = knowledge.program
+    found: dict[ast.AST, Candidate] = {}
+    sites: dict[ast.AST, dict[tuple[ast.stmt, ast.Call], Site]] = defaultdict(dict)
+    for source in program.sources.values():
+        for scope in (source.tree, *source.functions):
+            for call, statement in program.calls.get(scope, ()):
+                if not knowledge.is_backward(source, scope, call):
+                    continue
+                loss = knowledge.loss_of(source, scope, call)
+                direct = Site(statement, call, call, statement, source, loss)
+                for candidate, site in _climb(knowledge, source, scope, direct):
+                    found[candidate.loop] = candidate
+                    sites[candidate.loop].setdefault((site.statement, site.backward), site)
+    complete = [
+        replace(
+            candidate,
+            sites=in_order(sites[loop].values()),
+            updates=tuple(find_updates(candidate)),
+        )
+        for loop, candidate in found.items()
+    ]
+    return sorted(complete, key=lambda c: c.key)
+
+
+def in_order(sites: Iterable[Site]) -> tuple[Site, ...]:
+    """Backwards in the order of their statements."""
+    key = attrgetter("statement.lineno", "call.lineno", "backward.lineno")
+    return tuple(sorted(sites, key=key))
+
+
+def _climb(
+    knowledge: Knowledge, source: Source, scope: ScopeNode, site: Site
+) -> Iterator[tuple[Candidate, Site]]:
+    """The innermost loops around a backward, in its own function or in those that lead to it."""
+    waiting, seen = [(source, scope, site)], set[ScopeNode]()
+    while waiting:
+        source, scope, site = waiting.pop(0)
+        around = source.loops_around(site.statement)
+        if around:
+            yield Candidate(knowledge, source, scope, around[0]), site
+        # a backward further down is a library's: no loop around it is the script's own
+        elif scope not in seen and len(site.chain) <= 6:
+            seen.add(scope)
+            waiting += from_callers(knowledge.program, source, scope, site)
+
+
+def from_callers(
+    program: Program, source: Source, scope: ScopeNode, site: Site
+) -> Iterator[tuple[Source, ScopeNode, Site]]:
+    """A backward as the calls of its function see it, each with its place."""
+    if isinstance(scope, FUNCTIONS):
+        passed = (Function(source, scope), *site.chain)
+        for caller, call, holder in program.callers.get(scope, ()):
+            seen = replace(site, statement=holder, call=call, chain=passed)
+            yield program.source_of_scope[caller], caller, seen
+
+
+def outwards(
+    program: Program, source: Source, scope: ScopeNode, statement: ast.stmt
+) -> Iterator[tuple[Source, ScopeNode, ast.stmt]]:
+    """A statement and those that lead to it: the calls of its function, and the calls of theirs."""
+    waiting, seen = [(source, scope, statement)], set[ScopeNode]()
+    while waiting:  # each function once: call graphs have circles, and diamonds without end
+        place = source, scope, _ = waiting.pop()
+        yield place
+        if isinstance(scope, FUNCTIONS) and scope not in seen:
+            seen.add(scope)
+            callers = program.callers.get(scope, ())
+            waiting += [(program.source_of_scope[c], c, held) for c, _, held in reversed(callers)]
+
+
+def find_updates(candidate: Candidate) -> list[Update]:
+    """Updates inside the loop; else around or behind it, and likewise in its callers."""
+    at = candidate.source, candidate.scope
+    outside = _outside(candidate.program, *at, candidate.loop)
+    bodies = chain([(*at, candidate.loop.body)], outside)
+    found = (list(_updates_below(candidate.knowledge, *body)) for body in bodies)
+    return next(filter(None, found), [])
+
+
+def _outside(
+    program: Program, source: Source, scope: ScopeNode, statement: ast.stmt
+) -> Iterator[tuple[Source, ScopeNode, list[ast.stmt]]]:
+    """The loops around a statement and what may run behind it, and those of the calls to it."""
+    for where, inside, at in outwards(program, source, scope, statement):
+        for outer in where.loops_around(at):
+            yield where, inside, outer.body
+        yield where, inside, flow_of(inside).later(at)
+
+
+def _updates_below(
+    knowledge: Knowledge, source: Source, scope: ScopeNode, body: list[ast.stmt]
+) -> Iterator[Update]:
+    program = knowledge.program
+    inside = {s for top in body for s in (top, *own_nodes(top))}
+    steps = set(knowledge.steps_in(source, scope, ast.Module(body=body, type_ignores=[])))
+    for call, statement in program.calls.get(scope, ()):
+        if statement not in inside:
+            continue
+        functions = program.resolve(source, scope, call)
+        if call in steps:
+            helper = next(iter(functions), None)
+            helper = helper if helper is not None and knowledge.stepped(helper) else None
+            name = knowledge.stepped_by(source, scope, call)[0]
+            yield Update(source, scope, statement, call, name, helper)
+            continue
+        for function in functions:
+            for name in knowledge.stepped(function):
+                yield Update(source, scope, statement, call, name, function)
+    for top in filter(updates_by_hand, body):
+        yield Update(source, scope, top, None, "parameters")
+
+
+#: Stands for the optimizer of a loop that was asked for although no step of one is seen in it.
+UNKNOWN = "unknown"
+
+
+def end_of_iteration(candidate: Candidate) -> Update:
+    """An update behind the last statement of a loop's body."""
+    return Update(candidate.source, candidate.scope, candidate.loop.body[-1], None, UNKNOWN)

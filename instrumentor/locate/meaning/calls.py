@@ -1,0 +1,394 @@
+"""What the program's calls and functions do: step an optimizer, run a backward, a forward.
+
+Of a function of the program its body is read, of one of an installed package the catalogue; how
+something is spelled is asked only when neither tells.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import chain
+
+from msgspec import Struct
+
+from instrumentor.locate.meaning.kinds import Kinds
+from instrumentor.locate.meaning.trained import Trained
+from instrumentor.read import catalogue
+from instrumentor.read.catalogue import Evidence, Kind, Role
+from instrumentor.read.constants import is_ruled_out
+from instrumentor.read.fixpoint import Answers
+from instrumentor.read.names import external_name
+from instrumentor.read.program import Function, Program
+from instrumentor.read.syntax import (
+    LOOPS,
+    ScopeNode,
+    Source,
+    below,
+    callee,
+    dotted,
+    last,
+    own_calls,
+    own_nodes,
+    suites,
+)
+from instrumentor.read.values import Free, Member, Value, Values
+
+#: `first_step` and `second_step` make one update of two forward + backward.
+_STEPS = ("step", "first_step", "second_step")
+_STEPPED = (Kind.OPTIMIZER, Kind.ENGINE)
+
+
+class Knowledge(Struct, eq=False, dict=True):
+    """Facts about a program, computed on demand and kept."""
+
+    program: Program
+
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers()
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        return Kinds(self.program)
+
+    @cached_property
+    def trained(self) -> Trained:
+        return Trained(self.kinds)
+
+    def values(self, source: Source, scope: ScopeNode, node: ast.expr) -> Values:
+        return self.program.of(source, scope, node)
+
+    def role(self, source: Source, scope: ScopeNode, call: ast.Call) -> Role | None:
+        """What a call of an installed package's function does, whatever it is called here."""
+        names = map(external_name, self.values(source, scope, call.func))
+        return next(filter(None, map(catalogue.role_of, names)), None)
+
+    def is_save(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """Saving weights or state; of a function that is not known by its name alone."""
+        role = self.role(source, scope, call)
+        return role is Role.SAVE if role else catalogue.SPELLED_SAVE.fits(callee(call))
+
+    # -- models ----------------------------------------------------------------------------
+
+    def is_model(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Whether an expression stands for a model that may be trained."""
+        if not self.kinds.is_a(source, scope, node, Kind.MODEL, Kind.ENGINE):
+            return False
+        values = self.values(source, scope, node)
+        return not values or any(v not in self.trained.frozen for v in values)
+
+    def is_model_named(self, source: Source, scope: ScopeNode, name: str) -> bool:
+        node = expression(name)
+        return node is not None and self.is_model(source, scope, node)
+
+    def holds_parameters(self, source: Source, scope: ScopeNode, name: str) -> bool:
+        """Whether a name stands for a model or an optimizer."""
+        where = (source, scope, name)
+        return self.is_model_named(*where) or self.is_optimizer_named(*where)
+
+    def is_optimizer_named(self, source: Source, scope: ScopeNode, name: str) -> bool:
+        node = expression(name)
+        return node is not None and self.kinds.is_a(source, scope, node, Kind.OPTIMIZER)
+
+    # -- optimizer steps ---------------------------------------------------------------------
+
+    def steps_in(self, source: Source, scope: ScopeNode, node: ast.AST) -> Iterator[ast.Call]:
+        """Optimizer steps made directly below a node."""
+        yield from (call for call in own_calls(node) if self.is_step(source, scope, call))
+
+    def is_step(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        return self.optimizer_of(source, scope, call) is not None
+
+    def optimizer_of(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
+        """The expression of the optimizer that a call steps itself, or None."""
+        meant = self.values(source, scope, call.func)
+        found = (self._step_of(source, scope, call, value) for value in meant)
+        optimizer = next((node for node in found if node is not None), None)
+        runs = optimizer is not None and self._may_run(source, scope, call)
+        return optimizer if runs else None
+
+    def _may_run(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """Whether some caller of its function lets a call run."""
+        statement = source.statement_of(call)
+        return statement is None or not is_ruled_out(self.program, scope, statement)
+
+    def _step_of(
+        self, source: Source, scope: ScopeNode, call: ast.Call, function: Value
+    ) -> ast.expr | None:
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        if isinstance(function, Member) and function.name in _STEPS:
+            return self._step_of_object(source, scope, call, function)
+        if isinstance(function, Function) and function.owner and function.name in _STEPS:
+            kind = self.kinds.of_value(function.owner)
+            return owner if kind is not None and kind[0] in _STEPPED else None
+        if isinstance(function, Function):
+            named = catalogue.SPELLED_STEP.fits(function.name) and not self.stepped(function)
+            return call.func if named else None
+        if catalogue.role_of(external_name(function)) is Role.STEP:
+            return call.args[0] if call.args else owner
+        return self._by_word(source, scope, call)
+
+    def _step_of_object(
+        self, source: Source, scope: ScopeNode, call: ast.Call, method: Member
+    ) -> ast.expr | None:
+        """What `.step()` of an object that is not to be read steps: itself, or what it is given."""
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        found = self.kinds.of_value(method.owner)
+        if found is None and owner is not call.func:
+            found = self.kinds.of(source, scope, owner)
+        if found is None:
+            return self._given_optimizer(source, scope, call)
+        if found[0] is Kind.SCALER:
+            return call.args[0] if call.args else owner
+        # `optims.generator.step()`: of a name that says nothing else the whole is asked
+        words = dotted(owner).split(".") if found[1] is Evidence.SPELLING else ()
+        spelled = any(catalogue.spelled_as(word) is Kind.OPTIMIZER for word in words)
+        return owner if found[0] in _STEPPED or spelled else None
+
+    def _given_optimizer(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
+        return next(
+            (a for a in call.args if self.kinds.is_a(source, scope, a, Kind.OPTIMIZER)), None
+        )
+
+    def _by_word(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
+        """A function that steps what it is given, as far as its name tells."""
+        word = callee(call)
+        named = catalogue.SPELLED_STEP.fits(word)
+        other = catalogue.SPELLED_BESIDE_STEP.fits(word)
+        if not named and (other or "step" not in word.lower()):
+            return None
+        return self._given_optimizer(source, scope, call) or (call.func if named else None)
+
+    def stepped(self, function: Function) -> tuple[str, ...]:
+        """Optimizers that a function steps, itself or through what it calls."""
+
+        def names() -> tuple[str, ...]:
+            found = (self.stepped_by(*made) for made in self._calls_in(function))
+            return tuple(dict.fromkeys(chain.from_iterable(found)))
+
+        return self._answers.ask(("steps", function.node), names, ())
+
+    def stepped_by(self, source: Source, scope: ScopeNode, call: ast.Call) -> tuple[str, ...]:
+        """Optimizers that one call steps: `self.optimizer_step()` is what its method steps."""
+        functions = self.program.resolve(source, scope, call)
+        inner = tuple(chain.from_iterable(map(self.stepped, functions)))
+        optimizer = self.optimizer_of(source, scope, call)
+        if optimizer is None or (inner and optimizer is call.func):
+            return tuple(dict.fromkeys(inner))
+        return (self._shown(source, scope, optimizer),)
+
+    def _shown(self, source: Source, scope: ScopeNode, optimizer: ast.expr) -> str:
+        """How an optimizer is called: by what a loop walks over where a loop binds it."""
+        if isinstance(optimizer, ast.Name):
+            return dotted(_walked(source, optimizer)) or optimizer.id
+        if isinstance(optimizer, ast.Attribute) and optimizer.attr != "step":
+            return dotted(optimizer)
+        name = dotted(optimizer)
+        return ast.unparse(optimizer) if name.endswith("[]") else name or ast.unparse(optimizer)
+
+    def _calls_in(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
+        entries = self.program.calls.get(function.node, ())
+        return [(function.source, function.node, call) for call, _ in entries]
+
+    # -- syncs -------------------------------------------------------------------------------
+
+    def _cuts(self, source: Source, scope: ScopeNode, call: ast.Call) -> str | None:
+        """When a call cuts the XLA graph: 'True', a question to its function, or None for never."""
+        values = self.values(source, scope, call.func)
+        cutting = [catalogue.role_of(external_name(v)) is Role.SYNC for v in values]
+        if all(cutting):
+            return "True"
+        if not any(cutting) or not isinstance(call.func, ast.Name):
+            return None
+        return f'getattr({call.func.id}, "__module__", "").startswith("torch_xla")'
+
+    def is_sync(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """An explicit graph cut or device wait of the script's own, also behind a function."""
+        if self.role(source, scope, call) in (Role.SYNC, Role.WAIT):
+            return True
+        functions = self.program.resolve(source, scope, call)
+        if functions:
+            return all(self._only_syncs(f) for f in functions)
+        if not catalogue.SPELLED_SYNC.fits(callee(call)):
+            return False
+        values = self.values(source, scope, call.func)
+        return all(isinstance(v, (Member, Free)) for v in values) and not any(
+            self.kinds.of_value(v.owner) for v in values if isinstance(v, Member)
+        )
+
+    def _only_syncs(self, function: Function) -> bool:
+        """A function that syncs, and whose other calls do nothing to the step."""
+
+        def only() -> bool:
+            return (
+                any(self.is_sync(*made) for made in self._calls_in(function))
+                and not self.has_backward(function)
+                and not self.stepped(function)
+                and not any(isinstance(s, LOOPS) for s in own_nodes(function.node))
+                and not self.evaluates(function)
+            )
+
+        return self._answers.ask(("syncs", function.node), only, False)
+
+    def sync_of(self, source: Source, statement: ast.AST) -> ast.Call | None:
+        """The sync when a statement is one, bare or guarded by `if`s that hold only syncs."""
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            scope = source.scope_of(statement)
+            return statement.value if self.is_sync(source, scope, statement.value) else None
+        if not isinstance(statement, ast.If):
+            return None
+        inner = [s for suite in suites(statement) for s in suite if not isinstance(s, ast.Pass)]
+        calls = [self.sync_of(source, s) for s in inner]
+        return next((c for c in calls), None) if all(calls) else None
+
+    def sync_condition(self, source: Source, statement: ast.stmt) -> str | None:
+        """When a statement certainly cuts the XLA graph: 'True', a guard's name, or None."""
+        call = self.sync_of(source, statement)
+        cuts = None if call is None else self._cuts(source, source.scope_of(statement), call)
+        if cuts is None or isinstance(statement, ast.Expr):
+            return cuts  # waiting for a device cuts no XLA graph
+        if cuts == "True" and isinstance(statement, ast.If) and not statement.orelse:
+            name = dotted(statement.test)
+            if name and expression(name) is not None:
+                return f"bool({name})"
+        return None
+
+    # -- backward ----------------------------------------------------------------------------
+
+    def is_backward(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """`loss.backward()`, `accelerator.backward(loss)`, `torch.autograd.backward(losses)`."""
+        found = self._means_backward(source, scope, call)
+        return found and self._may_run(source, scope, call)
+
+    def _means_backward(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        word = callee(call)
+        if word != "backward" and word not in self.program.other_words.get("backward", ()):
+            return word == "manual_backward"
+        if word != "backward" or isinstance(call.func, ast.Name):
+            return any(
+                external_name(v) == "torch.autograd.backward"
+                or (word != "backward" and isinstance(v, Member) and v.name == "backward")
+                for v in self.values(source, scope, call.func)
+            )
+        own = self.program.resolve(source, scope, call)
+        if own and not all(map(is_stub, own)):
+            return False  # torch's own is in it, or none is
+        return not self._delegates(source, scope, call)
+
+    def _delegates(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """`super().backward(...)`, or `Other.backward(ctx, grad)` within an autograd.Function."""
+        base = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if isinstance(base, ast.Call) and dotted(base.func) == "super":
+            return True
+        around = self.program.enclosing_class(source, scope)
+        bases = [] if around is None else self.program.external_bases(around)
+        return any(name.endswith("autograd.Function") for name in bases)
+
+    def loss_of(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr:
+        """The expression that a backward differentiates."""
+        if not isinstance(call.func, ast.Attribute):
+            return call.args[0] if call.args else call.func
+        base = call.func.value
+        if not call.args or isinstance(base, (ast.Call, ast.BinOp)):
+            return base
+        given = (
+            self.program.qualified(source, scope, call.func).startswith("torch.autograd")
+            or self.kinds.is_a(source, scope, base, *_WRAPS_BACKWARD)
+            or self.program.resolve(source, scope, call)
+            or dotted(base) == "self"
+        )
+        return call.args[0] if given else base
+
+    def has_backward(self, function: Function) -> bool:
+        """Whether a function calls a backward, itself or through what it calls."""
+
+        def has() -> bool:
+            calls = self._calls_in(function)
+            return any(self.is_backward(*made) for made in calls) or any(
+                self.has_backward(inner) for made in calls for inner in self.program.resolve(*made)
+            )
+
+        return self._answers.ask(("backward", function.node), has, False)
+
+    # -- forward -----------------------------------------------------------------------------
+
+    def is_no_grad(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """`torch.no_grad()`, `torch.inference_mode()`, `set_grad_enabled(False)`, called or not."""
+        function = node.func if isinstance(node, ast.Call) else node
+        for name in map(external_name, self.values(source, scope, function)):
+            if catalogue.role_of(name) is Role.NO_GRAD:
+                return True
+            if last(name) == "set_grad_enabled" and isinstance(node, ast.Call) and node.args:
+                first = node.args[0]
+                return isinstance(first, ast.Constant) and first.value is False
+        return False
+
+    def without_gradients(self, source: Source, statement: ast.AST) -> bool:
+        """Whether a statement is a `with torch.no_grad():` block."""
+        return isinstance(statement, (ast.With, ast.AsyncWith)) and any(
+            self.is_no_grad(source, source.scope_of(statement), item.context_expr)
+            for item in statement.items
+        )
+
+    def is_no_grad_function(self, function: Function) -> bool:
+        """Whether it is decorated with `@torch.no_grad()` or the like."""
+        source, node = function.source, function.node
+        return any(self.is_no_grad(source, source.scope_of(node), d) for d in node.decorator_list)
+
+    def is_gradless(self, function: Function) -> bool:
+        """Whether whatever a function runs, it runs with gradients off."""
+        running = [s for s in function.node.body if any(isinstance(n, ast.Call) for n in below(s))]
+        off = bool(running) and all(self.without_gradients(function.source, s) for s in running)
+        return off or self.is_no_grad_function(function)
+
+    def evaluates(self, function: Function) -> bool:
+        """Gradients off or `.eval()` somewhere in the function."""
+        return (
+            self.is_no_grad_function(function)
+            or any(self.without_gradients(function.source, s) for s in own_nodes(function.node))
+            or any(callee(c) == "eval" and not c.args for c in own_calls(function.node))
+        )
+
+
+_WRAPS_BACKWARD = (Kind.ACCELERATOR, Kind.ENGINE, Kind.OPTIMIZER, Kind.SCALER, Kind.MODEL)
+
+
+def is_stub(function: Function) -> bool:
+    """A function without a body of its own: `...`, `pass`, `raise NotImplementedError`."""
+    return all(
+        isinstance(s, (ast.Pass, ast.Raise))
+        or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        for s in function.node.body
+    )
+
+
+def expression(name: str) -> ast.expr | None:
+    """`self.model` as an expression; None for what is no chain of names."""
+    if not name.replace(".", "_").isidentifier():
+        return None
+    return ast.parse(name, mode="eval").body
+
+
+def _walked(source: Source, name: ast.Name) -> ast.expr:
+    """What the loop around a name walks over: `optimizers` of `enumerate(optimizers.values())`."""
+    statement = source.statement_of(name)
+    loops: list[ast.AST] = [*source.loops_around(statement)] if statement is not None else []
+    inner = below(statement) if statement is not None else ()
+    loops[:0] = [n for n in inner if isinstance(n, ast.comprehension)]
+    binding = (
+        loop.iter
+        for loop in loops
+        if isinstance(loop, (ast.For, ast.comprehension))
+        and any(isinstance(n, ast.Name) and n.id == name.id for n in below(loop.target))
+    )
+    node: ast.expr = next(binding, name)
+    while isinstance(node, ast.Call):
+        if node.args:
+            node = node.args[-1 if callee(node) == "zip" else 0]
+        elif isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        else:
+            break
+    return node

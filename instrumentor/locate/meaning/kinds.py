@@ -1,0 +1,207 @@
+"""What objects are: by their type, else by what the program does with them, else by their name."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+
+from instrumentor.read import catalogue
+from instrumentor.read.catalogue import Evidence, Kind
+from instrumentor.read.fixpoint import Answers
+from instrumentor.read.names import external_name
+from instrumentor.read.program import Program
+from instrumentor.read.syntax import ScopeNode, Source, callee, dotted, last
+from instrumentor.read.values import (
+    Class,
+    External,
+    Free,
+    Function,
+    Group,
+    Item,
+    Member,
+    Object,
+    Opaque,
+    Value,
+    Values,
+)
+
+_PARAMETERS = ("parameters", "named_parameters")
+
+
+class Kinds:
+    """Kinds of the objects of a program; answers are kept."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._answers = Answers()
+
+    def of(self, source: Source, scope: ScopeNode, node: ast.expr) -> tuple[Kind, Evidence] | None:
+        """What an expression stands for, and how that is known; None when nothing tells."""
+        values = self.program.of(source, scope, node)
+        found = next(filter(None, map(self.of_value, values)), None)
+        if found is not None:
+            return found
+        unknown = [v for v in values if isinstance(v, (Object, Item, Member, Opaque, Free))]
+        own = "" if isinstance(node, ast.Call) else last(dotted(node))
+        for word in (own, *map(_origin, unknown)) if unknown else ():
+            spelled = catalogue.spelled_as(word.lower()) if word else None
+            if spelled is not None:
+                return (spelled, Evidence.SPELLING)
+        return None
+
+    def is_a(self, source: Source, scope: ScopeNode, node: ast.expr, *kinds: Kind) -> bool:
+        found = self.of(source, scope, node)
+        return found is not None and found[0] in kinds
+
+    def of_value(self, value: Value) -> tuple[Kind, Evidence] | None:
+        """What an object is, its spelling left out."""
+        return self._answers.ask(value, lambda: self._of_value(value), None)
+
+    def _of_value(self, value: Value) -> tuple[Kind, Evidence] | None:
+        kind = self._typed(value)
+        # what a model holds is a part of it, unless it is used as something else: `net.optim`
+        if kind is not None and not isinstance(value, Member):
+            return kind, Evidence.TYPE
+        used = None if isinstance(value, (External, Class, Group)) else self._used(value)
+        if used is not None:
+            return used, Evidence.USE
+        return None if kind is None else (kind, Evidence.TYPE)
+
+    def _typed(self, value: Value) -> Kind | None:
+        if isinstance(value, Item):
+            return self._part(value)
+        if isinstance(value, Member):
+            owner = self.of_value(value.owner)
+            inner = owner is not None and owner[0] is Kind.MODEL
+            return Kind.MODEL if inner and value.name not in catalogue.NOT_FORWARD else None
+        if not isinstance(value, Object):
+            return None
+        made = value.made_by
+        if isinstance(made, Class):
+            return self.of_class(made)
+        if isinstance(made, Member) and isinstance(made.owner, Class):
+            return self.of_class(made.owner) if made.name.startswith("from_") else None
+        name = external_name(made)
+        return catalogue.made_by(name) if name else None
+
+    def _part(self, item: Item) -> Kind | None:
+        """A part of what a call returned; what a loader yields is data."""
+        made = item.owner.made_by if isinstance(item.owner, Object) else None
+        parts = catalogue.PARTS.get(external_name(made), ()) if made is not None else ()
+        if item.index is not None and item.index < len(parts):
+            return parts[item.index]
+        owner = self.of_value(item.owner)
+        return Kind.DATA if owner is not None and owner[0] is Kind.DATA else None
+
+    def of_class(self, cls: Class) -> Kind | None:
+        """What instances of a class of the program are."""
+        kind = catalogue.derived_from(self.program.external_bases(cls))
+        if kind is Kind.MODEL and not self._has_parameters(cls):
+            return Kind.LOSS
+        return kind
+
+    def _has_parameters(self, cls: Class) -> bool:
+        """A module that makes no other module and no parameter computes a loss or a metric."""
+        if "torch.nn.Module" not in self.program.external_bases(cls):
+            return True  # the base brings its own
+        made = (
+            (base.source, node)
+            for base in self.program.bases(cls)
+            for node in ast.walk(base.node)
+            if isinstance(node, ast.Call)
+        )
+        return any(self._makes_parameters(source, call, cls) for source, call in made) or any(
+            self.of_value(value) in ((Kind.MODEL, Evidence.TYPE), (Kind.MODEL, Evidence.USE))
+            for put in self.program.bindings_of(cls.source).puts
+            if self.program.class_of_self(cls.source, put.scope, put.owner) == cls
+            for value in self.program.of(cls.source, put.scope, put.bound.value)
+        )
+
+    def _makes_parameters(self, source: Source, call: ast.Call, cls: Class) -> bool:
+        values = self.program.of(source, source.tree, call.func)
+        return (bool(values) and callee(call) == "register_parameter") or any(
+            external_name(value).startswith("torch.nn.Parameter")
+            or (value != cls and self._typed(Object(value)) is Kind.MODEL)
+            for value in values
+        )
+
+    # -- use -------------------------------------------------------------------------------
+
+    def _used(self, value: Value) -> Kind | None:
+        words = self._uses.get(value, frozenset[str]())
+        made = value.node if isinstance(value, Object) else None
+        if "step" in words and made is not None and isinstance(value, Object) and value.where:
+            for argument in (*made.args, *(k.value for k in made.keywords)):
+                if any(map(self._is_optimizer, self.program.of(*value.where, argument))):
+                    return Kind.SCHEDULER
+                if any(self.parameters_of(*value.where, argument)):
+                    return Kind.OPTIMIZER
+        return catalogue.used_as(words)
+
+    def _is_optimizer(self, value: Value) -> bool:
+        found = self.of_value(value)
+        return found is not None and found[0] is Kind.OPTIMIZER
+
+    @cached_property
+    def _uses(self) -> dict[Value, set[str]]:
+        """Attributes taken of each object, among those that tell; "()" when it is called."""
+        found: dict[Value, set[str]] = defaultdict(set)
+        for source in self.program.sources.values():
+            for node in (n for word in catalogue.USED for n in source.mentions.get(word, ())):
+                if isinstance(node, ast.Attribute):
+                    for value in self._values(source, node.value):
+                        found[value].add(node.attr)
+        for source in self.program.sources.values():
+            for call in source.calls:
+                if isinstance(call.func, (ast.Name, ast.Attribute)):
+                    for value in self._values(source, call.func):
+                        if value in found:
+                            found[value].add("()")
+        return found
+
+    def _values(self, source: Source, node: ast.expr) -> Values:
+        return self.program.of(source, source.scope_of(node), node)
+
+    # -- parameters ------------------------------------------------------------------------
+
+    def parameters_of(self, source: Source, scope: ScopeNode, node: ast.expr) -> Iterator[Value]:
+        """Models whose parameters an expression holds: `m.parameters()`, groups and lists of it."""
+        stack, seen = list(self.program.of(source, scope, node)), set[Value]()
+        for inner in ast.walk(node):  # filter(lambda p: p.requires_grad, m.parameters())
+            if isinstance(inner, ast.Call) and inner is not node:
+                stack.extend(self.program.of(source, scope, inner))
+        while stack:
+            value = stack.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if isinstance(value, Object) and isinstance(value.made_by, Member):
+                if value.made_by.name in _PARAMETERS:
+                    yield value.made_by.owner
+            else:
+                stack.extend(self._parts_of(value))
+
+    def _parts_of(self, value: Value) -> Iterator[Value]:
+        """What a value is made of: elements, the whole that it is taken from, arguments."""
+        if isinstance(value, Group):
+            yield from (v for items in value.items for v in items)
+        elif isinstance(value, Item):
+            yield value.owner
+        elif isinstance(value, Object) and value.node is not None and value.where:
+            for argument in value.node.args:
+                yield from self.program.of(*value.where, argument)
+
+
+def _origin(value: Value) -> str:
+    """The word that something unknown goes by where it comes from."""
+    while isinstance(value, Item):
+        value = value.owner
+    if isinstance(value, Object):
+        value = value.made_by
+    if isinstance(value, Opaque):
+        return value.node.arg if isinstance(value.node, ast.arg) else last(dotted(value.node))
+    if isinstance(value, Member) or (isinstance(value, Function) and value.owner is None):
+        return value.name
+    return last(external_name(value))

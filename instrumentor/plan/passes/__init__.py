@@ -1,0 +1,95 @@
+"""One function per kind of edit, in an explicit order.
+
+A pass takes what was located and the name of the recorder, and yields edits with the module of
+each. It decides nothing and knows nothing of files: what is to be done was found by
+:mod:`instrumentor.locate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from instrumentor.locate.located import Kept, Located, Skipped
+from instrumentor.plan.passes.region import region
+from instrumentor.read.syntax import Source, address
+from instrumentor.shared.edits import Edit, Kind
+
+Edits: TypeAlias = Iterator[tuple[Source, Edit]]
+
+
+def host_reads(located: Located, recorder: str) -> Edits:
+    """Move host reads of a region behind its barrier, in their own order."""
+    why = "reads a device value: moved after the barrier, so as not to wait inside the region"
+    for deferred in located.deferred:
+        end = address(located.regions[deferred.region].end)
+        at = address(deferred.statement)
+        yield deferred.source, Edit(Kind.MOVE_AFTER, at, to=end, reason=why)
+
+
+def early_stop(located: Located, recorder: str) -> Edits:
+    """End the run after enough samples, behind a whole optimizer step, out of every loop.
+
+    By a `return` where that leaves everything and nobody misses the value, else SystemExit(0).
+    """
+    why = "stop early: after the optimizer step, before logging, validation and checkpoints"
+    for stop in located.stops:
+        leave = "return" if stop.strategy == "return" else "raise SystemExit(0)"
+        # Not behind the script's own counter: where it counts first, that would cut off the step.
+        code = f"if {recorder}.finished({stop.condition}):\n    {leave}"
+        yield stop.source, Edit(Kind.INSERT_AFTER, address(stop.after), code, reason=why)
+
+
+def validation(located: Located, recorder: str) -> Edits:
+    """Skip evaluations before and between the samples; time those that stay ahead of them."""
+    yield from _skipped(located, recorder, "validation")
+    for kept in located.kept:
+        if kept.initial and kept.source is located.candidate.source:
+            yield from _timed(kept, recorder)
+
+
+def checkpoints(located: Located, recorder: str) -> Edits:
+    """Skip saves between the samples."""
+    yield from _skipped(located, recorder, "checkpoint")
+
+
+def cache_clears(located: Located, recorder: str) -> Edits:
+    """Skip `xr.clear_computation_cache()`, which may also run out of memory."""
+    for source, statement in located.cache_clears:
+        why = "recompiles the graph every step"
+        yield source, Edit(Kind.DISABLE, address(statement), reason=why)
+
+
+#: All but the recorder's own. Edits at one place take effect in this order: the clock is read
+#: before host reads move behind it.
+PASSES: dict[str, Callable[[Located, str], Edits]] = {
+    each.__name__: each
+    for each in (region, host_reads, early_stop, validation, checkpoints, cache_clears)
+}
+
+
+def _skipped(located: Located, recorder: str, what: str) -> Edits:
+    """Each piece with its dependents; they stay visible as comments."""
+    for skipped in (s for s in located.skipped if s.what == what):
+        when = "initial" if skipped.initial else "in-loop"
+        code, why = _instead(skipped, recorder), f"{when} {what} is skipped"
+        at = address(skipped.statement)
+        yield skipped.source, Edit(Kind.DISABLE, at, code, reason=why)
+        why = f"belongs to the skipped {what}"
+        for dependent in skipped.dependents:
+            yield skipped.source, Edit(Kind.DISABLE, address(dependent), reason=why)
+
+
+def _instead(skipped: Skipped, recorder: str) -> str:
+    """Sets the mode that the piece leaves a model in, and draws its loaders' random numbers."""
+    loaders = ", ".join(filter(None, skipped.draws))
+    drawn = f"{recorder}.drawn({loaders})" if loaders else ""
+    return "\n".join(filter(None, (skipped.instead, drawn)))
+
+
+def _timed(kept: Kept, recorder: str) -> Edits:
+    at = address(kept.statement)
+    what = f"{kept.what} at {kept.source.at(kept.statement.lineno)}"
+    why = f"reports how long the {kept.what} that stays takes"
+    yield kept.source, Edit(Kind.INSERT_BEFORE, at, f"{recorder}.aside({what!r})", reason=why)
+    yield kept.source, Edit(Kind.INSERT_AFTER, at, f"{recorder}.aside()", reason=why)

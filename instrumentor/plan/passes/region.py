@@ -1,0 +1,46 @@
+"""Opens the clock before the forward and closes it after the barrier."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from instrumentor.locate.located import Located
+from instrumentor.locate.region.modes import Region
+from instrumentor.plan.passes.entered import entered
+from instrumentor.read.syntax import Source, address
+from instrumentor.shared.edits import Edit, Kind
+
+
+def region(located: Located, recorder: str) -> Iterator[tuple[Source, Edit]]:
+    """One begin per distinct start, one end per place where a region closes."""
+    begun: set[ast.stmt] = set()
+    for each in located.regions:
+        source = each.candidate.source
+        if each.begin not in begun:
+            begun.add(each.begin)
+            yield source, _begin(each, recorder)
+        inputs = entered(each)
+        for end in each.ends:
+            given = [
+                *each.hints,
+                f'label="{end.label}"' if end.label != "fwd+bwd" else "",
+                f"batch=[{', '.join(inputs)}]" if inputs else "",
+                f"synced={end.synced}" if end.synced else "",
+            ]
+            why = "syncs, waits for the device, reads the clock, signpost"
+            if end.synced:
+                why = "waits for the device after the script's own sync, reads the clock, signpost"
+            code = f"{recorder}.end({', '.join(filter(None, given))})"
+            at = address(source.whole_if(end.after))
+            yield source, Edit(Kind.INSERT_AFTER, at, code, reason=why)
+
+
+def _begin(region: Region, recorder: str) -> Edit:
+    resume = "resume=True" if region.resume else ""
+    when = f"when={region.when}" if region.when else ""
+    code = f"{recorder}.begin({', '.join(filter(None, (*region.batch, resume, when)))})"
+    why = "signpost and clock, before the forward"
+    if region.when:
+        why += ", in the iterations that train"
+    return Edit(Kind.INSERT_BEFORE, address(region.begin), code, reason=why)

@@ -1,0 +1,191 @@
+"""What each scope of a module binds, and to what: the ground that names are resolved on."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    FunctionNode,
+    ScopeNode,
+    Source,
+    all_parameters,
+    below,
+    bound_by,
+)
+
+#: Steps into a bound value: the index of an unpacked part, None for any element.
+Path: TypeAlias = tuple[int | None, ...]
+
+
+class Bound(Struct, frozen=True):
+    """A name bound to (a part of) the value of an expression."""
+
+    value: ast.expr
+    path: Path = ()
+
+
+class Imported(Struct, frozen=True):
+    """`import module`, or `from module import name`; name is '*' for all of it."""
+
+    module: str
+    name: str
+    level: int
+
+
+class Defined(Struct, frozen=True):
+    """A function or class statement."""
+
+    node: FunctionNode | ast.ClassDef
+
+
+class Parameter(Struct, frozen=True):
+    """A parameter of a function; position counts positional ones, -1 for the others."""
+
+    function: FunctionNode
+    argument: ast.arg
+    position: int
+
+
+Binding: TypeAlias = Bound | Imported | Defined | Parameter
+Table: TypeAlias = dict[str, list[Binding]]
+
+
+class Put(Struct, frozen=True):
+    """`owner.name = value`; `owner[...] = value` and `owner.append(value)` with name ''."""
+
+    scope: ScopeNode
+    owner: ast.expr
+    name: str
+    bound: Bound
+
+
+class Bindings(Struct, eq=False, dict=True):
+    """The tables of one module."""
+
+    source: Source
+    scopes: dict[ScopeNode, Table] = field(default_factory=dict)
+    classes: dict[ast.ClassDef, Table] = field(default_factory=dict)
+    puts: list[Put] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for statement, place in self.source.places.items():
+            self._bind(statement, place.scope, self._table(statement))
+        for node in self.source.nodes:
+            if isinstance(node, (ast.comprehension, ast.NamedExpr)):
+                scope = self.source.scope_of(node)
+                for target, bound in _bound_by(node):
+                    self._target(scope, self._of(scope), target, bound)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr in ("append", "add", "extend") and len(node.args) == 1:
+                    added = Bound(node.args[0], (None,) if node.func.attr == "extend" else ())
+                    self.puts.append(Put(self.source.scope_of(node), node.func.value, "", added))
+        self._share_globals()
+
+    def _of(self, scope: ScopeNode) -> Table:
+        return self.scopes.setdefault(scope, defaultdict(list))
+
+    def _table(self, statement: ast.stmt) -> Table:
+        place = self.source.places[statement]
+        if isinstance(place.parent, ast.ClassDef):
+            return self.classes.setdefault(place.parent, defaultdict(list))
+        return self._of(place.scope)
+
+    def _bind(self, statement: ast.stmt, scope: ScopeNode, table: Table) -> None:
+        if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+            table[statement.name].append(Defined(statement))
+            if isinstance(statement, FUNCTIONS):
+                self._parameters(statement)
+        elif isinstance(statement, ast.Import):
+            for alias in statement.names:
+                whole = alias.name if alias.asname else alias.name.partition(".")[0]
+                table[alias.asname or whole].append(Imported(whole, "", 0))
+        elif isinstance(statement, ast.ImportFrom):
+            for alias in statement.names:
+                found = Imported(statement.module or "", alias.name, statement.level)
+                table[alias.asname or alias.name].append(found)
+        else:
+            for target, bound in _bound_by(statement):
+                self._target(scope, table, target, bound)
+
+    def _target(self, scope: ScopeNode, table: Table, target: ast.expr, bound: Bound) -> None:
+        if isinstance(target, ast.Name):
+            table[target.id].append(bound)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for element, part in _parts(target, bound):
+                self._target(scope, table, element, part)
+        elif isinstance(target, ast.Attribute):
+            self.puts.append(Put(scope, target.value, target.attr, bound))
+        elif isinstance(target, ast.Subscript):
+            self.puts.append(Put(scope, target.value, "", bound))
+
+    def _parameters(self, function: FunctionNode) -> None:
+        positional = len(function.args.posonlyargs) + len(function.args.args)
+        for at, argument in enumerate(all_parameters(function)):
+            parameter = Parameter(function, argument, at if at < positional else -1)
+            self._of(function)[argument.arg].append(parameter)
+
+    def _share_globals(self) -> None:
+        """What a function binds under `global` or `nonlocal` is bound in the scope around it."""
+        for statement, place in self.source.places.items():
+            if isinstance(statement, (ast.Global, ast.Nonlocal)):
+                outer: ScopeNode = self.source.tree
+                if isinstance(statement, ast.Nonlocal) and isinstance(place.scope, FUNCTIONS):
+                    outer = self.source.scope_of(place.scope)
+                inner = self._of(place.scope)
+                for name in statement.names:
+                    self._of(outer)[name].extend(inner.pop(name, ()))
+
+    @cached_property
+    def stars(self) -> list[Imported]:
+        """`from module import *` of the module's own scope."""
+        found = self.scopes.get(self.source.tree, {}).get("*", ())
+        return [b for b in found if isinstance(b, Imported)]
+
+
+def _bound_by(node: ast.AST) -> Iterator[tuple[ast.expr, Bound]]:
+    """Targets of a statement's own header or an expression, each with what it is bound to."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((target, Bound(value)) for target in targets)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, Bound(value)
+        case ast.NamedExpr(target=target, value=value):
+            yield target, Bound(value)
+        case ast.For() | ast.AsyncFor() | ast.comprehension():
+            yield node.target, Bound(node.iter, (None,))
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            for item in items:
+                if item.optional_vars is not None:
+                    yield item.optional_vars, Bound(item.context_expr)
+        case ast.Match(subject=subject, cases=cases):
+            for case in cases:
+                yield from _captured(case.pattern, subject)
+    for handler in getattr(node, "handlers", ()):
+        if handler.name and handler.type is not None:
+            yield ast.Name(handler.name, ast.Store()), Bound(handler.type, (None,))
+
+
+def _captured(pattern: ast.pattern, subject: ast.expr) -> Iterator[tuple[ast.expr, Bound]]:
+    for node in below(pattern):
+        bound = Bound(subject, () if node is pattern else (None,))
+        yield from ((ast.Name(name, ast.Store()), bound) for name in bound_by(node))
+
+
+def _parts(target: ast.Tuple | ast.List, bound: Bound) -> Iterator[tuple[ast.expr, Bound]]:
+    """The elements of an unpacking, each with its part of the value."""
+    given = bound.value.elts if isinstance(bound.value, (ast.Tuple, ast.List)) else []
+    spread = any(isinstance(e, ast.Starred) for e in (*target.elts, *given))
+    for at, element in enumerate(target.elts):
+        if isinstance(element, ast.Starred):
+            yield element.value, Bound(bound.value, (*bound.path, None))
+        elif len(given) == len(target.elts) and not spread and not bound.path:
+            yield element, Bound(given[at])
+        else:
+            yield element, Bound(bound.value, (*bound.path, None if spread else at))

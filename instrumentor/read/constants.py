@@ -1,0 +1,127 @@
+"""Parameters that a call fixes to constants, and the tests that they decide."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+
+from instrumentor.read.names_used import binds
+from instrumentor.read.program import Function, Program
+from instrumentor.read.signatures import default_of, is_method, on_class, passed
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    ScopeNode,
+    below,
+    callee,
+    contains,
+    dotted,
+    last,
+    parameters,
+)
+
+#: Values by name; by dotted name for attributes.
+Constants = Mapping[str, object]
+_UNKNOWN = object()
+_PLAIN_DECORATORS = {"staticmethod", "classmethod", "no_grad", "enable_grad", "autocast"}
+
+
+def is_ruled_out(program: Program, scope: ScopeNode, statement: ast.stmt) -> bool:
+    """Whether what all callers of a function pass, or leave to its default, leaves it out."""
+    if not isinstance(scope, FUNCTIONS):
+        return False
+    source = program.source_of_scope[scope]
+    tests = [p for p in source.parents(statement) if isinstance(p, ast.If)]
+    known = _of_all_callers(program, Function(source, scope)) if tests else {}
+    out = any(
+        contains(s, statement)
+        for test in tests
+        for s in {True: test.orelse, False: test.body, None: []}[decided(test.test, known)]
+    )
+    # who is handed a function may call it with anything
+    return out and scope not in program.handed
+
+
+def _of_all_callers(program: Program, function: Function) -> Constants:
+    """Parameters with the one constant that they have in all calls of a function."""
+    if not _is_called_as_written(function):
+        return {}
+    calls = [(scope, call) for scope, call, _ in program.callers.get(function.node, ())]
+    # a method of an object whose type is not known may be this one
+    calls += [
+        (scope, call)
+        for source, scope, call in program.calls_named(function.name)
+        if calls and not program.resolve(source, scope, call)
+    ]
+    return shared([fixed(program, scope, call, function, {}) for scope, call in calls])
+
+
+def _is_called_as_written(function: Function) -> bool:
+    """No decorator, such as those of command lines, gives it arguments of its own."""
+    words = {last(dotted(decorator)) for decorator in function.node.decorator_list}
+    return words <= _PLAIN_DECORATORS
+
+
+def shared(each: list[dict[str, object]]) -> Constants:
+    """What is the same constant in all of several calls."""
+    return {
+        name: value
+        for name, value in (each[0] if each else {}).items()
+        if all(name in other and _same(other[name], value) for other in each)
+    }
+
+
+def fixed(
+    program: Program, scope: ScopeNode, call: ast.Call, function: Function, known: Constants
+) -> dict[str, object]:
+    """Parameters whose value is a constant at this call, by argument or by default.
+
+    Nothing is known when the function is called by another name: a partial may have set some.
+    """
+    node = function.node
+    if callee(call) != function.name:
+        return {}
+    meant = program.of(program.source_of_scope[scope], scope, call.func)
+    bound = is_method(function) and not on_class(meant)
+    found = {name: _value(default_of(node, name), {}) for name in parameters(node)}
+    found |= {name: _value(value, known) for name, value in passed(call, node, bound=bound)}
+    rebound = binds(node).union(*(n.names for n in below(node) if isinstance(n, ast.Nonlocal)))
+    return {n: v for n, v in found.items() if v is not _UNKNOWN and n not in rebound}
+
+
+def decided(test: ast.expr, known: Constants) -> bool | None:
+    """What a test comes to with these constants; None when they do not decide it."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            answer = decided(operand, known)
+            return None if answer is None else not answer
+        case ast.BoolOp(op=op, values=values):
+            parts, settles = {decided(value, known) for value in values}, isinstance(op, ast.Or)
+            if settles in parts:
+                return settles
+            return None if None in parts else not settles
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            sides = _value(left, known), _value(right, known)
+            compare = _COMPARED.get(type(op))
+            return None if compare is None or _UNKNOWN in sides else compare(*sides)
+    value = _value(test, known)
+    return None if value is _UNKNOWN else bool(value)
+
+
+def _value(node: ast.expr | None, known: Constants) -> object:
+    if isinstance(node, ast.Constant):
+        return node.value
+    return known.get(dotted(node), _UNKNOWN) if node is not None else _UNKNOWN
+
+
+def _same(left: object, right: object) -> bool:
+    """As `is` has it for constants: 1 is not True."""
+    return type(left) is type(right) and left == right
+
+
+_COMPARED: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
+    ast.Is: _same,
+    ast.IsNot: lambda left, right: not _same(left, right),
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}

@@ -1,0 +1,283 @@
+"""The modules of a program: which file an import means, and the calls and classes written in them.
+
+Nothing is resolved here: :mod:`instrumentor.read.names` does that, on these tables.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from instrumentor.read.bindings import Bindings, Bound, Put
+from instrumentor.read.import_folders import Added, added_by
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    ScopeNode,
+    Source,
+    all_parameters,
+    below,
+    callee,
+    dotted,
+    last,
+)
+from instrumentor.read.values import Class, Function
+
+_IMPORTS = ("import_module", "__import__")
+_ANY = "*"
+
+
+class Modules(Struct, eq=False, dict=True):
+    """Modules by path, the entry first.
+
+    Attributes:
+        roots: folders from which the program's own modules are imported.
+    """
+
+    entry: Source
+    roots: tuple[Path, ...] = ()
+    sources: dict[Path, Source] = field(default_factory=dict)
+    bindings: dict[Source, Bindings] = field(default_factory=dict)
+    _modules: dict[tuple[str, Path, int], Path | None] = field(default_factory=dict)
+    _heads: dict[tuple[Path, str], bool] = field(default_factory=dict)
+    _additions: dict[Path, Added] = field(default_factory=dict)
+
+    # -- imports ---------------------------------------------------------------------------
+
+    def find_module(self, name: str, near: Path, level: int = 0) -> Path | None:
+        """The file of a module inside the roots: `a/b.py` or `a/b/__init__.py`, else None."""
+        key = (name, near, level)
+        if key not in self._modules:
+            above = near.parents
+            bases = [above[min(level, len(above)) - 1]] if level else self._search_path(near)
+            head = name.partition(".")[0]
+            found = (_module_in(base, name) for base in bases if self._holds(base, head))
+            self._modules[key] = next((path for path in found if path is not None), None)
+        return self._modules[key]
+
+    def _search_path(self, near: Path) -> list[Path]:
+        """Where a module looks for others: the roots, its folder, and what it and the entry add."""
+        added = [self._added(path) for path in dict.fromkeys((self.entry.path, near))]
+        first = [folder for one in added for folder in one.first]
+        last = [folder for one in added for folder in one.last]
+        return [*first, *self.roots, near.parent, *last]
+
+    def _added(self, path: Path) -> Added:
+        if path not in self._additions:
+            source = self.sources.get(path)
+            found = Added() if source is None else added_by(self.bindings_of(source), self.roots)
+            self._additions[path] = found
+        return self._additions[path]
+
+    def _holds(self, base: Path, head: str) -> bool:
+        """Whether modules of that first name may lie there: asked of `torch` once, not by each."""
+        if (base, head) not in self._heads:
+            there = (base / f"{head}.py").is_file() or (base / head).is_dir()
+            self._heads[base, head] = there
+        return self._heads[base, head]
+
+    def imported_files(self, source: Source) -> Iterator[Path]:
+        """Files of the modules that a module imports; of computed names, any that they may mean."""
+        # most modules have no such call: their nodes need not be listed for it
+        for call in computed_imports(source) if b"import_" in source.data else ():
+            yield from modules_of(source, self.bindings_of(source), call, self.roots)
+        for name, level in _imports(source):
+            path = self.find_module(name, source.path, level)
+            if path is not None:
+                yield path
+
+    def bindings_of(self, source: Source) -> Bindings:
+        """What a module binds, read once."""
+        found = self.bindings.get(source)
+        if found is None:
+            found = self.bindings[source] = Bindings(source)
+        return found
+
+    # -- calls -----------------------------------------------------------------------------
+
+    @cached_property
+    def calls(self) -> dict[ScopeNode, list[tuple[ast.Call, ast.stmt]]]:
+        """Calls by the scope that makes them (decorators and defaults belong to the outside)."""
+        table: dict[ScopeNode, list[tuple[ast.Call, ast.stmt]]] = defaultdict(list)
+        for source in self.sources.values():
+            later = {node for inner in source.lambdas for node in below(inner)}
+            made: dict[ast.stmt | None, list[ast.Call]] = defaultdict(list)
+            for call in source.calls:
+                made[source.statement_of(call)] += [call] if call not in later else []
+            # not in source order: module level goes before the functions, so that what a script
+            # itself passes is met before what a helper passes on (the first value names the type)
+            for statement, place in source.places.items():
+                table[place.scope] += [(call, statement) for call in made.get(statement, ())]
+        for entries in table.values():
+            entries.sort(key=lambda e: (e[0].lineno, e[0].col_offset))
+        return table
+
+    @cached_property
+    def source_of_scope(self) -> dict[ScopeNode, Source]:
+        return {scope: s for s in self.sources.values() for scope in (s.tree, *s.functions)}
+
+    @cached_property
+    def all_calls(self) -> list[tuple[Source, ScopeNode, ast.Call]]:
+        return [
+            (self.source_of_scope[scope], scope, call)
+            for scope, entries in self.calls.items()
+            for call, _ in entries
+        ]
+
+    def calls_named(self, word: str) -> list[tuple[Source, ScopeNode, ast.Call]]:
+        """Calls whose function is written with this last word."""
+        return self._calls_by_word.get(word, [])
+
+    @cached_property
+    def _calls_by_word(self) -> dict[str, list[tuple[Source, ScopeNode, ast.Call]]]:
+        table: dict[str, list[tuple[Source, ScopeNode, ast.Call]]] = defaultdict(list)
+        for made in self.all_calls:
+            table[callee(made[2])].append(made)
+        return table
+
+    @cached_property
+    def other_words(self) -> dict[str, set[str]]:
+        """Names that are bound to something written with a word: `run` of `run = self.step`."""
+        table: dict[str, set[str]] = defaultdict(set)
+        for source in self.sources.values():
+            for node in source.places:
+                if isinstance(node, ast.Assign) and isinstance(node.value, _MAY_ALIAS):
+                    given = node.value.args if isinstance(node.value, ast.Call) else ()
+                    words = {last(dotted(value)) for value in (node.value, *given)}
+                    for target in map(dotted, node.targets):
+                        for word in words - {"", last(target)}:
+                            table[word].add(last(target))
+                elif isinstance(node, ast.ImportFrom):
+                    for alias in node.names:
+                        if alias.asname:
+                            table[alias.name].add(alias.asname)
+        return table
+
+    # -- scopes and classes ----------------------------------------------------------------
+
+    @staticmethod
+    def scope_of(source: Source, node: ast.AST) -> ScopeNode:
+        """The scope in which an expression stands."""
+        return source.scope_of(node)
+
+    def puts_of(self, attribute: str) -> list[tuple[Source, Put]]:
+        """Where an attribute of that name is set, on any object; '' for elements."""
+        return self._puts.get(attribute, [])
+
+    @cached_property
+    def _puts(self) -> dict[str, list[tuple[Source, Put]]]:
+        found: dict[str, list[tuple[Source, Put]]] = defaultdict(list)
+        for source in self.sources.values():
+            for put in self.bindings_of(source).puts:
+                found[put.name].append((source, put))
+        return found
+
+    @cached_property
+    def methods_by_name(self) -> dict[str, list[Function]]:
+        table: dict[str, list[Function]] = defaultdict(list)
+        for source in self.sources.values():
+            for function in source.class_of:
+                table[function.name].append(Function(source, function))
+        return table
+
+    @staticmethod
+    def method(cls: Class, name: str) -> Function | None:
+        """A method that the class itself defines; of several definitions the last one counts."""
+        found = [s for s in cls.node.body if isinstance(s, FUNCTIONS) and s.name == name]
+        read = [s for s in found if not any(map(_is_setter, s.decorator_list))]
+        return Function(cls.source, read[-1]) if read else None
+
+    @staticmethod
+    def enclosing_class(source: Source, scope: ScopeNode) -> Class | None:
+        """The class in one of whose methods a scope lies."""
+        while isinstance(scope, FUNCTIONS):
+            if scope in source.class_of:
+                return Class(source, source.class_of[scope])
+            scope = source.scope_of(scope)
+        return None
+
+    def class_of_self(self, source: Source, scope: ScopeNode, node: ast.expr) -> Class | None:
+        """The class whose object a plain name is, as the first parameter of a method."""
+        while isinstance(scope, FUNCTIONS) and scope not in source.class_of:
+            scope = source.scope_of(scope)
+        if not isinstance(node, ast.Name) or not isinstance(scope, FUNCTIONS):
+            return None
+        first = next(iter(all_parameters(scope)), None)
+        own = first is not None and first.arg == node.id
+        return Class(source, source.class_of[scope]) if own else None
+
+
+_MAY_ALIAS = (ast.Name, ast.Attribute, ast.Call)
+
+
+def _is_setter(decorator: ast.expr) -> bool:
+    """`@x.setter` or `@x.deleter`: not what reading the attribute runs."""
+    return isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "deleter")
+
+
+def _module_in(base: Path, name: str) -> Path | None:
+    package = base.joinpath(*name.split("."))
+    module = [package.with_name(f"{package.name}.py")] if name else []
+    return next((path for path in (*module, package / "__init__.py") if path.is_file()), None)
+
+
+def _imports(source: Source) -> Iterator[tuple[str, int]]:
+    """Modules by name and level; what is imported from one may be a module, too."""
+    for statement in source.places:
+        if isinstance(statement, ast.Import):
+            yield from ((alias.name, 0) for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            module = statement.module or ""
+            inside = f"{module}." if module else ""
+            for name in (module, *(inside + alias.name for alias in statement.names)):
+                yield name, statement.level
+
+
+# -- computed names ------------------------------------------------------------------------------
+
+
+def computed_imports(source: Source) -> Iterator[ast.Call]:
+    """Calls that import by a name: `import_module(f"models.{name}_model")`."""
+    yield from (call for call in source.calls if callee(call) in _IMPORTS)
+
+
+def modules_of(
+    source: Source, bindings: Bindings, call: ast.Call, roots: Sequence[Path]
+) -> Iterator[Path]:
+    """Files of the modules that a call may import, in the roots; none when any module may be."""
+    if not call.args:
+        return
+    pattern = _pattern(bindings, source.scope_of(call), call.args[0])
+    if re.search(r"[^*./]", pattern) is None or pattern.startswith((".", _ANY)):
+        return
+    for root in roots:
+        found = sorted(root.glob(pattern.replace(".", "/") + ".py"))
+        if found:
+            yield from found
+            return
+
+
+def _pattern(bindings: Bindings, scope: ScopeNode, node: ast.expr) -> str:
+    """A text as far as it is written out, with `*` for what is computed."""
+    match node:
+        case ast.Constant(value=value):
+            return str(value)
+        case ast.JoinedStr(values=parts):
+            return "".join(_pattern(bindings, scope, part) for part in parts)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _pattern(bindings, scope, left) + _pattern(bindings, scope, right)
+        case ast.BinOp(left=left, op=ast.Mod()):
+            return re.sub(r"%[sdr]", _ANY, _pattern(bindings, scope, left))
+        case ast.Call(func=ast.Attribute(value=text, attr="format")):
+            return re.sub(r"\{[^}]*\}", _ANY, _pattern(bindings, scope, text))
+        case ast.Name(id=name):
+            # set once and for all, else any of its values may be meant
+            match bindings.scopes.get(scope, {}).get(name):
+                case [Bound(value=once, path=())] if not isinstance(once, ast.Name):
+                    return _pattern(bindings, scope, once)
+    return _ANY

@@ -1,0 +1,613 @@
+"""What an expression refers to: one resolver for training scripts and for kernels.
+
+Names are followed through imports and their aliases, assignments and unpacking, containers,
+attributes of modules, classes and objects, what functions return, and from a parameter to what
+its callers pass. An answer is a tuple, because a name may be bound in several branches.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from itertools import chain
+from typing import TypeGuard
+
+from msgspec import field
+
+from instrumentor.read import catalogue
+from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
+from instrumentor.read.fixpoint import Answers
+from instrumentor.read.modules import Modules, modules_of
+from instrumentor.read.signatures import (
+    default_of,
+    is_decorated,
+    is_method,
+    is_property,
+    on_class,
+    passed,
+)
+from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, callee, own_nodes
+from instrumentor.read.values import (
+    NOTHING,
+    Class,
+    External,
+    Free,
+    Function,
+    Group,
+    Item,
+    Member,
+    Object,
+    Opaque,
+    Value,
+    Values,
+)
+
+_BUILTINS = frozenset(dir(builtins))
+#: A name with more meanings than this is generated code or a dispatch table.
+_MANY = 12
+
+
+class Names(Modules, eq=False, dict=True):
+    """Resolves expressions of a program's modules; answers are kept."""
+
+    _answers: Answers = field(default_factory=Answers)
+    _bases: dict[ast.ClassDef, list[Class]] = field(default_factory=dict)
+
+    def _kept(self, question: object, answer: Callable[[], Values]) -> Values:
+        return self._answers.ask(question, answer, NOTHING)
+
+    # -- expressions -----------------------------------------------------------------------
+
+    def of(self, source: Source, scope: ScopeNode, node: ast.AST) -> Values:
+        """What an expression may refer to where it stands."""
+        match node:
+            case ast.Name(id=name):
+                return self.named(source, scope, name)
+            case ast.Attribute(value=owner, attr=name):
+                return _union(self.attribute(one, name) for one in self.of(source, scope, owner))
+            case ast.Call():
+                return self._kept(node, lambda: self._called(source, scope, node))
+            case ast.Subscript():
+                return self._kept(node, lambda: self._subscript(source, scope, node))
+            case ast.Tuple() | ast.List() | ast.Set() | ast.Dict():
+                return self._kept(node, lambda: (self._group(source, scope, node),))
+            case ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.GeneratorExp(elt=part):
+                return (Group(node, (self.of(source, scope, part),)),)
+            case ast.DictComp(value=part):
+                return (Group(node, (self.of(source, scope, part),)),)
+            case ast.Starred(value=part) | ast.Await(value=part) | ast.NamedExpr(value=part):
+                return self.of(source, scope, part)
+            case ast.IfExp(body=one, orelse=other):
+                return _union(self.of(source, scope, part) for part in (one, other))
+            case ast.BoolOp(values=parts):
+                return _union(self.of(source, scope, part) for part in parts)
+        return NOTHING
+
+    def known(self, source: Source, scope: ScopeNode, node: ast.expr) -> Values:
+        """As :meth:`of`; of what nothing tells, the expression itself, and nothing of constants."""
+        return self.of(source, scope, node) or (
+            NOTHING if isinstance(node, ast.Constant) else (Opaque(node),)
+        )
+
+    def _subscript(self, source: Source, scope: ScopeNode, node: ast.Subscript) -> Values:
+        index = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        return _union(self.item(value, index) for value in self.of(source, scope, node.value))
+
+    def named(self, source: Source, scope: ScopeNode, name: str) -> Values:
+        """What a name may refer to where it is read."""
+        where = self.binder(source, scope, name)
+        if where is not None:
+            found = self.bound(source, where, name)
+            return self._kept((where, name), lambda: self._of_bindings(source, where, found))
+        for star in self.bindings_of(source).stars:
+            module = self.module(star.module, source, star.level)
+            if isinstance(module, Source) and module is not source:
+                starred = self.named(module, module.tree, name)
+                if starred and starred != (Free(name),):
+                    return starred
+        return (External(f"builtins.{name}") if name in _BUILTINS else Free(name),)
+
+    def binder(self, source: Source, scope: ScopeNode, name: str) -> ScopeNode | None:
+        """The scope that binds a name, from the given one outwards."""
+        tables = self.bindings_of(source).scopes
+        current = scope
+        while not tables.get(current, {}).get(name):
+            if not isinstance(current, FUNCTIONS):
+                return None
+            current = source.scope_of(current)
+        return current
+
+    def bound(self, source: Source, scope: ScopeNode, name: str) -> list[Binding]:
+        """What binds a name in the scope whose variable it is."""
+        return self.bindings_of(source).scopes.get(scope, {}).get(name, [])
+
+    def is_imported(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Whether a name or dotted name starts at an import."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        where = self.binder(source, scope, node.id) if isinstance(node, ast.Name) else None
+        if where is None or not isinstance(node, ast.Name):
+            return False
+        return any(isinstance(b, Imported) for b in self.bound(source, where, node.id))
+
+    def qualified(self, source: Source, scope: ScopeNode, node: ast.AST) -> str:
+        """`torch.optim.SGD` for whatever spelling of it; '' for anything of the program's own."""
+        return next(filter(None, map(external_name, self.of(source, scope, node))), "")
+
+    def _of_bindings(self, source: Source, scope: ScopeNode, bindings: Iterable[Binding]) -> Values:
+        return _union(self._of_binding(source, scope, one) for one in bindings)
+
+    def _of_binding(self, source: Source, scope: ScopeNode, binding: Binding) -> Values:
+        if isinstance(binding, Bound):
+            return self._part(source, scope, binding)
+        if isinstance(binding, Imported):
+            return self._imported(source, binding)
+        if isinstance(binding, Parameter):
+            return self._kept(binding.argument, lambda: self._given(source, binding))
+        if isinstance(binding.node, ast.ClassDef):
+            return (Class(source, binding.node),)
+        return (Function(source, binding.node),)
+
+    def _part(self, source: Source, scope: ScopeNode, bound: Bound) -> Values:
+        if isinstance(bound.value, ast.Constant):
+            return NOTHING
+        values = self.of(source, scope, bound.value)
+        if not values and (self._answers.incomplete or not bound.path):
+            return NOTHING if self._answers.incomplete else (Opaque(bound.value),)
+        for index in bound.path:
+            values = _union(self.item(value, index) for value in values) or (
+                Item(Opaque(bound.value), index),
+            )
+        return values
+
+    # -- modules ---------------------------------------------------------------------------
+
+    def _imported(self, source: Source, binding: Imported) -> Values:
+        package = self.module(binding.module, source, binding.level)
+        if not binding.name:
+            return (package,)
+        if isinstance(package, Source):
+            # a name of the package goes before a module of that name within it; `from . import x`
+            # in the package itself leads back to the question, and means the module
+            found = self.named(package, package.tree, binding.name)
+            if found not in (NOTHING, (Free(binding.name),)):
+                return found
+        whole = f"{binding.module}.{binding.name}" if binding.module else binding.name
+        return (self.module(whole, source, binding.level),)
+
+    def module(self, name: str, source: Source, level: int = 0) -> Source | External:
+        """The program's module of that name, else the installed one."""
+        if len(self.sources) > 1:
+            path = self.find_module(name, source.path, level)
+            found = self.sources.get(path) if path is not None else None
+            if found is not None:
+                return found
+        return External(name)
+
+    # -- attributes ------------------------------------------------------------------------
+
+    def attribute(self, owner: Value, name: str) -> Values:
+        """What `owner.name` may refer to."""
+        if isinstance(owner, Source):
+            found = self.named(owner, owner.tree, name)
+            if found != (Free(name),):
+                return found
+            if name == "__dict__":
+                return (Group(owner.tree, (_classes_in(owner),)),)
+            inner = self.module(name, owner, 1) if owner.path.stem == "__init__" else None
+            return (inner,) if isinstance(inner, Source) else (Member(owner, name),)
+        if isinstance(owner, External):
+            whole = f"{owner.name}.{name}"
+            return (self.module(whole, self.entry),)
+        if isinstance(owner, Class):
+            return self._of_class(owner, owner, name) or (Member(owner, name),)
+        if isinstance(owner, Object):
+            return self._kept((owner, name), lambda: self._of_object(owner, name))
+        return (Member(owner, name),)
+
+    def _of_object(self, owner: Object, name: str) -> Values:
+        cls = owner.made_by
+        if isinstance(cls, Class):
+            found = self._of_class(cls, owner, name)
+            if not any(isinstance(v, Function) for v in found):
+                stored = self._stored(owner, cls, name)
+                found = _union([found, stored, self._field(owner, cls, name)])
+        elif external_name(cls) == "builtins.super":
+            found = self._of_super(owner, name)
+        else:
+            found = self._of_namespace(owner, name)
+        return found or (Member(owner, name),)
+
+    def _of_super(self, owner: Object, name: str) -> Values:
+        own = self.enclosing_class(*owner.where) if owner.where else None
+        bases = self.bases(own)[1:] if own is not None else ()
+        methods = ((self.method(base, name), Object(base)) for base in bases)
+        return next(((Function(m.source, m.node, of),) for m, of in methods if m), NOTHING)
+
+    def _of_namespace(self, owner: Object, name: str) -> Values:
+        """`SimpleNamespace(model=...)`, `Namespace(...)`: what the keyword gave."""
+        if owner.node is None or not owner.where or not isinstance(owner.made_by, External):
+            return NOTHING
+        given = (k.value for k in owner.node.keywords if k.arg == name)
+        return next((self.known(*owner.where, value) for value in given), NOTHING)
+
+    def _of_class(self, cls: Class, owner: Class | Object, name: str) -> Values:
+        """A method or class-level name, found upwards; overrides too when any instance is meant."""
+        every = isinstance(owner, Object) and owner.node is None
+        methods = self.methods(cls, name, overrides=every)
+        if any(is_property(m.node) for m in methods):
+            return _union(self._returned(m) for m in methods)
+        if methods:
+            of = owner if isinstance(owner, Object) else None
+            return tuple(Function(m.source, m.node, of) for m in methods)
+        for base in self.bases(cls):
+            table = self.bindings_of(base.source).classes.get(base.node, {})
+            bound = [b for b in table.get(name, ()) if isinstance(b, Bound)]
+            found = self._of_bindings(base.source, base.source.tree, bound)
+            if found:
+                return found
+        return NOTHING
+
+    def _stored(self, owner: Object, cls: Class, name: str) -> Values:
+        """What is assigned to the attribute: `self.x = ...` in the family, `obj.x = ...`."""
+        family = {c.node for c in self.bases(cls)}
+        if owner.node is None:
+            family |= {c.node for c in self.subclasses.get(cls.node, ())}
+        found: list[Values] = []
+        for source, put in self.puts_of(name):
+            own = self.class_of_self(source, put.scope, put.owner)
+            if own is None:
+                owners = self.of(source, put.scope, put.owner)
+                if not any(isinstance(v, Object) and v.made_by == cls for v in owners):
+                    continue
+            elif own.node not in family:
+                continue
+            found.append(self._part(source, put.scope, put.bound))
+        return _union(found)
+
+    def _field(self, owner: Object, cls: Class, name: str) -> Values:
+        """A dataclass field: what the constructor is given, else what its annotation says."""
+        fields = {
+            s.target.id: (base.source, s.annotation)
+            for base in reversed(self.bases(cls))
+            for s in base.node.body
+            if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)
+        }
+        if name not in fields:
+            return NOTHING
+        arguments = ast.arguments([], [*map(ast.arg, fields)], None, [], [], None, [])
+        init = ast.Lambda(arguments, ast.Constant(None))
+        given = _union(
+            self.known(source, scope, value)
+            for source, scope, call in self._constructions(owner, cls)
+            for to, value in passed(call, init, bound=False)
+            if to == name and not isinstance(value, ast.Starred)
+        )
+        source, annotation = fields[name]
+        return given or self._annotated(source, source.tree, annotation)
+
+    def _constructions(
+        self, owner: Object, cls: Class
+    ) -> Iterator[tuple[Source, ScopeNode, ast.Call]]:
+        if owner.node is not None and owner.where is not None:
+            return iter([(*owner.where, owner.node)])
+        calls = self.calls_named(cls.node.name)
+        return (made for made in calls if cls in self.of(*made[:2], made[2].func))
+
+    # -- containers ------------------------------------------------------------------------
+
+    def _group(
+        self, source: Source, scope: ScopeNode, node: ast.Tuple | ast.List | ast.Set | ast.Dict
+    ) -> Group:
+        parts = node.values if isinstance(node, ast.Dict) else node.elts
+        keys = [getattr(k, "value", None) for k in node.keys] if isinstance(node, ast.Dict) else []
+        if len(parts) > 64:  # a table of data
+            return Group(node, ())
+        items = tuple(self.known(source, scope, part) for part in parts)
+        return Group(node, items, tuple(keys))
+
+    def item(self, owner: Value, index: object) -> Values:
+        """What `owner[index]` may refer to; None for any element, as a loop binds them."""
+        if isinstance(owner, Group):
+            return self._of_group(owner, index)
+        if isinstance(owner, Object) and owner.node is not None and owner.where is not None:
+            question = ("item", owner, index)
+            found = self._kept(question, lambda: self._of_result(owner, owner.node, index))
+            if found:
+                return found
+        return (Item(owner, index if isinstance(index, int) else None),)
+
+    def _of_result(self, owner: Object, call: ast.Call | None, index: object) -> Values:
+        """An element of what `enumerate`, `zip`, `dict` or `prepare` made of its arguments."""
+        if call is None or owner.where is None:
+            return NOTHING
+        given = [self.of(*owner.where, argument) for argument in call.args]
+        if isinstance(owner.made_by, Member) and owner.made_by.name in catalogue.GIVES_BACK:
+            return given[index] if isinstance(index, int) and index < len(given) > 1 else NOTHING
+        word = external_name(owner.made_by).removeprefix("builtins.")
+        if word not in ("enumerate", "zip", "dict"):
+            return NOTHING
+        elements = tuple(_union(self.item(v, None) for v in values) for values in given)
+        if word == "dict":
+            return _union(self.item(pair, 1) for pair in chain(*elements[:1]))
+        if index is not None:
+            return NOTHING
+        return (Group(call, elements if word == "zip" else (NOTHING, *elements[:1])),)
+
+    def _of_group(self, group: Group, index: object) -> Values:
+        if index is not None and index in group.keys:
+            return group.items[group.keys.index(index)]
+        literal = isinstance(index, int) and not group.keys
+        if literal and isinstance(index, int) and -len(group.items) <= index < len(group.items):
+            return group.items[index]
+        return _union([*group.items, self._put_into(group)]) or (Item(group, None),)
+
+    def _put_into(self, group: Group) -> Values:
+        def compute() -> Values:
+            return _union(
+                self._part(source, put.scope, put.bound)
+                for source, put in self.puts_of("")
+                if group in self.of(source, put.scope, put.owner)
+            )
+
+        return self._kept(("put", group.node), compute)
+
+    # -- calls -----------------------------------------------------------------------------
+
+    def _called(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
+        made = [self._result(source, scope, call, f) for f in self.of(source, scope, call.func)]
+        return _union(made)
+
+    def _result(self, source: Source, scope: ScopeNode, call: ast.Call, function: Value) -> Values:
+        """What one of the functions that a call may mean returns; else something new."""
+        where = (source, scope)
+        if isinstance(function, Function):
+            found = tuple(
+                Object(v.made_by, call, where) if _built(v, function) else v
+                for v in self._returned(function)
+            )
+        elif isinstance(function, Object):  # the decorator that `torch.compile(backend=...)` makes
+            made = external_name(function.made_by)
+            wraps = made in catalogue.RETURNS_ARGUMENT and function.node and not function.node.args
+            found = self._first(source, scope, call) if wraps else NOTHING
+        elif isinstance(function, Member):
+            found = self._of_member(source, scope, call, function)
+        elif external_name(function) == "builtins.getattr":
+            found = self._looked_up(source, scope, call)
+        elif external_name(function) in ("importlib.import_module", "builtins.__import__"):
+            found = self._imported_by_name(source, call)
+        else:
+            given = external_name(function) in catalogue.RETURNS_ARGUMENT
+            found = self._first(source, scope, call) if given else NOTHING
+        return found or (Object(function, call, where),)
+
+    def _of_member(
+        self, source: Source, scope: ScopeNode, call: ast.Call, method: Member
+    ) -> Values:
+        """A method that is not to be read: of a container, of a model, of what wraps others."""
+        if method.name in ("values", "items", "copy", "pop") and len(call.args) < 2:
+            return self._taken_from(method.owner, method.name, call)
+        if method.name in catalogue.RETURNS_SELF:
+            return (method.owner,)
+        if method.name in catalogue.GIVES_BACK and len(call.args) == 1:
+            return self._first(source, scope, call)
+        return NOTHING
+
+    def _looked_up(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
+        """`getattr(module, name)`: the attribute; with a name of the configuration, any class."""
+        if len(call.args) < 2:
+            return NOTHING
+        owners, name = self.of(source, scope, call.args[0]), call.args[1]
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            return _union(self.attribute(owner, name.value) for owner in owners)
+        # a helper that looks into any module (`init(name, module)`) makes something else each time
+        if len(owners) == 1 and isinstance(owners[0], Source):
+            return _classes_in(owners[0])[:_MANY]
+        return NOTHING
+
+    def _imported_by_name(self, source: Source, call: ast.Call) -> Values:
+        """`importlib.import_module(name)`: the module, or any that a computed name may mean."""
+        paths = modules_of(source, self.bindings_of(source), call, self.roots)
+        return tuple(self.sources[path] for path in paths if path in self.sources)
+
+    def _first(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
+        return self.of(source, scope, call.args[0]) if call.args else NOTHING
+
+    def _taken_from(self, owner: Value, name: str, call: ast.Call) -> Values:
+        """`d.values()`, `d.items()`, `d.copy()`, `d.pop()`."""
+        if name in ("values", "copy"):
+            return (owner,)
+        every = self.item(owner, None)
+        if name == "items":
+            pair = Group(call.func, (NOTHING, every), of=owner)
+            return (Group(call, ((pair,),), of=owner),)
+        return every
+
+    def _returned(self, function: Function) -> Values:
+        node = function.node
+
+        def compute() -> Values:
+            values = [n.value for n in own_nodes(node) if isinstance(n, ast.Return) and n.value]
+            return _union(self.of(function.source, node, value) for value in values[:_MANY])
+
+        return self._kept(("returned", node), compute)
+
+    # -- parameters ------------------------------------------------------------------------
+
+    def _given(self, source: Source, parameter: Parameter) -> Values:
+        """What callers pass, with the default and the annotation; itself when nobody tells."""
+        function = parameter.function
+        if parameter.position == 0 and is_method(Function(source, function)):
+            whole = Class(source, source.class_of[function])
+            return (whole,) if is_decorated(function, "classmethod") else (Object(whole),)
+        found = list(self._passed(source, parameter))
+        default = default_of(function, parameter.argument.arg)
+        if default is not None:
+            found.append(self.of(source, source.scope_of(function), default))
+        values = _union(found)
+        if parameter.argument.annotation is not None and not values:
+            scope = source.scope_of(function)
+            values = self._annotated(source, scope, parameter.argument.annotation)
+        return values or (Opaque(parameter.argument),)
+
+    def _passed(self, source: Source, parameter: Parameter) -> Iterator[Values]:
+        function = Function(source, parameter.function)
+        for where, scope, call in self._callers_of(function):
+            bound = is_method(function) and not on_class(self.of(where, scope, call.func))
+            for name, value in passed(call, function.node, bound=bound):
+                if name == parameter.argument.arg and not isinstance(value, ast.Starred):
+                    yield self.known(where, scope, value)
+
+    def _callers_of(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
+        """Calls that run a function, found by the words that it goes by."""
+        return self._answers.ask(("callers", function), lambda: self._calls_of(function), [])
+
+    def _calls_of(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
+        words = {function.name}
+        cls = function.source.class_of.get(function.node)
+        if function.name == "__init__" and cls is not None:
+            words.update((cls.name, *(c.node.name for c in self.subclasses.get(cls, ()))))
+        for word in tuple(words):
+            words |= self.other_words.get(word, set())
+        found = []
+        for word in sorted(words):
+            for source, scope, call in self.calls_named(word):
+                if function in self.resolve(source, scope, call):
+                    found.append((source, scope, call))
+        return found[:_MANY]
+
+    def _annotated(self, source: Source, scope: ScopeNode, annotation: ast.expr) -> Values:
+        match annotation:
+            case ast.Constant(value=str(text)):
+                try:
+                    inner = ast.parse(text, mode="eval").body
+                except SyntaxError:
+                    return NOTHING
+                return self._annotated(source, scope, inner)
+            case ast.Subscript(value=of, slice=inner):  # Optional[Model]; a container tells nothing
+                optional = self.qualified(source, scope, of).endswith("Optional")
+                return self._annotated(source, scope, inner) if optional else NOTHING
+            case ast.BinOp(left=one, right=other):
+                return _union(self._annotated(source, scope, side) for side in (one, other))
+        return tuple(
+            Object(value)
+            for value in self.of(source, scope, annotation)
+            if isinstance(value, Class) or (isinstance(value, External) and _is_type(value.name))
+        )
+
+    # -- functions -------------------------------------------------------------------------
+
+    def resolve(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
+        """The program's functions that a call may run; empty when it leaves the program."""
+        return self._answers.ask(
+            ("functions", call), lambda: self._resolve(source, scope, call), []
+        )
+
+    def _resolve(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
+        values = self.of(source, scope, call.func)
+        found: list[Function] = []
+        for value in values:
+            if isinstance(value, Function):
+                found.append(value)
+            elif isinstance(value, Class):
+                found += self.methods(value, "__init__", overrides=False)
+            elif isinstance(value, Object) and isinstance(value.made_by, Class):
+                found += self.methods(value.made_by, "__call__", overrides=False)
+        if not found and isinstance(call.func, ast.Attribute):
+            if all(isinstance(v, Member) and _is_unknown(v.owner) for v in values):
+                found = self._only_method(source, scope, call)
+        return list(dict.fromkeys(found))
+
+    def _only_method(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
+        """On an object of unknown type: the program's only method of that name (by spelling)."""
+        name = callee(call)
+        found = self.methods_by_name.get(name, [])
+        if len(found) != 1 or name in catalogue.COMMON_METHODS:
+            return []
+        own = self.enclosing_class(source, scope)
+        # `self.part.step()` is another object's method, not the class's own
+        return [] if own is not None and self.method(own, name) == found[0] else found
+
+    # -- classes ---------------------------------------------------------------------------
+
+    def bases(self, cls: Class) -> list[Class]:
+        """The class and its bases within the program, nearest first."""
+        cached = self._bases.get(cls.node)
+        if cached is None:
+            cached = self._bases[cls.node] = [cls]
+            for target in self._base_values(cls):
+                if isinstance(target, Class) and target not in cached:
+                    cached.extend(c for c in self.bases(target) if c not in cached)
+        return cached
+
+    def external_bases(self, cls: Class) -> list[str]:
+        """Qualified names of the installed classes that a class is derived from."""
+        values = [v for own in self.bases(cls) for v in self._base_values(own)]
+        return [name for name in map(external_name, values) if name]
+
+    def _base_values(self, cls: Class) -> list[Value]:
+        scope = cls.source.scope_of(cls.node)
+        return [v for base in cls.node.bases for v in self.of(cls.source, scope, base)]
+
+    @cached_property
+    def subclasses(self) -> dict[ast.ClassDef, list[Class]]:
+        table: dict[ast.ClassDef, list[Class]] = {}
+        for cls in (Class(s, c) for s in self.sources.values() for c in s.classes):
+            for base in self.bases(cls)[1:]:
+                table.setdefault(base.node, []).append(cls)
+        return table
+
+    def methods(self, cls: Class, name: str, *, overrides: bool) -> list[Function]:
+        """The definition found from `cls` upwards, plus those of its subclasses."""
+        owners = [self.method(owner, name) for owner in self.bases(cls)]
+        found = [method for method in owners if method is not None][:1]
+        for sub in self.subclasses.get(cls.node, ()) if overrides else ():
+            method = self.method(sub, name)
+            if method is not None and method not in found:
+                found.append(method)
+        return found
+
+
+def _built(value: Value, function: Function) -> TypeGuard[Object]:
+    """Whether a function makes what it returns of a type that nobody knows.
+
+    `instantiate(config)` makes the model and the optimizer: each call makes another object.
+    """
+    return (
+        isinstance(value, Object)
+        and not isinstance(value.made_by, (Class, External))
+        and value.where == (function.source, function.node)
+    )
+
+
+def external_name(value: Value) -> str:
+    """Qualified name of what is no part of the program; '' for the program's own."""
+    if isinstance(value, (External, Free)):
+        return value.name
+    if isinstance(value, Member):
+        owner = external_name(value.owner)
+        return f"{owner}.{value.name}" if owner else ""
+    return ""
+
+
+def _classes_in(module: Source) -> Values:
+    return tuple(Class(module, s) for s in module.tree.body if isinstance(s, ast.ClassDef))
+
+
+def _is_unknown(value: Value) -> bool:
+    """Nothing tells of what type the object is."""
+    if isinstance(value, (Member, Item)):
+        return _is_unknown(value.owner)
+    if isinstance(value, Object):
+        return isinstance(value.made_by, Function) or _is_unknown(value.made_by)
+    return isinstance(value, (Opaque, Free))
+
+
+def _is_type(name: str) -> bool:
+    return name.rpartition(".")[2][:1].isupper()
+
+
+def _union(parts: Iterable[Values]) -> Values:
+    return tuple(dict.fromkeys(v for part in parts for v in part))[:_MANY]

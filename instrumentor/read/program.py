@@ -1,0 +1,142 @@
+"""The modules a script is made of, and which function a call means.
+
+`Program.single` holds one module (what `rewrite()` sees); `Program.load` follows imports of the
+entry script inside its repository, never into installed packages, and reads only what is
+reachable. Types are inferred by what is instantiated (`trainer = LoraTrainer(...)`), with
+overrides of subclasses and definitions of base classes both counted.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from instrumentor.read.bindings import Bindings
+from instrumentor.read.names import Names
+from instrumentor.read.syntax import (
+    FunctionNode,
+    ScopeNode,
+    Source,
+    arguments,
+    dotted,
+    last,
+    own_calls,
+    own_nodes,
+    parse,
+)
+from instrumentor.read.values import Class, Function
+
+MODULE_LIMIT = 400
+__all__ = ["Class", "Function", "Program"]
+
+
+class Program(Names, eq=False, dict=True):
+    """Modules with their names resolved, and who calls whom."""
+
+    @classmethod
+    def single(cls, source: Source, roots: Sequence[Path] = ()) -> Program:
+        return cls(source, tuple(roots), {source.path: source})
+
+    @cached_property
+    def whole(self) -> Program:
+        """With the modules that the entry imports; itself when there is nowhere to look."""
+        if len(self.sources) > 1 or not self.roots:
+            return self
+        return Program.load(self.entry, self.roots, self.bindings)
+
+    @classmethod
+    def load(
+        cls,
+        source: Source,
+        roots: Sequence[Path],
+        bindings: Mapping[Source, Bindings] | None = None,
+    ) -> Program:
+        """Follow the imports of `source` within `roots` (files that do not parse are left out)."""
+        program = cls(source, tuple(roots), {source.path: source}, dict(bindings or {}))
+        queue = [source]
+        while queue and len(program.sources) < MODULE_LIMIT:
+            for path in program.imported_files(queue.pop(0)):
+                if path in program.sources:
+                    continue
+                try:
+                    found = parse(path, path.read_bytes())
+                except (SyntaxError, OSError):
+                    continue
+                program.sources[path] = found
+                queue.append(found)
+        return program
+
+    @cached_property
+    def uses_xla(self) -> bool:
+        """Whether a module of it speaks of torch_xla."""
+        return any(b"torch_xla" in source.data for source in self.sources.values())
+
+    @property
+    def names(self) -> Names:
+        """The program as what resolves expressions."""
+        return self
+
+    # -- who calls whom --------------------------------------------------------------------
+
+    @cached_property
+    def callers(self) -> dict[FunctionNode, list[tuple[ScopeNode, ast.Call, ast.stmt]]]:
+        """Who calls a function: scope, call and the statement that holds it."""
+        table: dict[FunctionNode, list[tuple[ScopeNode, ast.Call, ast.stmt]]] = defaultdict(list)
+        for scope, entries in self.calls.items():
+            source = self.source_of_scope[scope]
+            for call, statement in entries:
+                for function in self.resolve(source, scope, call):
+                    table[function.node].append((scope, call, statement))
+        return table
+
+    @cached_property
+    def handed(self) -> dict[FunctionNode, list[tuple[ScopeNode, ast.expr]]]:
+        """Where functions are named and not called there, or called by a lambda.
+
+        Who gets them may call them, at any time.
+        """
+        words = {f.name for source in self.sources.values() for f in source.functions}
+        found: dict[FunctionNode, list[tuple[ScopeNode, ast.expr]]] = defaultdict(list)
+        for source in self.sources.values():
+            called = {call.func for call in source.calls}
+            named = [
+                n
+                for n in source.nodes
+                if isinstance(n, (ast.Name, ast.Attribute)) and isinstance(n.ctx, ast.Load)
+                if last(dotted(n)) in words and n not in called
+            ]
+            for node in named:
+                for value in self.of(source, source.scope_of(node), node):
+                    if isinstance(value, Function):
+                        found[value.node].append((source.scope_of(node), node))
+            for call in (c for inner in source.lambdas for c in own_calls(inner)):
+                for function in self.resolve(source, source.scope_of(call), call):
+                    found[function.node].append((source.scope_of(call), call))
+        return found
+
+    def called_from(self, scope: ScopeNode, body: Sequence[ast.stmt]) -> dict[ScopeNode, None]:
+        """Functions that statements of a scope run, themselves or through others, in one order.
+
+        A set of nodes is in the order of their addresses: what is asked of them in turn, and what
+        a budget then leaves unanswered, would differ from run to run.
+        """
+        inside = {n for top in body for n in (top, *own_nodes(top))}
+        stack = [(scope, call) for call, s in self.calls.get(scope, ()) if s in inside]
+        found: dict[ScopeNode, None] = {}
+        while stack:
+            where, call = stack.pop()
+            handed = [a for a in arguments(call) if isinstance(a, (ast.Name, ast.Attribute))]
+            for each in (call, *(ast.Call(a, [], []) for a in handed)):
+                for function in self.resolve(self.source_of_scope[where], where, each):
+                    if function.node not in found:
+                        found[function.node] = None
+                        stack += [(function.node, c) for c, _ in self.calls.get(function.node, ())]
+        return found
+
+    @cached_property
+    def reached(self) -> dict[ScopeNode, None]:
+        """Scopes that the entry's module-level code may come to, what it hands on included."""
+        return {self.entry.tree: None} | self.called_from(self.entry.tree, self.entry.tree.body)

@@ -1,0 +1,247 @@
+"""A small local store of what was measured: one row per run, in SQLite, in the user's data folder.
+
+A row keeps the summary itself (compressed), so that a run can be compared with after its folder is
+gone. Several processes may write at once; the schema has a version, and a newer one is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import convert
+
+from instrumentor.shared.errors import UsageError
+from instrumentor_analysis.summary.history_entry import Entry
+
+SCHEMA_VERSION = 2  # of the database (`PRAGMA user_version`)
+#: How long a writer waits for another one, seconds.
+PATIENCE_S = 10.0
+_TABLES = """
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    project TEXT NOT NULL, script TEXT NOT NULL, label TEXT NOT NULL,
+    commit_id TEXT, dirty INTEGER,
+    started TEXT, profiler TEXT NOT NULL, scope TEXT,
+    samples INTEGER NOT NULL, median_ms REAL, low_ms REAL, high_ms REAL, device_time_ms REAL,
+    batch_size INTEGER, folder TEXT NOT NULL, summary BLOB NOT NULL, other_cpus REAL
+);
+CREATE INDEX runs_by_script ON runs (project, script, id);
+CREATE TABLE baselines (
+    project TEXT NOT NULL, script TEXT NOT NULL, name TEXT NOT NULL,
+    run INTEGER NOT NULL REFERENCES runs (id),
+    PRIMARY KEY (project, script, name)
+);
+"""
+#: What a store of an older version gets before the next run is added.
+_UPGRADES = {1: "ALTER TABLE runs ADD COLUMN other_cpus REAL"}
+
+
+def default_path(environment: Mapping[str, str] | None = None) -> Path:
+    """``$XDG_DATA_HOME/instrumentor/history.sqlite``; ``~/.local/share`` without the variable."""
+    environment = os.environ if environment is None else environment
+    data = environment.get("XDG_DATA_HOME", "")
+    # The specification tells us to ignore a relative path.
+    root = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
+    return root / "instrumentor" / "history.sqlite"
+
+
+def place_of(script: Path) -> tuple[str, str]:
+    """Project and script as a row names them.
+
+    Raises:
+        UsageError: there is no such script.
+    """
+    from instrumentor.shared.project import find_project
+
+    if not script.is_file():
+        raise UsageError(f"{script}: no such file", "Give the path of a script that was measured.")
+    path = script.resolve()
+    root = find_project(path).root.resolve()
+    inside = path.relative_to(root) if path.is_relative_to(root) else path
+    return str(root), inside.as_posix()
+
+
+class History:
+    """The store at a path; it is made when the first run is added.
+
+    Every method raises :class:`instrumentor.shared.errors.UsageError` when the file is no such
+    store, was written by a newer version, cannot be written to, or stays locked.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = default_path() if path is None else path
+
+    def add(self, folder: Path, document: Mapping[str, Any], place: tuple[str, str]) -> int:
+        """Append a run; returns its number.
+
+        Args:
+            folder: the run folder.
+            document: of its summary.json.
+            place: from :func:`place_of`.
+        """
+        run, environment = document.get("run") or {}, document.get("environment") or {}
+        wall = document.get("wall_clock_ms") or {}
+        interval = wall.get("median_interval") or {}
+        packed = zlib.compress(json.dumps(document, separators=(",", ":")).encode())
+        row = {
+            "project": place[0],
+            "script": place[1],
+            "label": run.get("label") or "",
+            "commit_id": environment.get("git_commit"),
+            "dirty": environment.get("git_dirty"),
+            "started": run.get("started"),
+            "profiler": document.get("profiler") or "",
+            "scope": document.get("scope"),
+            "samples": wall.get("samples") or 0,
+            "median_ms": wall.get("median"),
+            "low_ms": interval.get("low"),
+            "high_ms": interval.get("high"),
+            "device_time_ms": document.get("device_time_ms"),
+            "batch_size": run.get("batch_size"),
+            "folder": str(folder.resolve()),
+            "summary": packed,
+            "other_cpus": (run.get("machine") or {}).get("other_cpus"),
+        }
+        names, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
+        with self._write() as connection:
+            added = connection.execute(f"INSERT INTO runs ({names}) VALUES ({marks})", row)
+        return added.lastrowid or 0
+
+    def of_script(self, place: tuple[str, str]) -> tuple[Entry, ...]:
+        """Runs of a script, oldest first."""
+        return self._entries("project = ? AND script = ?", place)
+
+    def newest(self, place: tuple[str, str] | None = None) -> tuple[Entry, ...]:
+        """The newest runs: one per script, or that of the script given."""
+        entries = self._entries("1", ()) if place is None else self.of_script(place)
+        # Oldest first: the last one of a key stays.
+        return tuple({entry.key: entry for entry in entries}.values())
+
+    def pin(self, entry: Entry, name: str) -> None:
+        """Give a run a name among those of its script; an earlier holder loses it.
+
+        Raises:
+            UsageError: the name cannot stand behind an ``@``.
+        """
+        if not name or name == "last" or not name.replace("-", "").replace("_", "").isalnum():
+            raise UsageError(
+                f"--baseline {name!r}: not a name",
+                "Use letters, digits, - and _; `last` is always the newest run.",
+            )
+        with self._write() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO baselines (project, script, name, run) VALUES (?, ?, ?, ?)",
+                (*entry.key, name, entry.id),
+            )
+
+    def pinned(self, name: str, place: tuple[str, str] | None = None) -> tuple[Entry, ...]:
+        """Runs pinned under a name: one per script, or that of the script given."""
+        found = [e for e in self._entries("1", ()) if name in e.baselines]
+        return tuple(e for e in found if place is None or e.key == place)
+
+    def repeats(
+        self,
+        place: tuple[str, str],
+        how: tuple[str | None, str | None, int | None],
+        without: Collection[str] = (),
+    ) -> tuple[tuple[float, ...], ...]:
+        """Medians, milliseconds, of runs of equal code, in groups of two or more.
+
+        Equal are runs of one clean commit under one label.
+
+        Args:
+            how: profiler, scope and batch size: runs measured in another way are left out.
+            without: when runs started that are left out.
+        """
+        groups: dict[tuple[str, str], list[float]] = {}
+        for entry in self.of_script(place):
+            alike = (entry.profiler, entry.scope, entry.batch_size) == how
+            clean = entry.commit is not None and entry.dirty is False
+            if alike and clean and entry.median_ms and entry.started not in without:
+                groups.setdefault((str(entry.commit), entry.label), []).append(entry.median_ms)
+        return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+
+    def summary(self, entry: Entry) -> dict[str, Any]:
+        """The document of the run's summary.json."""
+        with self._read() as connection:
+            row = connection.execute("SELECT summary FROM runs WHERE id = ?", (entry.id,))
+            return dict(json.loads(zlib.decompress(row.fetchone()[0])))
+
+    def _entries(self, condition: str, values: tuple[Any, ...]) -> tuple[Entry, ...]:
+        if not self.path.is_file():
+            return ()
+        with self._read() as connection:
+            if self._check(connection) == 0:
+                return ()
+            # Whatever columns its version has, but for the one that takes long to read.
+            every = [row["name"] for row in connection.execute("PRAGMA table_info(runs)")]
+            columns = ", ".join(name for name in every if name != "summary")
+            rows = connection.execute(
+                f"SELECT {columns}, commit_id AS 'commit' FROM runs WHERE {condition} ORDER BY id",
+                values,
+            ).fetchall()
+            pins = connection.execute("SELECT run, name FROM baselines ORDER BY name").fetchall()
+        by_run: dict[int, list[str]] = {}
+        for run, name in pins:
+            by_run.setdefault(run, []).append(name)
+        found = ({**dict(row), "baselines": by_run.get(row["id"], ())} for row in rows)
+        return tuple(convert(each, Entry, strict=False) for each in found)
+
+    @contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        with self._errors(), closing(self._connect()) as connection:
+            yield connection
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        with self._errors():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(self._connect()) as connection:
+                # Taken at the start: two that read first and write then would lock each other out.
+                connection.execute("BEGIN IMMEDIATE")
+                version = self._check(connection)
+                if version < SCHEMA_VERSION:
+                    # Not executescript(), which commits first and so would give up the lock.
+                    for statement in (_UPGRADES.get(version) or _TABLES).split(";"):
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                yield connection
+                connection.execute("COMMIT")
+
+    def _connect(self) -> sqlite3.Connection:
+        # No write-ahead log: it needs shared memory, which network homes do not have.
+        # Without an isolation level: sqlite3 would open transactions of its own.
+        connection = sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        return connection
+
+    def _check(self, connection: sqlite3.Connection) -> int:
+        """Version of the schema; 0 for a new file."""
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if version > SCHEMA_VERSION:
+            raise UsageError(
+                f"{self.path} was written by a newer version of instrument",
+                "Upgrade, or give another store: --history PATH.",
+            )
+        if version == 0 and connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise UsageError(
+                f"{self.path} is not a history database", "Give another: --history PATH."
+            )
+        return version
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError, zlib.error) as error:
+            raise UsageError(
+                f"{self.path}: the history cannot be used: {error}",
+                "Give another store (--history PATH), or go without (--no-history).",
+            ) from error

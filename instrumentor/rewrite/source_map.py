@@ -1,0 +1,83 @@
+"""What an instrumented file says, in lines of the user's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from instrumentor.rewrite.line_format import Line, classify
+
+_FRAME = re.compile(r'^(?P<indent> *)File "(?P<file>[^"]+)", line (?P<line>\d+)(?P<rest>.*)$')
+
+
+def original_lines(instrumented: bytes) -> dict[int, int]:
+    """Line numbers of an instrumented text -> of the original; inserted lines are absent.
+
+    A replaced statement stands behind its disabled original: its lines count as the last of it.
+    """
+    found: dict[int, int] = {}
+    original = 0
+    off = False
+    for number, (kind, _) in enumerate(classify(instrumented.splitlines(keepends=True)), 1):
+        if kind is Line.OURS:
+            if off:
+                found[number] = original
+            continue
+        original += 1
+        off = kind is Line.OFF
+        found[number] = original
+    return found
+
+
+@dataclass(frozen=True)
+class SourceMap:
+    """The way from a place of the tree that ran to the user's own.
+
+    Attributes:
+        copy: root of the tree that ran.
+        root: of the user's project; the same in a run in place.
+        replacements: the instrumented texts, by the user's path.
+    """
+
+    copy: Path
+    root: Path
+    replacements: Mapping[Path, bytes]
+
+    @cached_property
+    def _maps(self) -> dict[Path, dict[int, int]]:
+        return {file: original_lines(new) for file, new in self.replacements.items()}
+
+    def place(self, file: Path, line: int) -> tuple[Path, int] | None:
+        """The user's file and line; None of inserted code and outside of the project."""
+        if not file.is_relative_to(self.copy):
+            return None
+        own = self.root / file.relative_to(self.copy)
+        number = self._maps[own].get(line) if own in self._maps else line
+        return None if number is None else (own, number)
+
+    def traceback(self, text: str) -> str:
+        """Tracebacks in the user's files and lines; frames of inserted code are left out."""
+        kept: list[str] = []
+        dropping: int | None = None
+        for line in text.splitlines():
+            match = _FRAME.match(line)
+            if match is None:
+                # The source line and the carets below a frame that is left out go with it.
+                deeper = len(line) - len(line.lstrip()) > (dropping if dropping is not None else -1)
+                if dropping is None or not deeper:
+                    dropping = None
+                    kept.append(line)
+                continue
+            dropping = None
+            if not Path(match["file"]).is_relative_to(self.copy):
+                kept.append(line)
+                continue
+            own = self.place(Path(match["file"]), int(match["line"]))
+            if own is None:
+                dropping = len(match["indent"])
+                continue
+            kept.append(f'{match["indent"]}File "{own[0]}", line {own[1]}{match["rest"]}')
+        return "\n".join(kept)

@@ -1,0 +1,151 @@
+"""Samples in one step of a run, and along which axis of a batch they lie.
+
+The axis is the one that is as long as the script says its batches are: its YAML, its arguments, a
+loader, a default of its parser or a constant of that name. Where nothing fits it is the first, as
+in all but sequence-first scripts; `--batch-dim` says otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from instrumentor.locate.experiment_yaml import config_path, read_config
+from instrumentor.read.syntax import Source, callee, dotted, last, parse
+from instrumentor.run.process import record_of
+
+_NAME = re.compile(r"(per_device_)?(train_)?(batch_?size|bsz|bs|n_batch|batch)", re.I)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A whole number that a module gives its batches.
+
+    Attributes:
+        kind: ``option`` of its parser, by default; ``name`` bound to it; ``keyword`` of a call.
+        name: of the option, the variable or the function called.
+        node: the number.
+    """
+
+    kind: str
+    name: str
+    node: ast.expr
+    size: int
+
+
+def declared(source: Source) -> Iterator[Declared]:
+    """The batch sizes that are written in a module."""
+    for node in source.nodes:
+        kind, name, value = _said(node)
+        size = _whole(value.value) if isinstance(value, ast.Constant) else None
+        # A keyword is found by its own name, batch_size, whatever the function is called.
+        if value is not None and size is not None and (kind == "keyword" or is_name(name)):
+            yield Declared(kind, name, value, size)
+
+
+def _said(node: ast.AST) -> tuple[str, str, ast.expr | None]:
+    """Kind, name and value, as in :class:`Declared`, of what a node gives a value to."""
+    if isinstance(node, ast.Call) and callee(node) == "add_argument":
+        words = [str(a.value) for a in node.args if isinstance(a, ast.Constant)]
+        names = [word for word in words if word.startswith("--")]
+        return "option", next(filter(is_name, names), ""), _keyword(node, "default")
+    if isinstance(node, ast.Call):
+        return "keyword", callee(node), _keyword(node, "batch_size")
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        return "name", last(dotted(node.targets[0])), node.value
+    if isinstance(node, ast.AnnAssign):
+        return "name", last(dotted(node.target)), node.value
+    return "", "", None
+
+
+def in_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, str, int]]:
+    """`--batch-size 32`, `--batch-size=32`: where the number stands, the option, the number."""
+    for at, (option, following) in enumerate(zip_longest(arguments, arguments[1:], fillvalue="")):
+        name, equals, value = option.partition("=")
+        value = value if equals else following
+        if option.startswith("-") and is_name(name) and value.isdigit() and int(value):
+            yield at if equals else at + 1, name, int(value)
+
+
+def is_name(word: str) -> bool:
+    """Whether an option or a variable is called as batch sizes are."""
+    return _NAME.fullmatch(word.replace("-", "_").strip("_")) is not None
+
+
+def batch_facts(
+    script: Path,
+    arguments: Sequence[str],
+    cwd: Path,
+    record: Path,
+    batch_dim: int | None = None,
+) -> dict[str, Any]:
+    """`batch_size`, `batch_size_source` and `batch_dim` for run.json; null when nothing says.
+
+    Args:
+        script: the entry script, whose default YAML counts when the arguments name none.
+        cwd: folder that a relative `--config` starts from.
+        record: the run's timings.jsonl, which may not exist; a sample's `batch_shape` is the
+            shape of the first tensor in its batch.
+        batch_dim: the axis, where it was asked for.
+    """
+    shape = _recorded_shape(record)
+    spoken = list(_spoken_of(script, arguments, cwd))
+    if batch_dim is not None:
+        size = shape[batch_dim] if batch_dim < len(shape) else None
+        return _facts(size, f"axis {batch_dim} of the recorded batch, as asked for", batch_dim)
+    for size, source in spoken:
+        # An option of the script may stand above what it declares.
+        if not shape:
+            return _facts(size, source, None)
+        # The samples lie along the first axis, or the second of a sequence-first batch.
+        if size in shape[:2]:
+            return _facts(size, source, shape.index(size))
+    if shape:
+        return _facts(shape[0], "first axis of the recorded batch", 0)
+    return _facts(None, None, None)
+
+
+def _facts(size: int | None, source: str | None, axis: int | None) -> dict[str, Any]:
+    known = source if size is not None else None
+    return {"batch_size": size, "batch_size_source": known, "batch_dim": axis}
+
+
+def _spoken_of(script: Path, arguments: Sequence[str], cwd: Path) -> Iterator[tuple[int, str]]:
+    """Batch sizes that the script speaks of, and where; what a user chooses first."""
+    source = parse(script, script.read_bytes())
+    found = config_path(source, arguments)
+    if found is not None:
+        path = cwd / found[0]
+        if (size := _whole(read_config(path).get("batch_size"))) is not None:
+            yield size, f"batch_size in {path.name}"
+    for _, option, size in in_arguments(arguments):
+        yield size, f"{option} of the arguments"
+    for one in declared(source):
+        name = "batch_size" if one.kind == "keyword" else one.name
+        yield one.size, f"{name} in {source.path.name}:{one.node.lineno}"
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+
+
+def _whole(value: object) -> int | None:
+    """A positive whole number, else None; True is an int to Python, and no size."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _recorded_shape(record: Path) -> tuple[int, ...]:
+    """The shape that most samples had; empty when none was recorded."""
+    lines = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
+    samples = (r for r in map(record_of, lines) if r is not None and r.get("event") == "sample")
+    shapes = (sample.get("batch_shape") for sample in samples)
+    whole = (
+        tuple(shape) for shape in shapes if isinstance(shape, list) and all(map(_whole, shape))
+    )
+    return next((shape for shape, _ in Counter(whole).most_common() if shape), ())

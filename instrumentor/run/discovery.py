@@ -1,0 +1,345 @@
+"""When reading a script is not enough: run it as it is, in the copy, and see where its step lies.
+
+The script runs untouched up to the second step of its first optimizer (see
+runtime/recorder/observer.py). What was seen chooses the loop, or the lines from the first forward
+to the last backward; where the loop is a library's, whole steps are timed without any edit.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from msgspec import structs
+
+from instrumentor.locate.located import Declined
+from instrumentor.machine.environment import Machine
+from instrumentor.plan import WHOLE_STEP, Plan
+from instrumentor.plan.explanation import Loop, PlanDocument
+from instrumentor.rewrite import Instrumented
+from instrumentor.rewrite.prepare import Prepared, prepare, script_path
+from instrumentor.rewrite.source_map import SourceMap
+from instrumentor.run.execution import Execution
+from instrumentor.run.options import RunOptions
+from instrumentor.run.pipeline import InstrumentedRun
+from instrumentor.run.profilers import WALLCLOCK, LaunchRequest
+from instrumentor.run.ready.doctor import PlannedRun
+from instrumentor.run.ready.readiness import ready
+from instrumentor.runtime.bundle import write_module
+from instrumentor.shared.errors import InstrumentError, RunFailed
+from instrumentor.shared.options import Options
+from instrumentor.shared.private import throwaway
+from instrumentor.shared.progress import Progress
+from instrumentor.shared.project import find_project
+from instrumentor.workspace import Workspace, shadow
+from instrumentor_analysis.shared.caveats import Caveat
+
+#: Refusals that a run cannot change: another runtime or process trains, or a prompt needs input.
+HOPELESS = frozenset(
+    {"jax", "foreign-runtime", "own-process", "multi-chip", "debugger", "not-a-file", "region"}
+)
+#: Kind of the warning that the step was found by running the script.
+DISCOVERED = "discovered"
+UNMODIFIED = "running the unmodified script for two optimizer steps"
+# A script that names none of these trains by something whose optimizer steps cannot be observed.
+_TRAINS = (b"torch", b"transformers", b"lightning", b"accelerate")
+Chain: TypeAlias = tuple[tuple[Path, int, str], ...]
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Where the step was seen to be, in the user's files.
+
+    Attributes:
+        file, function: of the loop; the innermost function that ran from one update to the next.
+        library: the loop is in no file of the project.
+        call: the user's innermost place from which the loop runs.
+        forward, backward, step: lines of ``function`` through which they ran, in order of time.
+        chains: for each of the three, the stacks seen: (file, line, function), innermost first.
+        parameters: ``trainable`` and ``with_gradient`` at the first update.
+    """
+
+    file: Path
+    function: str
+    library: bool
+    call: tuple[Path, int]
+    forward: tuple[int, ...]
+    backward: tuple[int, ...]
+    step: tuple[int, ...]
+    chains: Mapping[str, tuple[Chain, ...]]
+    parameters: Mapping[str, int] | None
+
+    @property
+    def sentence(self) -> str:
+        """What was seen, for the console."""
+        where = f"{self.file.name}, {self.function}()"
+        parts = [
+            f"{name} {'/'.join(map(str, lines))}"
+            for name, lines in (
+                ("forward", self.forward[:1]),
+                ("backward", self.backward),
+                ("optimizer step", self.step),
+            )
+            if lines
+        ]
+        return f"{where}: {', '.join(parts)}"
+
+
+def discover(
+    script: Path,
+    arguments: Sequence[str],
+    options: RunOptions,
+    progress: Progress,
+) -> Observed:
+    """Run the script as it is, up to its second optimizer step; where its step was seen.
+
+    Raises:
+        NotReady: it could not be started.
+        RunFailed, Interrupted: it failed, or ended without a second step of an optimizer.
+    """
+    progress.stage("discover", UNMODIFIED)
+    return Discovery(script, arguments, options, progress).go()
+
+
+class Discovery(InstrumentedRun[Observed]):
+    """The recipe of a script as it is: run in a copy, up to its second optimizer step.
+
+    What the script writes goes with the copy, what it says with a folder of ours.
+
+    Raises:
+        NotReady: it could not be started.
+        RunFailed, Interrupted: it failed, or ended without a second step of an optimizer.
+    """
+
+    seen: Observed | None = None
+
+    def __init__(
+        self,
+        script: Path,
+        arguments: Sequence[str],
+        options: RunOptions,
+        progress: Progress,
+        machine: Machine | None = None,
+    ) -> None:
+        """``machine`` is given by a run that holds its devices already."""
+        super().__init__(script, arguments, options, progress)
+        self.options, self.held = options, machine
+
+    def prepare(self) -> None:
+        """Nothing is rewritten."""
+        self.prepared = Instrumented(self.script, find_project(self.script), {}, {})
+
+    def examine(self) -> None:
+        """The script's interpreter."""
+        self.machine = self.held or self.options.examine(self.prepared.project.root)
+
+    def ready(self) -> AbstractContextManager[None]:
+        """Take the devices, unless the run that needs the discovery holds them already."""
+        if self.held is not None:
+            return nullcontext()
+        planned = PlannedRun(self.machine, "wallclock", env=self.env, cwd=self.cwd)
+        return ready(planned, self.progress, end_holders=self.options.yes)
+
+    def execute(self) -> None:
+        """Run it in a run folder that is thrown away."""
+        with throwaway() as self.thrown_away:
+            super().execute()
+
+    def wanted_folder(self) -> Path:
+        """A folder that exists only while the script runs."""
+        return self.thrown_away / "run"
+
+    def measure(self) -> None:
+        """One process, under the observer alone."""
+        self.process(WALLCLOCK)
+
+    def workspace(self) -> AbstractContextManager[Workspace]:
+        """A copy, with the links that were asked for."""
+        made, options = self.prepared, self.options
+        link, no_link = options.link, options.no_link
+        return shadow(made.project, made.script, self.cwd, {}, link=link, no_link=no_link)
+
+    def request(self, workspace: Workspace, name: str, **more: Any) -> LaunchRequest:
+        """With the observer beside the copy."""
+        folder = write_module(workspace.scratch, self.options.rewrite, observing=True)
+        more |= {"import_paths": (folder,), "module": self.options.module, "observe": "step"}
+        return super().request(workspace, name, **more)
+
+    def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
+        """What was seen counts, however the script ended."""
+        self.seen = observed(made.records, self.source_map(workspace), workspace.scratch)
+        if self.seen is not None:
+            return None
+        nothing = RunFailed("the script ended before an optimizer of torch.optim stepped twice")
+        return made.failure or nothing
+
+    def conclude(self) -> Observed:
+        """What was seen; else what went wrong, without the name of a file that is gone."""
+        if self.failure is not None:
+            # The hint names a log that was removed with its folder.
+            if str(self.thrown_away) in self.failure.hint:
+                self.failure.hint = "Run the script by itself to see its whole output."
+            raise self.failure
+        assert self.seen is not None
+        return self.seen
+
+
+def observed(
+    records: Sequence[Mapping[str, Any]], source_map: SourceMap, scratch: Path
+) -> Observed | None:
+    """What a run as it is has shown; None when no optimizer stepped twice."""
+    found = next((r for r in records if r.get("event") == "observed"), None)
+    if found is None or found["loop"] is None:
+        return None
+    file, line, function = found["loop"]
+    place = source_map.place(Path(file), line)
+    users = found["users"] or found["loop"]
+    call = source_map.place(Path(users[0]), users[1]) or (Path(users[0]), users[1])
+    return Observed(
+        file=place[0] if place else Path(file),
+        function=function,
+        library=place is None,
+        call=call,
+        forward=tuple(found["forward"]),
+        backward=tuple(found["backward"]),
+        step=tuple(found["step"]),
+        chains={
+            name: tuple(_own_chain(chain, source_map, scratch) for chain in chains)
+            for name, chains in found["chains"].items()
+        },
+        parameters=found["parameters"],
+    )
+
+
+def _own_chain(chain: Iterable[Sequence[Any]], source_map: SourceMap, scratch: Path) -> Chain:
+    """A chain in the user's files, without the frames of the launcher."""
+    kept = []
+    for file, line, function in chain:
+        if not Path(file).is_relative_to(scratch):
+            place = source_map.place(Path(file), line) or (Path(file), line)
+            kept.append((*place, str(function)))
+    return tuple(kept)
+
+
+def may_help(declined: Declined, script: Path, options: Options) -> bool:
+    """Whether running a declined script could tell more than reading it did."""
+    if options.region is not None or options.mode == "inference":
+        return False
+    if any(reason.kind in HOPELESS for reason in declined.reasons):
+        return False
+    return any(word in script.read_bytes() for word in _TRAINS)
+
+
+def prepared_by(
+    seen: Observed,
+    script: Path,
+    options: Options,
+    arguments: Sequence[str],
+    why: str = "",
+    *,
+    refuted: bool = False,
+) -> Prepared:
+    """The plan that follows from what was seen; a warning of it says so.
+
+    Args:
+        why: reading alone was not enough.
+        refuted: the run has shown that a plan of its loop is wrong: its lines remain.
+
+    Raises:
+        InstrumentError: of a refuted plan: those lines cannot be timed either.
+    """
+    before = f"{why}; " if why else ""
+    text = f"{before}the script was run for two steps to find its step ({seen.sentence})"
+    warning = Caveat(DISCOVERED, text)
+    failure: Exception = RunFailed("its forward and backward share no block")
+    for choice in choices(seen, options):
+        if refuted and choice.region is None:
+            continue
+        try:
+            found = prepare(script, choice, arguments)
+        except (InstrumentError, SyntaxError) as error:
+            failure = error
+            continue
+        plan = structs.replace(found.plan, warnings=(*found.plan.warnings, warning))
+        return structs.replace(found, plan=plan)
+    if refuted and not seen.library:
+        raise failure
+    return whole_steps(seen, script, options, warning)
+
+
+def choices(seen: Observed, options: Options) -> Iterator[Options]:
+    """The loop that was seen, then its lines from the first forward to the last backward."""
+    if seen.library or not seen.backward:
+        return
+    loop = loop_around(ast.parse(seen.file.read_bytes()), (*seen.backward, *seen.step))
+    if loop is None:
+        return
+    file = str(seen.file)
+    yield dataclasses.replace(options, loop=(file, loop.lineno))
+    span = span_in(loop.body, seen.forward[0], max(seen.backward)) if seen.forward else None
+    if span is not None:  # they are in one block
+        updates = any(span[0] <= line <= span[1] for line in seen.step)
+        label = "step" if updates else "fwd+bwd"
+        yield dataclasses.replace(options, loop=None, region=(file, *span), region_label=label)
+
+
+def loop_around(tree: ast.AST, lines: Sequence[int]) -> ast.For | ast.AsyncFor | ast.While | None:
+    """The innermost loop that holds all lines."""
+    held = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, _LOOPS) and all(_holds(node, line) for line in lines)
+    ]
+    # Of nested loops the innermost starts last.
+    return max(held, key=lambda loop: loop.lineno, default=None)
+
+
+def span_in(body: Sequence[ast.stmt], first: int, last: int) -> tuple[int, int] | None:
+    """First and last line of the statements from one line to another, in the innermost block."""
+    begin = next((s for s in body if _holds(s, first)), None)
+    end = next((s for s in body if _holds(s, last)), None)
+    if begin is None or end is None:
+        return None
+    if begin is end:
+        blocks = (getattr(begin, name, None) for name in ("body", "orelse", "finalbody"))
+        for block in blocks:
+            inner = span_in(block, first, last) if isinstance(block, list) else None
+            if inner is not None:
+                return inner
+    return begin.lineno, end.end_lineno or end.lineno
+
+
+def _holds(statement: ast.stmt, line: int) -> bool:
+    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
+
+
+def whole_steps(seen: Observed, script: Path, options: Options, warning: Caveat) -> Prepared:
+    """A plan without edits: samples run from one optimizer step's end to the next.
+
+    Args:
+        warning: says that the step was found by a run; goes to the plan with its own warning.
+    """
+    path = script_path(script)
+    file, line = seen.call
+    includes = Caveat(
+        "whole-steps",
+        "samples are whole steps, from the end of one optimizer step to the end of the next: data "
+        "loading, logging and callbacks are part of them",
+    )
+    warnings = (includes, warning)
+    document = PlanDocument(
+        eligible=True,
+        mode="train",
+        loop=Loop(file=str(file), line=line, end_line=line, function=None, outer_lines=[]),
+        scope="step",
+        label=WHOLE_STEP,
+        warnings=warnings,
+    )
+    plan = Plan(path, (), document.to_json(), (), WHOLE_STEP, options, warnings)
+    return Prepared(path, find_project(path), {}, {}, plan)

@@ -1,0 +1,253 @@
+"""What a run or a profile is asked for, and what a run gives back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, Checked, option, same
+from instrumentor.shared.options import Options
+
+if TYPE_CHECKING:
+    from instrumentor.machine.environment import Machine
+    from instrumentor.workspace import UsersFiles
+    from instrumentor_analysis.model import Summary
+    from instrumentor_analysis.shared.caveats import Caveat
+
+
+def _existing(flag: str, path: Path) -> Path:
+    if not path.exists():
+        raise UsageError(f"{flag} {path}: does not exist")
+    return path
+
+
+@dataclass(frozen=True)
+class ProcessOptions(Checked):
+    """How a process is run: what everything that is measured has in common.
+
+    Attributes:
+        stall_s: how long nothing may happen before it is said.
+        env: environment of the process; None means this process's own.
+    """
+
+    python: str | None = option(
+        WHERE,
+        None,
+        "The script's interpreter; default: the active environment's, else env/crank_env or "
+        "env/xla_env, else this one.",
+    )
+    timeout_s: float | None = option(
+        WHERE, None, "Limit for one run, seconds.", "--timeout", metavar="S", above=0
+    )
+    # A locked device is waited for forever: after this much silence the user is told.
+    stall_s: float | None = 120.0
+    cwd: Path | None = None
+    env: Mapping[str, str] | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the script runs, unless it runs in a copy: there at its counterpart."""
+        return (self.cwd or Path.cwd()).absolute()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The whole environment of the process."""
+        return dict(os.environ if self.env is None else self.env)
+
+
+@dataclass(frozen=True)
+class MachineOptions(ProcessOptions):
+    """Where a process is run: what a run and a profile have in common.
+
+    Attributes:
+        configured: names of the options that a pyproject.toml gave, which may have come with the
+            project: a preview does not start such a `python`.
+
+    Raises:
+        UsageError: a value out of range.
+    """
+
+    tt_xla: Path | None = option(
+        WHERE,
+        None,
+        "tt-xla checkout; its python_package joins PYTHONPATH. Searched beside the repository.",
+        metavar="DIR",
+        type=Path | None,
+        convert=partial(_existing, "--tt-xla"),
+    )
+    tracy_tools_folder: Path | None = option(
+        WHERE,
+        None,
+        "Folder with Tracy's capture and csvexport tools.",
+        metavar="DIR",
+        type=Path | None,
+        convert=partial(_existing, "--tracy-tools-folder"),
+    )
+    port: int | None = option(WHERE, None, "Tracy's port; default: a free one.")
+    op_support_count: int | None = option(
+        WHERE,
+        None,
+        "Programs that Tracy's buffers on the device must hold between two reads; default 1000, or "
+        "more when an earlier run counted more.",
+        metavar="N",
+        minimum=1,
+    )
+    # Not in a file: a pyproject.toml may have come with the project, and these two act on what
+    # belongs to others on the machine.
+    reset: bool = option(
+        WHERE,
+        False,
+        "Reset the boards with tt-smi first, and wait until they answer.",
+        file=False,
+    )
+    yes: bool = option(
+        WHERE,
+        False,
+        "End processes that hold the device first: SIGINT, then SIGTERM, never SIGKILL. Without it "
+        "they are only shown.",
+        file=False,
+    )
+
+    configured: frozenset[str] = frozenset()
+
+    def examine(self, root: Path, *, python: Path | None = None, preview: bool = False) -> Machine:
+        """The interpreter, packages and devices that a run in a project has.
+
+        Args:
+            root: of the project.
+            python: the interpreter where none was asked for.
+            preview: nothing will be run.
+        """
+        from instrumentor.machine.environment import examine
+
+        return examine(
+            root,
+            python=self.python or python,
+            tt_xla=self.tt_xla,
+            tools_folder=self.tracy_tools_folder,
+            env=self.env,
+            cwd=self.folder,
+            configured="python" in self.configured,
+            preview=preview,
+        )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.port is not None and not 0 < self.port < 65536:
+            raise UsageError(f"--port {self.port}: must be between 1 and 65535")
+
+
+@dataclass(frozen=True)
+class ProfileOptions(MachineOptions):
+    """Choices of a profile."""
+
+    output: Path | None = option(
+        OUTPUT,
+        None,
+        "The table; default results/perf/device_ops_perf_trace.csv.",
+        *("-o", "--output"),
+        metavar="CSV",
+        once=True,
+    )
+    port: int | None = option(
+        WHERE, None, "Tracy's port; default: a free one.", "-p", "--port", variable=False
+    )
+
+
+@dataclass(frozen=True)
+class RunOptions(MachineOptions):
+    """Choices of a run; the rewriting's own are in `rewrite`.
+
+    Attributes:
+        module: the script's name as a module: it runs as `python -m` would from `cwd`.
+        discover: run the script as it is for two optimizer steps, in a copy, when reading it does
+            not show its step, or the run shows that it was read wrongly.
+        keep: under `<output>/files`.
+        link, no_link: folders of the project.
+
+    Raises:
+        UsageError: a value out of range.
+    """
+
+    rewrite: Options = field(default_factory=Options)
+    module: str = option(
+        MEASURE,
+        "",
+        "Run a module as python -m does; what follows are its arguments.",
+        "-m",
+        metavar="MODULE",
+        once=True,
+    )
+    profiler: str = same(Options, "profiler")
+    output: Path | None = option(
+        OUTPUT,
+        None,
+        "The run folder; default NAME_LABEL in the working directory, -2, -3 ... when it exists.",
+        *("-o", "--output"),
+        metavar="DIR",
+    )
+    label: str = option(OUTPUT, "baseline", "Name of this variant.")
+    batch_dim: int | None = option(
+        MEASURE,
+        None,
+        "Axis of a batch that counts its samples; default: the one as long as the batch size.",
+        metavar="AXIS",
+        minimum=0,
+    )
+    untraced: bool = option(
+        MEASURE,
+        False,
+        "Run once without the profiler first: wall clock without profiler overhead, and Tracy's "
+        "cost.",
+    )
+    discover: bool = option(
+        MEASURE,
+        True,
+        "Never run the unmodified script for two optimizer steps in a copy when reading it does "
+        "not show its step.",
+        "--no-discover",
+    )
+    in_place: bool = option(
+        WHERE,
+        False,
+        "Instrument the file itself while the run lasts, for scripts that cannot run from a copy; "
+        "it is restored from git afterwards.",
+    )
+    link: tuple[Path, ...] = option(
+        WHERE, (), "Link this folder into the copy instead of copying it.", metavar="DIR"
+    )
+    no_link: tuple[Path, ...] = option(
+        WHERE, (), "Do not link this folder into the copy.", metavar="DIR"
+    )
+    keep: bool = option(OUTPUT, False, "Keep the files that the script wrote, in the run folder.")
+
+    def __post_init__(self) -> None:
+        if not self.label or "/" in self.label or self.label in (".", ".."):
+            raise UsageError(f"--label {self.label!r}: must be a plain name")
+        super().__post_init__()
+
+
+class RunResult(Struct, frozen=True):
+    """A finished run.
+
+    Attributes:
+        folder: the run folder.
+        summary: what it says; without figures when nothing was measured.
+        script_exit_code: the script's own code, None when it never ran to an end.
+        users_files: what became of the user's own.
+        new_files: what the script wrote into the copy, relative to the project.
+    """
+
+    folder: Path
+    summary: Summary
+    script_exit_code: int | None
+    users_files: UsersFiles
+    new_files: tuple[Path, ...] = ()
+    warnings: tuple[Caveat, ...] = ()

@@ -1,0 +1,110 @@
+"""Checks of the script's interpreter, of the devices and of the disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+from instrumentor.machine.device_locks import find_smi
+from instrumentor.machine.device_nodes import Holder
+from instrumentor.run.ready.doctor.model import Check, PlannedRun, Status
+
+OLDEST_PYTHON = (3, 8)  # for which recorder, launcher and hook are written: they run in the script
+NEEDED_BYTES = 200 * 2**20  # less stops a run
+WISHED_BYTES = 2 * 2**30  # less is a warning
+
+
+def interpreter(planned: PlannedRun) -> Iterator[Check]:
+    """The script's interpreter, and what was passed over for it."""
+    machine = planned.machine
+    shown = machine.python_version or "of an unknown version"
+    text = f"{machine.python} (Python {shown}, {machine.interpreter.source})"
+    if not machine.asked:
+        text += " comes with the project: not started, its folders were read"
+        yield Check("interpreter", Status.WARNING, text, f"To ask it: --python {machine.python}")
+    elif tuple(map(int, machine.python_version.split(".")[:2])) < OLDEST_PYTHON:
+        yield Check("interpreter", Status.FAILED, text, "Python 3.8 or newer is needed.")
+    else:
+        yield Check("interpreter", Status.OK, text)
+    for note in machine.interpreter.notes:
+        remedy = "Activate the environment again, or name the interpreter with --python."
+        yield Check("interpreter", Status.WARNING, note, remedy)
+
+
+def torch(planned: PlannedRun) -> Iterator[Check]:
+    """Whether that interpreter has torch."""
+    machine = planned.machine
+    if machine.has("torch"):
+        yield Check("torch", Status.OK, f"torch {machine.version_of('torch') or 'from a folder'}")
+        return
+    status = Status.FAILED if planned.profiler == "torch" else Status.WARNING
+    remedy = "Name the interpreter that the script runs under with --python."
+    yield Check("torch", status, f"no torch in {machine.python}", remedy)
+
+
+def devices(planned: PlannedRun) -> Iterator[Check]:
+    """The device nodes."""
+    devices = planned.machine.devices
+    if devices:
+        yield Check("device", Status.OK, ", ".join(map(str, devices)))
+    elif planned.for_tracy:
+        yield Check(
+            "device",
+            Status.FAILED,
+            f"no Tenstorrent device in {planned.device_root}",
+            "Load the driver (tt-kmd), or measure with --profiler torch or wallclock.",
+        )
+    else:
+        yield Check("device", Status.OK, f"no Tenstorrent device; {planned.profiler} needs none")
+
+
+def holders(planned: PlannedRun) -> Iterator[Check]:
+    """Processes that have a device open."""
+    found = planned.holders() if planned.machine.devices else ()
+    if planned.machine.devices and not found:
+        yield Check("device-in-use", Status.OK, "no process has the device open")
+    for holder in found:
+        ending = (
+            f"If it is left over: kill -INT {holder.pid}, then kill {holder.pid}; never kill -9, "
+            "which leaves the device in a bad state."
+        )
+        yield planned.lacking("device-in-use", describe(holder), ending)
+
+
+def describe(holder: Holder) -> str:
+    """A process that has a device open, in one line."""
+    units = ((86400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
+    # At least two of a unit, so that its name is always plural.
+    size, unit = next(((n, name) for n, name in units if holder.age_s >= 2 * n), units[-1])
+    return (
+        f"process {holder.pid} of {holder.user} has had {', '.join(map(str, holder.devices))} "
+        f"open, started {holder.age_s // size:.0f} {unit} ago: {holder.command[:120]}"
+    )
+
+
+def smi(planned: PlannedRun) -> Iterator[Check]:
+    """tt-smi, which resets devices."""
+    machine = planned.machine
+    if not machine.devices:
+        return
+    found = find_smi(machine.python, planned.env)
+    if found:
+        yield Check("tt-smi", Status.OK, str(found))
+    else:
+        remedy = f"{machine.python} -m pip install tt-smi"
+        yield Check("tt-smi", Status.WARNING, "tt-smi is missing: no reset is possible", remedy)
+
+
+def space(planned: PlannedRun) -> Iterator[Check]:
+    """Room where the run will write."""
+    for folder in planned.folders:
+        # The run will make the folder: until then its nearest parent tells which disk it is on.
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        free = shutil.disk_usage(there).free
+        text = f"{free / 2**30:.1f} GiB free in {there}"
+        if free >= WISHED_BYTES:
+            yield Check("disk", Status.OK, text)
+            continue
+        status = Status.FAILED if free < NEEDED_BYTES else Status.WARNING
+        remedy = "Make room, or choose other folders with TMPDIR and --output."
+        yield Check("disk", status, text, remedy)

@@ -1,0 +1,544 @@
+"""The recipe of a training script: find its step, time it under a profiler, prove, analyse.
+
+What was measured is kept whatever happens: the run folder is written stage by stage, and a
+failure comes out as a typed error that carries the folder and the partial summary.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from instrumentor.locate.located import Declined
+from instrumentor.machine.device_nodes import device_root
+from instrumentor.machine.environment import Machine
+from instrumentor.machine.load import MachineLoad
+from instrumentor.plan import WHOLE_STEP
+from instrumentor.results.reporting import refresh, with_artifacts
+from instrumentor.rewrite.prepare import Prepared, config_of, prepare, script_path
+from instrumentor.rewrite.proofs import compiles_under
+from instrumentor.run.discovery import UNMODIFIED, Discovery, Observed, may_help, prepared_by
+from instrumentor.run.execution import Execution
+from instrumentor.run.facts import conditions
+from instrumentor.run.options import RunOptions, RunResult
+from instrumentor.run.pipeline import InstrumentedRun
+from instrumentor.run.profilers import WALLCLOCK, Launch, LaunchRequest, Profiler, choose
+from instrumentor.run.profilers.torch import NO_OPS
+from instrumentor.run.profilers.tracy import PROGRAMS_PER_READ
+from instrumentor.run.ready.doctor import PlannedRun
+from instrumentor.run.ready.readiness import programs_per_step, ready
+from instrumentor.run.verification import (
+    against,
+    failure,
+    lacks_gradients,
+    of_several_processes,
+    shown,
+    verification,
+)
+from instrumentor.runtime.bundle import write_module
+from instrumentor.shared.edits import Kind
+from instrumentor.shared.errors import (
+    InstrumentError,
+    Interrupted,
+    NotVerified,
+    ProofFailed,
+    RunFailed,
+)
+from instrumentor.shared.outputs import write_json
+from instrumentor.shared.private import cache_folder
+from instrumentor.shared.progress import Progress
+from instrumentor.workspace import Workspace, in_place, shadow
+from instrumentor_analysis.shared.caveats import Caveat, by_weight, recorded
+
+if TYPE_CHECKING:
+    from instrumentor_analysis.model import Summary
+
+# tt-blacksmith has a `train.py` for each model: only the folder tells which one.
+_PLAIN_NAMES = ("train", "main", "run", "__main__")
+
+
+def run_name(script: Path) -> str:
+    """Name of the script, or of its folder when the script is called train / main / run."""
+    if script.stem in _PLAIN_NAMES and script.parent.name:
+        return script.parent.name
+    return script.stem
+
+
+def run(
+    script: Path | str,
+    arguments: Sequence[str] = (),
+    options: RunOptions | None = None,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Instrument, run, analyse; the user's files stay as they are.
+
+    Args:
+        script: the training script.
+        arguments: its own arguments, handed over exactly.
+        options: see :class:`RunOptions`.
+        progress: gets stages, samples and lines as they come.
+
+    Returns:
+        The run folder and its summary.
+
+    Raises:
+        Declined, UsageError, NotReady, ProofFailed: before anything is started.
+        RunFailed, Interrupted: the script or the profiler failed; `error.result` is the partial
+            :class:`RunResult`.
+    """
+    return TrainingRun(script, arguments, options or RunOptions(), progress).go()
+
+
+class TrainingRun(InstrumentedRun[RunResult]):
+    """State of one run; the stages are those of :class:`instrumentor.run.pipeline.Pipeline`."""
+
+    prepared: Prepared
+
+    def __init__(
+        self,
+        script: Path | str,
+        arguments: Sequence[str],
+        options: RunOptions,
+        progress: Progress | None,
+    ) -> None:
+        super().__init__(script, arguments, options, progress)
+        self.options = options
+        self.load: MachineLoad | None = None
+        self.load_facts: dict[str, Any] | None = None
+        self.untraced: Execution | None = None
+        self.verification: dict[str, Any] | None = None
+        self.seen: Observed | None = None
+
+    def prepare(self) -> None:
+        """The plan by reading, else by running the script for two steps."""
+        self.prepared = self._prepare()
+        self.warnings.extend(self.prepared.plan.warnings)
+        self.progress.stage("found", _found(self.prepared))
+
+    def examine(self) -> None:
+        """The script's interpreter, and the profiler to measure by."""
+
+        self.machine = self.options.examine(self.prepared.project.root)
+        chosen = self.machine.interpreter
+        if chosen.of_project:
+            named = f"{chosen.path} ({chosen.source} of the project)"
+            self.progress.stage("interpreter", named)
+        self.profiler, self.reason = choose(self.options.profiler, self.machine)
+        self._check_compiles()
+        self.progress.stage("profiler", self.reason)
+
+    def ready(self) -> AbstractContextManager[None]:
+        """The doctor's checks of this run, and the devices."""
+
+        output = self.cwd / self.wanted_folder()
+        planned = PlannedRun(
+            machine=self.machine,
+            profiler=self.profiler.name,
+            config=config_of(self.prepared.script, self.arguments, self.cwd),
+            folders=(cache_folder(self.prepared.project.root), output),
+            env=self.env,
+            cwd=self.cwd,
+            port=self.options.port,
+        )
+        options = self.options
+        return ready(planned, self.progress, reset=options.reset, end_holders=options.yes)
+
+    def wanted_folder(self) -> Path:
+        """The one asked for, else by the script's name and the run's label."""
+        name = f"{run_name(self.prepared.script)}_{self.options.label}"
+        return self.options.output or Path(name)
+
+    def plan_json(self) -> Mapping[str, Any]:
+        """The document of the plan."""
+        return self.prepared.plan.to_json()
+
+    def _prepare(self) -> Prepared:
+        """The plan by reading, else by running the script for two steps.
+
+        Raises:
+            Declined: neither shows the step.
+        """
+
+        rewrite = self.options.rewrite
+        try:
+            return prepare(self.script, rewrite, self.arguments)
+        except Declined as declined:
+            path = script_path(self.script)
+            if not (self._may_discover and may_help(declined, path, rewrite)):
+                raise
+            try:
+                seen = self._observe(f"{declined.reasons[0]}: {UNMODIFIED}")
+            except RunFailed as error:
+                declined.message += f"\nrunning it did not reveal its step either: {error.message}"
+                raise declined from error
+            return prepared_by(seen, path, rewrite, self.arguments, str(declined.reasons[0]))
+
+    @property
+    def _may_discover(self) -> bool:
+        """Whether the script may be run as it is, in a copy; once in a run."""
+        return self.options.discover and not self.options.in_place and self.seen is None
+
+    def _observe(self, doing: str, machine: Machine | None = None) -> Observed:
+        """Run the script as it is; raises as :class:`Discovery`."""
+        self.progress.stage("discover", doing)
+        # Its copy ends with it: what the script writes in these two steps is in no later one.
+        path = script_path(self.script)
+        run = Discovery(path, self.arguments, self.options, self.progress, machine)
+        run.told = self.told
+        try:
+            self.seen = run.go()
+        finally:
+            self.users_files = self.users_files.then(run.users_files)
+            self.warnings += [each for each in run.warnings if each.weight == "wrong"]
+        return self.seen
+
+    def _check_compiles(self) -> None:
+        # Under this version of Python the proofs have compiled it already.
+        version = ".".join(self.machine.python_version.split(".")[:2])
+        if version == f"{sys.version_info[0]}.{sys.version_info[1]}":
+            return
+
+        for path, code in self.prepared.replacements.items():
+            # If the original does not compile there either, the script will say so itself.
+            error = compiles_under(self.machine.python, code, str(path))
+            if error and not compiles_under(
+                self.machine.python, self.prepared.originals[path], str(path)
+            ):
+                raise ProofFailed(f"proof 'compiles' failed under Python {version}: {error}")
+
+    def measure(self) -> None:
+        """Without a profiler when that is asked for, then under it; again when buffers were full.
+
+        Each pass has a fresh copy: a checkpoint of one must not shorten the next.
+        """
+
+        if self.options.untraced and self.profiler.name != "wallclock":
+            self.progress.stage("untraced", "first without a profiler, for the wall clock")
+            self.untraced = self.process(WALLCLOCK, "untraced")
+            if self.untraced.failure is not None:
+                return
+        count = self.options.op_support_count or self._foreseen()
+        made = self.process(self.profiler, programs_per_read=count)
+        if made.overflowed and self.profiler.name == "tracy" and not made.finished.interrupted:
+            # How many it takes is not known: what did not fit was dropped without being counted.
+            count = max(4 * (count or PROGRAMS_PER_READ), 10 * PROGRAMS_PER_READ)
+            self.progress.note(
+                "Tracy's buffers on the device were full: running once more with room for "
+                f"{count} programs, read during the run as well"
+            )
+            self._set_aside()
+            made = self.process(self.profiler, programs_per_read=count, mid_run_dump=True)
+        if isinstance(self.failure, NotVerified):
+            self._once_more_as_seen()
+        elif self.failure is None:
+            self._compare_gradients()
+
+    def _compare_gradients(self) -> None:
+        """If gradients are missing, see whether the unmodified script lacks them as well."""
+
+        found, plan = self.verification, self.prepared.plan
+        if not self._may_discover or found is None or not lacks_gradients(found):
+            return
+        off = [each for each in plan.edits if each.kind is Kind.DISABLE and each.at]
+        if not off:
+            return
+        try:
+            seen = self._observe(
+                "not every parameter got a gradient: checking the script", self.machine
+            )
+        except Interrupted:  # is an InstrumentError, too
+            raise
+        except InstrumentError as error:
+            text = f"not every parameter got a gradient: {error.message}"
+            self.warnings.append(Caveat("no-gradient", text, "wrong", hint=error.hint))
+            return
+        places = [(each.file, each.at.line) for each in off if each.at]
+        self.verification = against(found, seen.parameters, places)
+        self.failure = failure(self.verification)
+
+    def _once_more_as_seen(self) -> None:
+        """Plan again from what a run of the script as it is shows, and measure that."""
+
+        found = self.verification
+        if not self._may_discover or found is None or of_several_processes(found):
+            return
+        wrong = self.failure
+        assert wrong is not None
+        why = wrong.message.partition("\n")[0]
+        path, refuted = self.prepared.script, self.prepared.plan
+        try:
+            doing = f"{why}: running the unmodified script for two steps"
+            seen, rewrite = self._observe(doing, self.machine), self.options.rewrite
+            self.prepared = prepared_by(seen, path, rewrite, self.arguments, why, refuted=True)
+        except Interrupted:
+            raise
+        except InstrumentError as error:
+            wrong.message += f"\nrunning it unmodified did not help: {error.message}"
+            return
+        of_the_run = [each for each in self.warnings if each not in refuted.warnings]
+        self.warnings = [*self.prepared.plan.warnings, *of_the_run]
+        self.progress.stage("found", _found(self.prepared))
+        self._set_aside()
+        self.process(self.profiler)
+        # Nothing was refuted, but nothing vouches for the new lines either: no figures.
+        if self.failure is None and not shown(self.verification, ("forward", "backward")):
+            self.failure = wrong
+
+    def _foreseen(self) -> int | None:
+        """Programs that Tracy's buffers must hold, when an earlier run shows that 1000 is few."""
+        if self.profiler.name != "tracy":
+            return None
+        known = programs_per_step(self.cwd / self.wanted_folder())
+        if known is None:
+            return None
+        # The optimizer's programs are outside of the counted window.
+        count = 2 * known * self.prepared.plan.options.steps
+        if count <= PROGRAMS_PER_READ:
+            return None
+        self.progress.note(
+            f"an earlier run counted {known} programs a step: making room for {count}"
+        )
+        return count
+
+    def _set_aside(self) -> None:
+        """Keep the log and the records of an attempt that another one follows."""
+        for name in ("run.log", "timings.jsonl"):
+            path = self.folder / name
+            if path.exists():
+                path.replace(path.with_name(f"first_attempt_{name}"))
+        for name in ("tracy_profile", "tracy_perf"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    def workspace(self) -> AbstractContextManager[Workspace]:
+        """A copy, or the user's own files."""
+
+        made, options = self.prepared, self.options
+        if options.in_place:
+            return in_place(made.project, made.script, self.cwd, made.originals, made.replacements)
+        return shadow(
+            made.project,
+            made.script,
+            self.cwd,
+            made.replacements,
+            link=options.link,
+            no_link=options.no_link,
+            keep_to=self.folder / "files" if options.keep else None,
+        )
+
+    def request(self, workspace: Workspace, name: str, **more: Any) -> LaunchRequest:
+        """Add the recorder's module, which the instrumented files import."""
+        plan = self.prepared.plan
+        whole = plan.label == WHOLE_STEP
+        folder = write_module(workspace.scratch, plan.options, observing=whole)
+        same = (workspace.cwd / self.typed).resolve() == workspace.script.resolve()
+        return super().request(
+            workspace,
+            name,
+            typed=self.typed if same else "",
+            module=self.options.module,
+            steps=plan.options.steps,
+            warmup=plan.options.warmup,
+            tools_folder=self.machine.tools_folder,
+            port=self.options.port,
+            import_paths=(folder,),
+            observe=WHOLE_STEP if whole else "",
+            **more,
+        )
+
+    def launched(self, launch: Launch, profiler: Profiler, name: str) -> None:
+        """Write run.json already, in case that we are killed."""
+        self.launch = launch
+        self.load = MachineLoad(device_root(self.options.env))
+        if not name:
+            self._write_facts()
+        steps = self.prepared.plan.options.steps
+        self.progress.stage("running", f"{steps} steps under {profiler.name}")
+
+    def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
+        """Whether it ended well, and really measured the step of the instrumented script."""
+        self.load_facts = None if self.load is None else self.load.facts()
+        self.verification = verification(made.records, self.source_map(workspace))
+        return self._doubt(made, workspace) or made.failure
+
+    def _doubt(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
+        """Whether a process that ended well really measured the instrumented script."""
+
+        if made.exit_code != 0 or not isinstance(made.failure, (RunFailed, type(None))):
+            return None
+        refused = self.loaded_elsewhere(made, workspace, made.records) or failure(self.verification)
+        if refused is not None:
+            return refused
+        if made.samples or made.failure is not None:
+            return None
+        steps = [record for record in made.records if record.get("event") == "refused"]
+        if steps:
+            return RunFailed(
+                f"no step could be timed: {steps[-1].get('reason')}",
+                "Return the loss from the step as a tensor, or keep the model visible in the loop.",
+            )
+        return RunFailed(
+            f"the script ended without running the loop at {_loop(self.prepared)}",
+            f"See {self.folder / 'run.log'}; give the arguments with which it trains.",
+        )
+
+    def conclude(self) -> RunResult:
+        """Analyse what there is; the failure is raised at the very end."""
+        try:
+            return self._conclude()
+        except KeyboardInterrupt as stop:
+            raise Interrupted(
+                "interrupted during the analysis",
+                f"Next: instrument report {shlex.quote(str(self.folder))}",
+            ) from stop
+
+    def _conclude(self) -> RunResult:
+        within = self.folder.is_relative_to(self.cwd)
+        shown = self.folder.relative_to(self.cwd) if within else self.folder
+        self.progress.stage("analysing", str(shown))
+        assert self.last is not None
+        samples = self.last.samples
+        self.warnings.extend(self.last.artifacts.warnings)
+        if self.last.overflowed and self.profiler.name == "tracy":
+            text = "Tracy's device buffers were full and measurements were dropped"
+            hint = "fewer --steps, or more programs per read with --op-support-count"
+            self.warnings.append(Caveat("buffers-full", text, "wrong", hint=hint))
+        warned = (r for r in self.last.records if r.get("event") == "warning")
+        self.warnings.extend(map(recorded, warned))
+        if samples and self.failure is None and len(samples) < self.prepared.plan.options.steps:
+            text = (
+                f"the script ended after {len(samples)} of {self.prepared.plan.options.steps} "
+                "samples, before the early stop"
+            )
+            hint = "give it more data or epochs, or ask for fewer --steps"
+            self.warnings.append(Caveat("few-samples", text, hint=hint))
+        self._fall_back_on_xla()
+        # Ahead of the summary, which is made from what stands in the folder.
+        self._write_facts()
+        summary = self._summarise() if samples and failure(self.verification) is None else None
+        result = RunResult(
+            self.folder,
+            summary or self._summary_of_nothing(),
+            self.exit_code,
+            self.users_files,
+            self.new_files,
+            by_weight(self.warnings),
+        )
+        if self.failure is not None:
+            self.failure.result = result
+            raise self.failure
+        return result
+
+    def _summarise(self) -> Summary | None:
+        from instrumentor_analysis.shared.errors import AnalysisError
+
+        try:
+            summary = refresh(self.folder).summary
+        except AnalysisError as error:
+            if self.failure is None:
+                self.failure = RunFailed(str(error), getattr(error, "hint", ""))
+            return None
+        return summary
+
+    def _summary_of_nothing(self) -> Summary:
+        """Profiler, exit code and warnings; every figure null. Written like any other summary."""
+        from instrumentor_analysis.model import Summary
+        from instrumentor_analysis.reports.write import write_all
+
+        summary = Summary(
+            profiler=self.profiler.name,
+            scope=self.prepared.plan.label,
+            loop=self.prepared.plan.explanation["loop"],
+            interrupted=isinstance(self.failure, Interrupted),
+            partial=True,
+            script_exit_code=self.exit_code,
+            artifacts=self._artifacts(),
+            verification=self.verification,
+            warnings=by_weight(self.warnings),
+        )
+        return with_artifacts(
+            summary, self.folder, write_all(summary, self.folder, formats=("json",))
+        )
+
+    def _artifacts(self) -> dict[str, str]:
+        named = {
+            "log": "run.log",
+            "timings": "timings.jsonl",
+            "plan": "plan.json",
+            "diff": "changes.diff",
+            "untraced_log": "untraced.log",
+            "untraced_timings": "untraced.jsonl",
+            "first_attempt_log": "first_attempt_run.log",
+        }
+        attempt = self.last if self.last is not self.untraced else None
+        made = attempt.artifacts.files if attempt else {}
+        here = {name: path for name, path in named.items() if (self.folder / path).is_file()}
+        return here | {name: os.path.relpath(path, self.folder) for name, path in made.items()}
+
+    def _fall_back_on_xla(self) -> None:
+        """torch.profiler sees nothing of XLA work: what was measured there is the wall clock."""
+        devices = {
+            r.get("device")
+            for r in (self.last.records if self.last else ())
+            if r.get("event") == "sample"
+        }
+        if self.profiler.name == "torch" and devices == {"xla"}:
+            self.profiler = WALLCLOCK
+            why = "torch.profiler sees nothing of XLA work"
+            self.reason = f"{self.reason}; wallclock in its place: {why}"
+            self.warnings = [each for each in self.warnings if each.kind != NO_OPS]
+            self.warnings.append(Caveat(NO_OPS, f"{why}: wall clock only"))
+
+    def _write_facts(self) -> None:
+        options, last, untraced = self.options, self.last, self.untraced
+        record = self.folder / "timings.jsonl"
+        made, where = self.prepared, (self.arguments, self.cwd)
+        document = {
+            **self.facts(self.launch.argv),
+            **conditions(made, self.machine, *where, record, options.batch_dim),
+            "warnings": [each.to_json() for each in by_weight(self.warnings)],
+            "label": options.label,
+            "name": run_name(self.prepared.script),
+            "in_place": options.in_place,
+            "command": list(self.launch.argv),
+            "profiler": self.profiler.name,
+            "profiler_reason": self.reason,
+            "machine": self.load_facts,
+            "interrupted": last is None or last.finished.interrupted,
+            "partial": last is None or self.failure is not None,
+            "verification": self.verification,
+            "new_files": [str(p) for p in self.new_files],
+            **self.users_files.to_json(),
+            "untraced": None
+            if untraced is None
+            else {
+                "record": "untraced.jsonl",
+                "log": "untraced.log",
+                "duration_s": round(untraced.finished.duration_s, 3),
+                "script_exit_code": untraced.exit_code,
+            },
+            "artifacts": self._artifacts(),
+        }
+        write_json(self.folder / "run.json", document)
+
+
+def _found(prepared: Prepared) -> str:
+    e = prepared.plan.explanation
+    counter = f", counter {e['counter']['name']} {e['counter']['line']}" if e["counter"] else ""
+    backward = f", backward {e['backward']['line']}" if e["backward"] else ""
+    if prepared.plan.label == WHOLE_STEP:
+        return f"{_loop(prepared)} (whole steps of what is called there)"
+    places = f"forward {e['forward']['line']}{backward}{counter}"
+    return f"{_loop(prepared)} ({places})"
+
+
+def _loop(prepared: Prepared) -> str:
+    loop = prepared.plan.explanation["loop"]
+    path = Path(loop["file"])
+    root = prepared.project.root
+    return f"{path.relative_to(root) if path.is_relative_to(root) else path}:{loop['line']}"

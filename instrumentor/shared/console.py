@@ -1,0 +1,348 @@
+"""Every word that reaches the terminal: progress on stderr, results on stdout.
+
+What a script prints, a file is called or a table holds is shown, never obeyed by the terminal.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from instrumentor.shared.errors import InstrumentError
+from instrumentor_analysis.reports import formatting
+from instrumentor_analysis.shared.caveats import Caveat, by_weight
+
+_DIFF_COLORS = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
+
+
+_COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
+
+# What our own words and reports hold, for a terminal that cannot show it.
+_SPELLED = {"±": "+-", "μ": "u", "µ": "u", "·": "-", "•": "*", "…": "...", "─": "-", "█": "#"}
+
+
+def visible(text: str) -> str:
+    """Text of others with its control characters as text: ``\\x1b``; its lines stay lines."""
+    return formatting.visible(text, keep="\n\t")
+
+
+def _shown(text: str, painted: bool) -> str:
+    """A line of ours, in which colours may stand when it was painted."""
+    if not painted:
+        return visible(text)
+    return "".join(p if _COLOR.fullmatch(p) else visible(p) for p in _COLOR.split(text))
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    wanted = error.object[error.start : error.end]
+    known = (_SPELLED.get(c, c) for c in wanted)
+    return "".join(c.encode("ascii", "backslashreplace").decode() for c in known), error.end
+
+
+def accept_every_character() -> None:
+    """Let no word fail for want of a character: a plain locale, a file name that is no text."""
+    codecs.register_error("instrument", _spell)
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="instrument")
+
+
+def colored(stream: TextIO) -> bool:
+    """Colour only on a terminal, never with NO_COLOR."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; 100 where the output goes elsewhere, or what COLUMNS says."""
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size((100, 24)).columns
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdigit() and int(columns) > 0 else 100
+
+
+def shown(path: Path) -> str:
+    """A path as the user would type it: relative where it lies below the working directory."""
+    cwd = Path.cwd()
+    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+
+
+def quoted(*words: Path | str) -> str:
+    """Words of a command as a shell takes them, for a line that is to be pasted."""
+    return shlex.join(map(str, words))
+
+
+def paint(text: str, color: str, stream: TextIO) -> str:
+    """The text in a colour, where the stream takes colours."""
+    if not colored(stream):
+        return text
+    from instrumentor_analysis.reports.terminal import painter
+
+    return painter(True)(text, color)
+
+
+class _Status:
+    """The last line of a terminal: what goes on now. Whatever is printed takes its place."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()  # the narrator's thread draws between two words of ours
+        self.drawn = False
+
+    @staticmethod
+    def possible() -> bool:
+        """Whether stderr is a terminal that can go back to the start of a line."""
+        return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    def print(self, text: str, stream: TextIO, end: str = "\n") -> None:
+        with self.lock:
+            self.wipe()
+            print(text, end=end, file=stream, flush=stream is sys.stderr)
+
+    def draw(self, text: str) -> None:
+        columns = shutil.get_terminal_size((100, 24)).columns
+        # Not in the last column: some terminals wrap there, and \r returns to the wrong line.
+        with self.lock:
+            self.drawn = True
+            print(f"\r\x1b[K{visible(text)[: columns - 1]}", end="", file=sys.stderr, flush=True)
+
+    def wipe(self) -> None:
+        with self.lock:
+            if self.drawn:
+                self.drawn = False
+                print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+_status = _Status()
+
+
+def out(text: str = "", *, painted: bool | None = None) -> None:
+    """A line of the result; painted where colours were asked for, whatever the stream is."""
+    _status.print(_shown(text, colored(sys.stdout) if painted is None else painted), sys.stdout)
+
+
+def show(
+    render: Callable[..., str], what: object, *, painted: bool | None = None, **how: Any
+) -> None:
+    """What a report says of something, for this terminal; further options are the report's."""
+    color = colored(sys.stdout) if painted is None else painted
+    text = render(what, width=terminal_width(), color=color, **how)
+    out(text.rstrip("\n"), painted=painted)
+
+
+def raw(text: str) -> None:
+    """Text of the result as it is (a diff keeps its own line ends)."""
+    _status.print(text, sys.stdout, end="")
+    sys.stdout.flush()
+
+
+def out_json(value: object) -> None:
+    """The result as JSON."""
+    _status.print(json.dumps(value, indent=2), sys.stdout)
+
+
+def say(text: str) -> None:
+    """A line about the work."""
+    _status.print(_shown(text, colored(sys.stderr)), sys.stderr)
+
+
+def warn(text: str) -> None:
+    """A warning."""
+    say(f"{paint('warning:', 'yellow', sys.stderr)} {visible(text)}")
+
+
+def warn_all(caveats: Iterable[Caveat], *, notes: bool = False) -> None:
+    """The warnings of a plan or a run, the heaviest first; notes on demand only."""
+    for each in by_weight(caveats, notes=notes):
+        warn(str(each))
+
+
+def fail(error: InstrumentError) -> None:
+    """An error as what / do this."""
+    say(f"{paint('error:', 'red', sys.stderr)} {visible(error.message)}")
+    if error.hint:
+        say(f"{paint('hint:', 'bold', sys.stderr)} {visible(error.hint)}")
+
+
+def diff(patch: bytes) -> None:
+    """A unified diff: exact bytes, to be applied; on a terminal coloured, to be read."""
+    if not colored(sys.stdout) and not sys.stdout.isatty():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(patch)
+        sys.stdout.flush()
+        return
+    for line in patch.decode("utf-8", "backslashreplace").removesuffix("\n").split("\n"):
+        color = next((c for start, c in _DIFF_COLORS.items() if line.startswith(start)), "")
+        line = visible(line)
+        raw(paint(line, color, sys.stdout) + "\n" if color else line + "\n")
+
+
+def counts_line(counts: dict[str, int], steps: int) -> str:
+    """What would be changed, in one line."""
+    done = (
+        _some("insert at", counts["inserted"], "place"),
+        _some("move", counts["moved"], "statement"),
+        _some("disable", counts["disabled"], "statement"),
+    )
+    edits = ", ".join(each for each in done if each) or "change nothing"
+    return f"Would {edits}: signposts, timers, barrier, stop after {steps} steps"
+
+
+def _some(verb: str, count: int, what: str) -> str:
+    return f"{verb} {count} {what}{'' if count == 1 else 's'}" if count else ""
+
+
+def progress_bar() -> Callable[[int, int], None]:
+    """A bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        return lambda done, total: None
+
+    def show(done: int, total: int) -> None:
+        if done % 16 and done != total:  # results come in chunks of 16, see corpus.survey
+            return
+        end = "\n" if done == total else ""
+        print(f"\r{_bar(done, total)}", end=end, file=sys.stderr, flush=True)
+
+    return show
+
+
+def _bar(done: int, total: int, width: int = 40) -> str:
+    filled = width * done // max(total, 1)
+    return f"[{'#' * filled}{'-' * (width - filled)}] {done}/{total}"
+
+
+SILENCE_S = 10.0  # the longest time for which nothing is said
+_BEAT_S = 1.0  # between two states of the status line
+#: How a stage is told, and what goes on behind that line.
+_STAGES = {
+    "found": ("Found the loop at", "looking at the interpreter and the devices"),
+    "interpreter": ("Interpreter", "looking at the devices"),
+    "profiler": ("Profiler", "preparing the copy and the device"),
+    "copied": ("Copied", "starting the script"),
+    "linked": ("Linked", "starting the script"),
+    "in place": ("Swapped", "starting the script"),
+    "untraced": ("Running", "starting the script"),
+    "discover": ("Discovering:", "running the unmodified script"),
+    "reset": ("Resetting", "resetting"),
+    "running": ("Running", "running the script: nothing measured so far"),
+    "analysing": ("Analysing", "analysing"),
+    "Validating": ("Validating", "validating"),
+}
+
+
+class Narrator:
+    """Progress of a run as lines: the stage, each sample as it comes, elapsed time.
+
+    On a terminal the last line says at each second what goes on, with a bar where it is known how
+    many samples or trials there will be.
+    """
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False, total: int = 0) -> None:
+        self.quiet = quiet
+        self.total = total  # samples of a pass
+        self.verbose = verbose
+        self.start = self.heard = self.since = time.monotonic()
+        self.doing = "reading the script"
+        self.steps = 0
+
+    def _say(self, text: str) -> None:
+        self.heard = time.monotonic()
+        if not self.quiet:
+            elapsed = self.heard - self.start
+            say(f"{paint(f'[{elapsed:6.1f} s]', 'dim', sys.stderr)} {visible(text)}")
+
+    @contextlib.contextmanager
+    def alive(self) -> Iterator[None]:
+        """While the block runs, no silence is longer than :data:`SILENCE_S`."""
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(_BEAT_S):
+                self.beat(time.monotonic())
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()  # ahead of the wipe: it could draw once more
+            _status.wipe()
+
+    @classmethod
+    @contextlib.contextmanager
+    def during(cls, doing: str, *, quiet: bool = False) -> Iterator[None]:
+        """Say regularly that the block, which reports nothing itself, goes on."""
+        narrator = cls(quiet=quiet)
+        narrator.doing = doing
+        with narrator.alive():
+            yield
+
+    def beat(self, now: float) -> None:
+        """Say what goes on, and for how long: on a terminal always, else after a while."""
+        if not self.quiet and _status.possible():
+            total = max(self.steps, self.total)
+            bar = f"{_bar(self.steps, total, 20)} " if self.total and self.steps else ""
+            going = f"{bar}{self.doing} ({now - self.since:.0f} s)"
+            _status.draw(f"[{now - self.start:6.1f} s] {going}")
+        elif now - self.heard >= SILENCE_S:
+            self._say(f"  still {self.doing} ({now - self.since:.0f} s)")
+
+    def _now(self, doing: str) -> None:
+        """What goes on from the last line on."""
+        self.doing, self.since = doing, self.heard
+
+    def stage(self, name: str, detail: str) -> None:
+        """A stage begins."""
+        if name == "running":
+            self.steps = 0  # of this pass
+        elif name == "analysing":
+            self.total = 0
+        word, doing = _STAGES.get(name, (name, f"at it: {name} {detail}"))
+        self._say(f"{word} {detail}")
+        self._now(doing)
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        """A sample or a warning of the script."""
+        if record.get("event") == "sample":
+            self.steps += 1
+            kind = record["kind"]
+            named = record.get("name", kind) if kind == "steady" else kind  # as in the reports
+            self._say(
+                f"  step {self.steps}: {record['label']} {float(record['ms']):.1f} ms ({named})"
+            )
+            self._now(f"waiting for step {self.steps + 1}")
+        elif record.get("event") == "profiled":
+            self._say(f"  one more step under the profiler: {float(record['ms']):.1f} ms")
+        elif record.get("event") == "observed":
+            self._say("  found its step: stopping the script")
+        elif record.get("event") == "complete" and self.steps:
+            self._say("  enough samples: stopping the script")
+            self._now("waiting for the script to end and for the profiler's report")
+        elif record.get("event") == "load" and not self.steps:
+            self.doing = "waiting for the first step (imports, data, compiling)"
+
+    def line(self, text: str) -> None:
+        """A line of the script's output; of one that was written over and over, the last state."""
+        if self.verbose:
+            self.heard = time.monotonic()
+            say(f"  | {visible(text.rstrip().rpartition(chr(13))[2])}")
+
+    def note(self, text: str) -> None:
+        """A stall or an ending."""
+        warn(text)

@@ -1,0 +1,150 @@
+"""Files that a user gets: whole or not at all, and never over one that exists unasked."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.option_fields import OUTPUT, option
+from instrumentor_analysis.shared.files import write_whole
+
+# What a run folder's reports are made from; a folder stands for all that is in it.
+_RECORDS = frozenset(
+    {"run.json", "plan.json", "summary.json", "files", "tracy_profile", "torch_profile", "trials"}
+    | {"tracy_perf/ops_perf_results.csv", "profile_log_device.csv"}
+)
+
+
+@dataclass(frozen=True)
+class Replacing:
+    """Whether files that are there may be replaced."""
+
+    force: bool = option(OUTPUT, False, "Replace existing output files.", once=True)
+
+
+def refuse_misplaced(paths: Iterable[Path | None]) -> None:
+    """Before the work: places that cannot be written to, or that would overwrite each other.
+
+    Raises:
+        UsageError: the folder of an output does not exist, or two outputs share a place.
+    """
+    every = [path for path in paths if path is not None]
+    # Resolved: one file may be reached by two names.
+    places = [Path(os.path.realpath(path)) for path in every]
+    own = "Give each output a place of its own."
+    for at, (path, place) in enumerate(zip(every, places, strict=True)):
+        if place in places[:at]:
+            raise UsageError(f"two outputs would go to {path}", own)
+        for other, outer in zip(every, places, strict=True):
+            if outer in place.parents:
+                raise UsageError(f"{path} would lie in {other}, another output", own)
+    for folder in (path.parent for path in every):
+        if not folder.is_dir():
+            if folder.exists():
+                raise UsageError(f"{folder}: not a folder", "Give another place.")
+            make = f"mkdir -p {shlex.quote(str(folder))}"
+            raise UsageError(f"{folder}: no such folder", f"Create it first: {make}")
+
+
+def refuse_outputs(
+    paths: Iterable[Path | None], sources: Iterable[Path] = (), *, force: bool
+) -> None:
+    """Before the work: half a minute of it is no way to find that out.
+
+    Args:
+        sources: files and folders that are read.
+        force: files that are there may be replaced; never a source, nor a record of a run.
+
+    Raises:
+        UsageError: a file is there, or a folder that is not empty; or as :func:`refuse_misplaced`.
+    """
+    every = [path for path in paths if path is not None]
+    refuse_misplaced(every)
+    read = [Path(os.path.realpath(source)) for source in sources]
+    for path in every:
+        _refuse_kept(path, read)
+        if not force and (any(path.iterdir()) if path.is_dir() else path.exists()):
+            raise exists(path)
+
+
+def _refuse_kept(path: Path, sources: Iterable[Path] = ()) -> None:
+    """An output must not take the place of what it, or any later report, is made from."""
+    place = Path(os.path.realpath(path))
+    if any(place == source or place in source.parents for source in sources):
+        raise UsageError(f"{path} is an input", "Give the output another name.")
+    for folder in place.parents:
+        is_run = any((folder / name).is_file() for name in ("run.json", "timings.jsonl"))
+        if is_run and place.exists() and _is_record(place.relative_to(folder)):
+            raise UsageError(
+                f"{path} is a record of the run in {folder}", "Give the output another name."
+            )
+
+
+def _is_record(name: Path) -> bool:
+    """Whether a file of a run folder cannot be made again from the others."""
+    recorded = name.suffix in (".jsonl", ".log", ".diff", ".tracy")
+    return recorded or name.parts[0] in _RECORDS or name.as_posix() in _RECORDS
+
+
+def exists(path: Path) -> UsageError:
+    """The error of an output that is there already."""
+    return UsageError(f"{path} exists", "Give another name, or --force to replace it.")
+
+
+def write_new(path: Path, data: bytes, *, force: bool) -> None:
+    """Write a file as a whole, or not at all.
+
+    Raises:
+        UsageError: it exists (without force), is a record of a run, or cannot be written.
+    """
+    _refuse_kept(path)
+    if path.exists() and not force:
+        raise exists(path)
+    try:
+        write_whole(path, data, replace=force)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file of a folder of ours as a whole, over its earlier state."""
+    write_whole(path, (json.dumps(value, indent=2) + "\n").encode())
+
+
+def new_folder(wanted: Path, first: str, content: bytes = b"") -> Path:
+    """A folder that did not exist yet, or was empty: the one wanted, or with -2, -3 ... behind it.
+
+    Args:
+        first: name of the file that says whose folder it is. Made here with this ``content``, so
+            that of two runs that start in one moment each has a folder of its own.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    for folder in numbered(wanted):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not any(folder.iterdir()):
+                with (folder / first).open("xb") as stream:
+                    stream.write(content)
+                return folder
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UsageError(
+                f"{folder}: cannot be made: {error.strerror}", "Give --output DIR."
+            ) from error
+    raise AssertionError("numbers do not end")
+
+
+def numbered(path: Path, suffix: str = "") -> Iterator[Path]:
+    """The path, then the same with -2, -3 ... behind it, or before its suffix."""
+    yield path
+    for number in count(2):
+        yield path.with_name(f"{path.name.removesuffix(suffix)}-{number}{suffix}")

@@ -1,0 +1,210 @@
+"""Which project a script belongs to, and from which folders it imports.
+
+Only a walk over the parent folders: no git program, because a dry run asks this
+too and has to stay cheap.
+"""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from instrumentor.shared.errors import UsageError
+
+# Run at every start of an interpreter that finds them.
+CUSTOMIZE = ("sitecustomize", "usercustomize")
+MARKERS = ("pyproject.toml", "setup.py", "setup.cfg")
+#: An entry of PYTHONPATH that holds one of these is where libraries lie. Read as the program's own
+#: code they would lose what the catalogue knows of them by their names.
+_LIBRARIES = (
+    *("torch", "torch_xla", "tt_crank", "ttnn", "ttl", "tracy", "numpy", "transformers"),
+    *("accelerate", "diffusers", "peft", "deepspeed", "timm", "lightning", "pytorch_lightning"),
+)
+
+
+class Project(Struct, frozen=True):
+    """The folder tree that a script belongs to.
+
+    Attributes:
+        root: git root of the script; else the nearest folder with a pyproject.toml, setup.py or
+            setup.cfg; else the script's folder. Absolute, symlinks resolved.
+        git: whether ``root`` is the root of a git working tree.
+        own_roots: folders from which the project's modules are imported: the root, src layouts and
+            plain package_dir settings, the script's own folder last.
+        python_path: the user's PYTHONPATH, without installed packages: may lie outside ``root``,
+            so it is read to understand the script and never written to.
+    """
+
+    root: Path
+    git: bool
+    own_roots: tuple[Path, ...]
+    python_path: tuple[Path, ...] = ()
+
+    @property
+    def import_roots(self) -> tuple[Path, ...]:
+        """Folders from which the script may import what is no installed package."""
+        return tuple(dict.fromkeys((*self.own_roots, *self.python_path)))
+
+    @property
+    def search_path(self) -> tuple[Path, ...]:
+        """The project's roots that may join PYTHONPATH, which goes before the standard library.
+
+        The script's own folder holds what it likes: Python puts it on the path after its start.
+        """
+        return tuple(folder for folder in self.own_roots if not _hides_stdlib(folder))
+
+
+def find_project(script: Path) -> Project:
+    """Find the project of a script.
+
+    Raises:
+        UsageError: the script is not an existing file.
+    """
+    file = script.resolve()
+    if not file.is_file():
+        raise UsageError(
+            f"{script} is not a file",
+            "Give the path of the training script, relative to the current folder or absolute.",
+        )
+    parents = tuple(_candidates(file.parent))
+    git_root = next((p for p in parents if is_git_root(p)), None)
+    marked = next((p for p in parents if _is_marked(p)), None)
+    # A pyproject.toml above the repository is another project's.
+    if git_root is not None and marked is not None and not marked.is_relative_to(git_root):
+        marked = None
+    root = git_root or marked or file.parent
+    own_roots = _own_roots(root, marked or root, file.parent)
+    return Project(root, git_root is not None, own_roots, tuple(_python_path()))
+
+
+def _python_path() -> Iterator[Path]:
+    """PYTHONPATH as the run will have it: relative entries count from the working folder."""
+    for entry in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+        folder = Path(entry).resolve()
+        installed = {"site-packages", "dist-packages"}.intersection(folder.parts) or any(
+            (folder / name).is_dir() or (folder / f"{name}.py").is_file() for name in _LIBRARIES
+        )
+        if folder.is_dir() and not installed:
+            yield folder
+
+
+def is_git_root(folder: Path) -> bool:
+    """Whether git's working tree starts here: a repository, a linked worktree or a submodule."""
+    dot_git = folder / ".git"
+    if dot_git.is_dir():
+        return (dot_git / "HEAD").exists()
+    return dot_git.is_file() and dot_git.read_bytes()[:7] == b"gitdir:"
+
+
+def _candidates(folder: Path) -> Iterator[Path]:
+    """Parents that can be a project's root.
+
+    A home folder kept in git (dotfiles) is nobody's training project, unless it is packaged.
+    """
+    home = home_folder()
+    for parent in (folder, *folder.parents):
+        if parent == parent.parent or (parent == home and not _is_marked(parent)):
+            return
+        yield parent
+
+
+def home_folder() -> Path | None:
+    """The user's home folder; None for a user without one, as in some containers."""
+    try:
+        return Path.home().resolve()
+    except RuntimeError:
+        return None
+
+
+def _is_marked(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in MARKERS)
+
+
+def _own_roots(root: Path, package: Path, script_folder: Path) -> tuple[Path, ...]:
+    wanted: list[Path] = []
+    for base in dict.fromkeys((root, package)):
+        wanted.append(base)
+        if (base / "src").is_dir() and not (base / "src" / "__init__.py").exists():
+            wanted.append(base / "src")
+        wanted += [base / name for name in _package_folders(base) if (base / name).is_dir()]
+    # On PYTHONPATH a folder goes before the standard library: a root that holds a `platform.py`
+    # which the script never saw would break the interpreter itself.
+    roots = [r.resolve() for r in wanted if r != script_folder and not _hides_stdlib(r)]
+    roots = [r for r in roots if r.is_relative_to(root) and r != script_folder]
+    return (*dict.fromkeys(roots), script_folder)
+
+
+def _hides_stdlib(folder: Path) -> bool:
+    for entry in folder.iterdir():
+        stem, dot, suffix = entry.name.partition(".")
+        if stem not in sys.stdlib_module_names and stem not in CUSTOMIZE:
+            continue
+        if (dot and suffix == "py") or (not dot and (entry / "__init__.py").exists()):
+            return True
+    return False
+
+
+def _package_folders(base: Path) -> Iterator[str]:
+    """Folders that the packaging metadata names as the top of the packages, where it is plain.
+
+    Metadata that cannot be read names none: whoever builds the project will say so.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        yield from _from_pyproject((base / "pyproject.toml").read_bytes())
+    with contextlib.suppress(OSError, ValueError, configparser.Error):
+        yield from _from_setup_cfg((base / "setup.cfg").read_text(encoding="utf-8"))
+
+
+def _from_pyproject(data: bytes) -> Iterator[str]:
+    if not any(word in data for word in (b"package-dir", b"where", b"from", b"packages")):
+        return  # most say nothing of packages, and reading TOML is slow to import
+    tool = read_toml(data).get("tool")
+    yield from _strings(_setting(tool, "setuptools", "package-dir", ""))
+    yield from _strings(_setting(tool, "setuptools", "packages", "find", "where"))
+    listed = _setting(tool, "poetry", "packages")
+    for entry in listed if isinstance(listed, list) else ():
+        yield from _strings(_setting(entry, "from"))
+    for name in _strings(_setting(tool, "hatch", "build", "targets", "wheel", "packages")):
+        if "/" in name:
+            yield name.rpartition("/")[0]
+
+
+def read_toml(data: bytes) -> dict[str, Any]:
+    """The document of a TOML file.
+
+    Raises:
+        ValueError: it is not TOML, or not UTF-8.
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(data.decode("utf-8"))
+
+
+def _from_setup_cfg(text: str) -> Iterator[str]:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(text)
+    for line in parser.get("options", "package_dir", fallback="").splitlines():
+        package, equals, folder = line.partition("=")
+        if equals and not package.strip():
+            yield folder.strip()
+    yield from parser.get("options.packages.find", "where", fallback="").split()
+
+
+def _setting(table: object, *keys: str) -> object:
+    for key in keys:
+        table = table.get(key) if isinstance(table, Mapping) else None
+    return table
+
+
+def _strings(value: object) -> list[str]:
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [v for v in values if isinstance(v, str)]

@@ -1,0 +1,263 @@
+"""Puts swapped files back, from whatever state a kill, a full disk or a power loss left them in.
+
+What a file holds decides, never how far the run had come: the original's bytes, the instrumented
+ones, or something else, which is then the user's and is not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Literal
+
+from msgspec.structs import replace
+
+from instrumentor.shared.errors import InstrumentError, NotReady, Restored, RestoreNeeded
+from instrumentor.shared.outputs import numbered
+from instrumentor.workspace.in_place import journal
+from instrumentor.workspace.in_place.disk import Disk
+from instrumentor.workspace.in_place.journal import Entry, Journal
+
+#: The location of a journal without a file: nothing can ever be there.
+NO_FILE = Path(os.devnull, "journal.json")
+
+
+def restore(folder: Path | None = None, disk: Disk | None = None) -> tuple[Restored, ...]:
+    """Put back what in-place runs left behind when they were killed.
+
+    Args:
+        folder: also look into the repository around this folder, for journals whose cache
+            folder is gone, or is not the one in use now.
+        disk: how files are changed.
+
+    Returns:
+        one record for each file; empty when there is nothing to do. Files of living runs are
+        listed and left alone.
+
+    Raises:
+        RestoreNeeded: a file was edited during its run, or could not be put back; everything else
+            has been done, and ``error.restored`` holds the records.
+    """
+    disk = disk or Disk()
+    done: list[Restored] = []
+    seen: set[str] = set()
+    for location in journal.pending():
+        seen.add(location.stem)
+        done += _from_cache(location, disk)
+    for found in journal.in_repository(folder) if folder is not None else ():
+        if found.id not in seen:
+            done += _from_repository(found, disk)
+    check(done)
+    return tuple(done)
+
+
+def check(done: list[Restored] | tuple[Restored, ...]) -> None:
+    """Raise RestoreNeeded when something needs the user."""
+    bad = [each for each in done if each.action in ("kept-both", "failed")]
+    if not bad:
+        return
+    hint = "Compare the versions and keep the one you want."
+    if any(each.action == "failed" for each in bad):
+        hint = "Fix that, then run: instrument restore"
+    error = RestoreNeeded("; ".join(each.text for each in bad), hint)
+    error.restored = tuple(done)
+    raise error
+
+
+def _from_cache(location: Path, disk: Disk) -> list[Restored]:
+    try:
+        with journal.taken(location) as found:
+            if found is not None:
+                return fulfil(found, disk)
+            return _living(location)
+    except RestoreNeeded as error:
+        return [Restored(location, "failed", f"{location}: {error.message}")]
+
+
+def _from_repository(found: Journal, disk: Disk) -> list[Restored]:
+    """Fulfil a journal by its text in git; its file, where there is one, is of another cache."""
+    if _is_own_file(found.location):
+        try:
+            with journal.taken(found.location) as held:
+                if held == found:
+                    return fulfil(found, disk)
+                if held is None:  # another process is putting it back
+                    return _running(found)
+        except RestoreNeeded:
+            pass
+    if journal.run_is_alive(found):
+        return _running(found)
+    # What stands at the location is not this journal: a repository may name any file there.
+    # Its mode may ask for set-user-ID: only permissions are taken from it.
+    plain = tuple(replace(entry, mode=entry.mode & 0o777) for entry in found.entries)
+    return fulfil(replace(found, entries=plain, location=NO_FILE), disk)
+
+
+def _is_own_file(path: Path) -> bool:
+    try:
+        facts = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(facts.st_mode) and facts.st_uid == os.getuid()
+
+
+def _living(location: Path) -> list[Restored]:
+    try:
+        return _running(journal.parse(location.read_bytes()))
+    except OSError:  # closed meanwhile
+        return []
+
+
+def _running(found: Journal) -> list[Restored]:
+    text = f"is instrumented by a run that is alive (process {found.pid})"
+    return [Restored(e.path, "running", f"{e.path} {text}") for e in found.entries]
+
+
+def fulfil(found: Journal, disk: Disk) -> list[Restored]:
+    """Put back every file of a journal whose lock is held; close it unless one failed."""
+    done = [_guarded(entry, disk) for entry in found.entries]
+    if any(each.action == "failed" for each in done):
+        return done  # the journal stays: a later start tries again
+    try:
+        journal.close(found, disk)
+    except (InstrumentError, OSError) as error:
+        told = f"{error.message}. {error.hint}" if isinstance(error, InstrumentError) else error
+        text = f"{found.location}: the journal cannot be removed: {told}"
+        done.append(Restored(found.location, "failed", text))
+    return done
+
+
+def _guarded(entry: Entry, disk: Disk) -> Restored:
+    try:
+        return _restore(entry, disk)
+    except (OSError, InstrumentError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        return Restored(
+            entry.path,
+            "failed",
+            f"{entry.path} could not be put back: {reason}; its original is git's blob "
+            f"{entry.blob} (git --git-dir {entry.repository} cat-file blob {entry.blob})",
+        )
+
+
+def _restore(entry: Entry, disk: Disk) -> Restored:
+    folder = entry.path.parent
+    if not folder.is_dir():
+        raise NotReady(f"the folder {folder} is gone")
+    foreign = journal.foreign(entry)
+    if foreign:
+        raise NotReady(f"it {foreign}")
+    if os.path.lexists(entry.part):  # half-written; whatever is whole has another name
+        disk.remove(entry.part)
+    kept = _set_aside_foreign(entry, disk)
+    before = state(entry, entry.path)
+    if before in ("instrumented", "missing"):
+        _put_back(entry, disk, before)
+        kept += _set_aside_foreign(entry, disk)  # saved in the very moment of the exchange
+    elif before == "other":
+        kept += (_keep_original(entry, disk),)
+    _remove_ours(entry, disk)
+    if before == "other" or kept:
+        names = ", ".join(map(str, kept))
+        return Restored(
+            entry.path,
+            "kept-both",
+            f"{entry.path} was edited during the run; both versions are kept: it, and {names}",
+            kept,
+        )
+    stamped = _stamp(entry, disk)
+    _verify(entry)
+    if before == "original" and not stamped:
+        return Restored(entry.path, "unchanged", f"{entry.path} is as it was before the run")
+    return Restored(entry.path, "restored", f"{entry.path} is restored, as it was before the run")
+
+
+State = Literal["original", "instrumented", "missing", "other"]
+
+
+def state(entry: Entry, path: Path) -> State:
+    """What stands at a path."""
+    try:
+        facts = path.lstat()
+    except FileNotFoundError:
+        return "missing"
+    if not stat.S_ISREG(facts.st_mode):
+        return "other"
+    found = journal.digest(path.read_bytes())
+    if found == entry.sha256:
+        return "original"
+    return "instrumented" if found == entry.instrumented_sha256 else "other"
+
+
+def _put_back(entry: Entry, disk: Disk, before: State) -> None:
+    source = _original(entry, disk)
+    if before == "missing":
+        # Unlike a rename, it fails when the user has made the file meanwhile.
+        disk.link(source, entry.path)
+    else:
+        disk.swap(source, entry.path)
+    disk.sync_folder(entry.path.parent)
+
+
+def _original(entry: Entry, disk: Disk) -> Path:
+    """The original's own file where it is at hand and holds what git holds, else git's bytes."""
+    for path in (entry.side, entry.aside):
+        if state(entry, path) == "original":
+            return path
+    _remove_ours(entry, disk)
+    data = journal.load(entry.blob, entry.repository)
+    if journal.digest(data) != entry.sha256:
+        raise NotReady(f"git's blob {entry.blob} holds other bytes than the original")
+    disk.write(entry.part, data, entry.mode)
+    disk.sync(entry.part)
+    disk.rename(entry.part, entry.side)
+    disk.sync_folder(entry.path.parent)
+    return entry.side
+
+
+def _set_aside_foreign(entry: Entry, disk: Disk) -> tuple[Path, ...]:
+    """Give what is neither version a name of its own: the user saved during an exchange."""
+    found = (entry.side, entry.aside)
+    return tuple(_beside(entry, p, "edited", disk) for p in found if state(entry, p) == "other")
+
+
+def _keep_original(entry: Entry, disk: Disk) -> Path:
+    source = _original(entry, disk)
+    disk.stamp(source, entry.mode, entry.mtime_ns)
+    return _beside(entry, source, "before-instrument", disk)
+
+
+def _beside(entry: Entry, source: Path, ending: str, disk: Disk) -> Path:
+    """Give a file of ours a name beside the user's file that is free."""
+    names = numbered(entry.path.with_name(f"{entry.path.name}.{ending}"))
+    target = next(path for path in names if not os.path.lexists(path))
+    disk.rename(source, target)
+    disk.sync_folder(target.parent)
+    return target
+
+
+def _remove_ours(entry: Entry, disk: Disk) -> None:
+    for path in (entry.side, entry.aside):
+        # By what they hold, not by their names: the user's own text is never removed.
+        if state(entry, path) in ("original", "instrumented"):
+            disk.remove(path)
+            disk.sync_folder(path.parent)
+
+
+def _stamp(entry: Entry, disk: Disk) -> bool:
+    facts = entry.path.stat()
+    wanted = entry.mode, entry.mtime_ns
+    if (stat.S_IMODE(facts.st_mode), facts.st_mtime_ns) == wanted:
+        return False
+    disk.stamp(entry.path, entry.mode, entry.mtime_ns)
+    disk.sync(entry.path)
+    return True
+
+
+def _verify(entry: Entry) -> None:
+    facts = entry.path.lstat()
+    if state(entry, entry.path) != "original":
+        raise NotReady("its bytes are not those of before the run")
+    if (stat.S_IMODE(facts.st_mode), facts.st_mtime_ns) != (entry.mode, entry.mtime_ns):
+        raise NotReady("its mode or its modification time could not be set back")

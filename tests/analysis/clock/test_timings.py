@@ -1,0 +1,155 @@
+"""Wall-clock statistics: exact values, broken records, several processes."""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+from pathlib import Path
+
+import pytest
+
+from instrumentor_analysis.clock.timings import (
+    Sample,
+    Timings,
+    main_label,
+    outliers,
+    read_timings,
+    unfit_steps,
+    wall_clock,
+)
+from instrumentor_analysis.model import Compilation
+from instrumentor_analysis.shared.documents import plain
+from tests.analysis.records import Event, event, record, steady_events
+from tests.warned import texts
+
+
+def steady(*values: float) -> list[Sample]:
+    """Steady samples of one label."""
+    return [Sample(f"step_steady_{i}", "steady", "x", ms, i) for i, ms in enumerate(values, 1)]
+
+
+def test_absent_file_is_an_empty_record(tmp_path: Path) -> None:
+    timings = read_timings(tmp_path / "timings.jsonl")
+    assert timings == Timings()
+    assert main_label(timings) is None
+
+
+def test_statistics_are_of_the_steady_samples_only(tmp_path: Path) -> None:
+    values = (12.0, 10.0, 16.0, 11.0)
+    path = record(
+        tmp_path / "t.jsonl",
+        {"event": "load", "pid": 1, "file": "/shadow/train.py", "time": 1.0},
+        event("step_compile", 4000.0),
+        event("step_warmup_1", 50.0, kind="warmup"),
+        *steady_events(*values),
+        {"event": "profiled", "pid": 1, "name": "step_profiled", "ms": 99.0, "device": "cpu"},
+        {"event": "cancelled", "pid": 1, "name": "step_steady_5"},
+        {"event": "complete", "pid": 1, "samples": 6},
+    )
+    timings = read_timings(path)
+    wall = wall_clock(timings, "fwd+bwd")
+    assert (wall.samples, wall.compile_ms, wall.warmup_ms) == (4, 4000.0, (50.0,))
+    assert (wall.mean_ms, wall.median_ms, wall.min_ms, wall.max_ms) == (12.25, 11.5, 10.0, 16.0)
+    assert wall.stdev_ms == statistics.stdev(values)
+    assert wall.samples_ms == values
+    assert timings.profiled.ms == 99.0
+    assert timings.cancelled == ("step_steady_5",)
+
+
+def test_a_compile_step_alone_has_no_steady_figures(tmp_path: Path) -> None:
+    timings = read_timings(record(tmp_path / "t.jsonl", event("step_compile", 9.0)))
+    wall = wall_clock(timings, "fwd+bwd")
+    assert (wall.samples, wall.compile_ms, wall.mean_ms, wall.median_ms) == (0, 9.0, None, None)
+    assert plain(wall)["mean"] is None
+
+
+def test_labels_are_never_pooled(tmp_path: Path) -> None:
+    first = event("step_compile", 9.0), event("step_steady_1", 1.0)
+    second = steady_events(5.0, 7.0, label="fwd+bwd+optimizer")
+    timings = read_timings(record(tmp_path / "t.jsonl", *first, *second))
+    assert main_label(timings) == "fwd+bwd+optimizer"
+    assert wall_clock(timings, "fwd+bwd").mean_ms == 1.0
+    assert wall_clock(timings, "fwd+bwd+optimizer").mean_ms == 6.0
+
+
+def test_lines_that_are_no_records_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text("nonsense\n[1]\n" + json.dumps(event("a", 2.0)) + '\n{"event":"sam')
+    timings = read_timings(path)
+    assert [s.name for s in timings.samples] == ["a"]
+    first, second, cut = texts(timings.warnings)
+    assert "line 1" in first and "line 2" in second and "cut short" in cut
+
+
+@pytest.mark.parametrize("ms", [-1.0, float("nan"), float("inf"), None, "7"])
+def test_an_unusable_time_is_left_out_and_said(tmp_path: Path, ms: object) -> None:
+    timings = read_timings(record(tmp_path / "t.jsonl", event("a", ms)))
+    assert timings.samples == ()
+    assert "usable time" in texts(timings.warnings)[0]
+
+
+def test_the_process_with_most_samples_counts(tmp_path: Path) -> None:
+    compiled = [event("step_compile", float(pid), pid=pid) for pid in (7, 8)]
+    warning: Event = {"event": "warning", "pid": 8, "text": "a step was left early"}
+    path = record(tmp_path / "t.jsonl", *compiled, event("step_steady_1", 3.0, pid=8), warning)
+    timings = read_timings(path)
+    assert [s.ms for s in timings.samples] == [8.0, 3.0]
+    assert "2 processes recorded samples" in texts(timings.warnings)[0]
+    assert "a step was left early" in texts(timings.warnings)
+
+
+def test_a_recompile_among_three_steps_is_an_outlier() -> None:
+    (found,) = outliers(steady(10.0, 60.0, 10.2))
+    assert (found.name, found.ms) == ("step_steady_2", 60.0)
+    assert found.times_median == pytest.approx(60 / 10.1)
+
+
+@pytest.mark.parametrize("values", [(10.0, 60.0), (10.0, 11.0, 12.0, 13.0), (5.0,), ()])
+def test_no_outlier_without_a_majority_against_it(values: tuple[float, ...]) -> None:
+    assert outliers(steady(*values)) == ()
+
+
+def test_one_outlier_of_many_is_found() -> None:
+    draw = random.Random(5)
+    values = [draw.gauss(10.0, 0.5) for _ in range(20_001)]
+    values[7] = 900.0
+    assert [o.name for o in outliers(steady(*values))] == ["step_steady_8"]
+
+
+def test_what_turned_out_to_compile_is_no_steady_step(tmp_path: Path) -> None:
+    samples = event("step_compile", 90_000.0), *steady_events(70_000.0, 12.2, 12.3, 12.4, 12.5)
+    late: Event = {"event": "compiled", "pid": 1, "name": "step_steady_1", "why": "2 graphs"}
+    timings = read_timings(record(tmp_path / "t.jsonl", *samples, late))
+    wall = wall_clock(timings, "fwd+bwd")
+    assert wall.samples_ms == (12.2, 12.3, 12.4, 12.5)
+    assert (wall.compile_ms, wall.outliers) == (90_000.0, ())
+    assert wall.compilations == (Compilation("step_steady_1", 70_000.0),)
+    assert unfit_steps(timings)["step_steady_1"] == "a compile step by the record"
+
+
+def test_steps_that_drift_widen_the_interval_of_their_median() -> None:
+    values = [100.0 * 0.9**at for at in range(8)]
+    wall = wall_clock(Timings(samples=tuple(steady(*values))), "x")
+    assert wall.drifts
+    assert wall.trend_percent == pytest.approx((0.9**7 - 1) * 100)
+    assert wall.median_interval_ms.low <= values[-1] * 1.0001
+    assert wall.median_interval_ms.high >= values[0] * 0.9999
+
+
+def test_how_the_device_was_waited_for(tmp_path: Path) -> None:
+    check: Event = {"event": "barrier", "pid": 1, "device": "xla", "reads": 4}
+    waited = event("step_steady_1", 2.0, device="xla", barrier="read one")
+    passed = {**check, "method": "read one", "idle": True, "left_ms": 0.25}
+    failed = {**check, "method": "synchronize", "idle": False, "left_ms": 5.5}
+    refused: Event = {"event": "refused", "pid": 1, "name": "x", "reason": "nothing to read"}
+    timings = read_timings(record(tmp_path / "t.jsonl", waited, failed, passed, refused))
+    barrier = timings.barrier
+    assert (barrier.device, barrier.method, barrier.left_ms, barrier.tensors_read) == (
+        "xla", "read one", 0.25, 4,
+    )  # fmt: skip
+    assert barrier.given_up == {"synchronize": 5.5}
+    (only,) = texts(timings.warnings)
+    assert only.startswith("1 step was not counted as a sample: nothing to read")
+    unsure = read_timings(record(tmp_path / "t.jsonl", waited, failed))
+    assert "not confirmed that read one leaves nothing pending" in texts(unsure.warnings)[0]

@@ -1,0 +1,295 @@
+"""Comparisons as a whole: exact values, batch sizes, regressions, what is said."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import statistics
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from instrumentor_analysis.compare.comparing import compare, compare_all, compare_runs, judge
+from instrumentor_analysis.compare.side import Side
+from instrumentor_analysis.model import Category, Locations, SourceLine, Step
+from instrumentor_analysis.shared.errors import NotComparable
+from tests.analysis.compare.sides import side, summary, wall
+from tests.analysis.series import KINDS
+
+STEADY = (100.0, 101.0, 99.0, 100.5, 99.5, 100.0)
+
+
+def scaled(factor: float) -> tuple[float, ...]:
+    return tuple(value * factor for value in STEADY)
+
+
+def test_a_faster_run() -> None:
+    found = compare(side(STEADY), side(scaled(0.5), "new"))
+    timing = found.timing
+    assert timing.interval is not None
+    assert (timing.base_median_ms, timing.new_median_ms, timing.ratio) == (100.0, 50.0, 0.5)
+    assert timing.real and timing.change_percent == -50
+    assert timing.statement.startswith("new is 2.00 times as fast (95 % interval ")
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "real", "said"),
+    [
+        (STEADY, scaled(2.0), True, "new takes 2.00 times as long"),
+        (STEADY, scaled(1.05), True, "new is 5.0 % slower"),
+        (STEADY, scaled(0.95), True, "new is 5.0 % faster"),
+        (STEADY, scaled(1.001), False, "steady steps on each side"),
+        ([1.0, 2.0], [3.0, 4.0, 5.0], False, "too few samples: 2 and 3 steady steps"),
+    ],
+)
+def test_the_statement(base: Sequence[float], new: Sequence[float], real: bool, said: str) -> None:
+    timing = compare(side(base), side(new, "new")).timing
+    assert timing.real is real and said in timing.statement
+    assert (timing.interval is None) == (len(base) < 3)
+
+
+def test_other_batch_sizes_are_compared_per_sample() -> None:
+    # Twice the batch in 1.5 times the time: slower by the step, faster by the sample.
+    found = compare(side(STEADY, batch_size=32), side(scaled(1.5), "new", batch_size=64))
+    timing = found.timing
+    assert found.basis == timing.basis == "sample"
+    assert timing.ratio == pytest.approx(0.75)
+    assert timing.base_rate == pytest.approx(320.0)
+    assert timing.new_rate == pytest.approx(64 / 0.150)
+    assert timing.base_median_ms == pytest.approx(100 / 32)
+
+
+def test_device_times_are_per_sample_too_but_not_counts_and_shares() -> None:
+    base = side(STEADY, batch_size=1, device_time_ms=8.0, op_count=10, overhead_percent=92.0)
+    new = side(STEADY, "new", batch_size=4, device_time_ms=16.0, op_count=10, overhead_percent=84.0)
+    found = compare(base, new)
+    by_key = {each.key: each for each in found.figures}
+    keys = ("device_time_ms", "op_count", "overhead_percent")
+    device, count, overhead = (by_key[key] for key in keys)
+    assert (device.base, device.new, device.unit) == (8.0, 4.0, "ms/sample")
+    assert device.change_percent == -50
+    assert (count.base, count.new) == (10, 10)
+    assert overhead.change_percent == -8
+
+
+def test_the_same_batch_size_gives_rates_beside_step_times() -> None:
+    timing = compare(side(STEADY, batch_size=50), side(STEADY, "new", batch_size=50)).timing
+    assert timing.basis == "step" and timing.base_rate == 500
+
+
+def test_device_time_of_several_steps_has_an_interval() -> None:
+    def steps(ms: float) -> tuple[Step, ...]:
+        return tuple(
+            Step(f"step_steady_{at}", "steady", "fwd+bwd", 100.0, True, 5, ms + at / 100)
+            for at in range(5)
+        )
+
+    found = compare(
+        side(STEADY, profiler="tracy", steps=steps(10)),
+        side(STEADY, "new", profiler="tracy", steps=steps(5)),
+    )
+    assert found.device.real
+    assert found.device.ratio == pytest.approx(5.02 / 10.02)
+
+
+def traced(name: str, factor: float, untraced: float | None) -> Side:
+    """A run under Tracy, with the clock of one without it before."""
+    made = side(scaled(factor), name, profiler="tracy")
+    if untraced is None:
+        return made
+    return replace(made, summary=replace(made.summary, untraced=wall(scaled(untraced))))
+
+
+def test_a_clock_without_tracy_is_taken_where_both_sides_have_one() -> None:
+    both = compare(traced("base", 1.2, 1.0), traced("new", 1.2, 0.5)).timing
+    assert both.ratio == 0.5
+    mixed = compare(traced("base", 1.2, 1.0), side(scaled(0.5), "new"))
+    assert mixed.timing.ratio == 0.5
+    assert any("without Tracy" in note for note in mixed.notes)
+    one = compare(traced("base", 1.2, 1.0), traced("new", 1.2, None)).timing
+    assert one.ratio == 1
+    with pytest.raises(NotComparable):
+        compare(traced("base", 1.2, None), side(STEADY, "new"))
+
+
+def test_categories_and_source_lines_side_by_side() -> None:
+    def made(name: str, matmul: float, line: int) -> dict[str, object]:
+        return {
+            "name": name,
+            "categories": (Category("Compute", matmul, 100.0, 3),),
+            "locations": Locations((SourceLine("train.py", line, matmul, 100.0, 3),)),
+        }
+
+    old, now = made("base", 4.0, 7), made("new", 3.0, 9)
+    found = compare(side(STEADY, **old), side(STEADY, **now))  # type: ignore[arg-type]
+    assert [(s.name, s.base_ms, s.new_ms) for s in found.categories] == [("Compute", 4.0, 3.0)]
+    assert [(s.name, s.base_ms, s.new_ms) for s in found.lines] == [
+        ("train.py:7", 4.0, None),
+        ("train.py:9", None, 3.0),
+    ]
+
+
+def test_every_label_that_both_have_the_main_one_first() -> None:
+    labels = {"fwd+bwd": wall(STEADY), "optimizer": wall(scaled(0.1), "optimizer")}
+    both = replace(side(STEADY), summary=replace(summary(STEADY), wall_clock_by_label=labels))
+    found = compare(both, replace(both, name="new"))
+    assert [timing.label for timing in found.timings] == ["fwd+bwd", "optimizer"]
+    alone = compare(both, side(STEADY, "new"))
+    assert [timing.label for timing in alone.timings] == ["fwd+bwd"]
+    assert "optimizer was timed in base only" in alone.notes
+
+
+def test_a_drift_is_doubted() -> None:
+    found = compare(side([100.0 + 3 * at for at in range(8)]), side([100.0] * 8, "new"))
+    assert any("not in steady state" in note and "base by +" in note for note in found.notes)
+
+
+def test_names_that_are_alike_are_told_apart() -> None:
+    one = side(STEADY)
+    found = compare(one, one)
+    assert (found.base.name, found.new.name) == ("base (base)", "base (new)")
+    found = compare(one, replace(one, source="other/summary.json"))
+    assert (found.base.name, found.new.name) == ("base/summary.json", "other/summary.json")
+
+
+def test_each_further_run_is_compared_with_the_first() -> None:
+    found = compare_all([side(STEADY), side(scaled(0.5), "a"), side(scaled(2), "b")])
+    assert [(each.base.name, each.new.name) for each in found] == [("base", "a"), ("base", "b")]
+    with pytest.raises(NotComparable):
+        compare_all([side(STEADY)])
+
+
+def test_no_regression_is_decided_without_a_wall_clock() -> None:
+    found = replace(compare(side(STEADY), side(STEADY, "new")), timings=())
+    with pytest.raises(NotComparable, match="base and new have no wall clock in common"):
+        judge(found, 5)
+
+
+def runs(*factors: float, name: str = "base", batch_size: int | None = None) -> list[Side]:
+    """Repeats whose medians are these."""
+    return [
+        side(scaled(factor), f"{name}{at}", batch_size=batch_size)
+        for at, factor in enumerate(factors)
+    ]
+
+
+def test_several_runs_are_compared_by_their_medians() -> None:
+    found = compare_runs(runs(0.99, 1.0, 1.01), runs(1.09, 1.1, 1.11, name="new"))
+    timing = found.timing
+    assert timing is not None and timing.interval is not None and timing.between is not None
+    assert timing.ratio == pytest.approx(1.1, rel=1e-3)
+    # The t of four degrees of freedom, by hand.
+    logs = (
+        [math.log(value) for value in (0.99, 1.0, 1.01)],
+        [math.log(v) for v in (1.09, 1.1, 1.11)],
+    )
+    deviation = math.sqrt(statistics.fmean(statistics.variance(each) for each in logs))
+    reached = 2.776445 * deviation * math.sqrt(2 / 3)
+    assert timing.interval.low == pytest.approx(timing.ratio * math.exp(-reached), rel=1e-5)
+    assert timing.interval.high == pytest.approx(timing.ratio * math.exp(reached), rel=1e-5)
+    assert timing.real
+    assert timing.statement.startswith("new0 (3 runs) takes 1.10 times as long (95 % interval ")
+    assert "3 and 3 runs, which differ by 0.96 %" in timing.statement
+    assert (found.base.name, found.base.runs) == ("base0 (3 runs)", ("base0", "base1", "base2"))
+
+
+def test_runs_that_differ_more_than_the_sides_are_inconclusive() -> None:
+    timing = compare_runs(runs(0.9, 1.0, 1.1), runs(0.95, 1.05, 1.15, name="new")).timing
+    assert timing is not None and not timing.real
+    assert timing.statement.startswith("inconclusive: ")
+    assert f"takes about {timing.needed} runs on each side" in timing.statement
+
+
+def test_runs_do_not_differ_by_less_than_their_steps_allow() -> None:
+    draw = random.Random(4)
+    steps = [draw.lognormvariate(0, 0.1) for _ in range(20)]
+    sides = [side(steps, name) for name in "abcd"]
+    timing = compare_runs(sides[:2], sides[2:]).timing
+    assert timing.between.noise.deviation == timing.between.noise.within > 0.01
+
+
+def test_the_history_tells_how_runs_differ_where_there_is_one_on_a_side() -> None:
+    pair = runs(1.0), runs(1.2, name="new")
+    alone, known = compare_runs(*pair).timing, compare_runs(*pair, [[9.9, 10.0, 10.1]]).timing
+    assert alone.between is None
+    assert known is not None and known.between is not None and known.interval is not None
+    assert (known.between.noise.freedom, known.between.noise.history) == (2, 3)
+    assert known.real and "1 and 1 runs and 3 of the history" in known.statement
+
+
+def test_one_run_on_each_side_cannot_know_the_noise() -> None:
+    found = compare(side(STEADY), side(scaled(2), "new"))
+    assert any(note.startswith("one run on each side") for note in found.notes)
+    several = compare_runs(runs(0.99, 1.0), runs(1.0, 1.01, name="new"))
+    assert not any(note.startswith("one run on each side") for note in several.notes)
+
+
+def test_runs_of_one_side_that_are_not_alike_are_no_repeats() -> None:
+    mixed = [
+        side(STEADY, "a", run={"arguments": ["--wide"]}),
+        side(STEADY, "b", run={"arguments": []}),
+    ]
+    found = compare_runs(mixed, runs(1.0, 1.0, name="new"))
+    assert any("the runs with a differ (arguments)" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "outcome"),
+    [
+        ((1.0, 1.001, 0.999), (1.2, 1.201, 1.199), "regression"),
+        ((1.0, 1.001, 0.999), (1.0, 1.001, 0.999), "none"),
+        ((1.0, 1.001, 0.999), (0.5, 0.501, 0.499), "none"),
+        ((1.0, 1.1, 0.9), (1.2, 1.5, 1.3), "undecided"),
+        # One run each: only what no noise explains.
+        ((1.0,), (1.676,), "undecided"),
+        ((1.0,), (5.0,), "regression"),
+        ((1.0,), (0.5,), "none"),
+    ],
+)
+def test_the_gate(base: tuple[float, ...], new: tuple[float, ...], outcome: str) -> None:
+    gate = judge(compare_runs(runs(*base), runs(*new, name="new")), 2)
+    assert gate.outcome == outcome
+    assert (gate.runs is not None) == (outcome == "undecided")
+    assert gate.assumed == (len(base) == 1)
+
+
+@pytest.mark.parametrize("kind", ["correlated 0.6", "drifting", "outliers"])
+@pytest.mark.parametrize("steps", [3, 8, 20])
+def test_of_one_run_each_the_gate_tells_what_the_comparison_tells(kind: str, steps: int) -> None:
+    draw, told = random.Random(f"{kind} {steps}"), 0
+    for factor in (0.4, 1.3, 1.7, 3.0) * 5:
+        base, new = (KINDS[kind](draw, steps) for _ in range(2))
+        found = compare(side(base), side([factor * ms for ms in new], "new"))
+        gate = judge(found, 2)
+        assert found.timing.real or gate.outcome == "undecided", (found.timing.statement, gate)
+        told += gate.outcome != "undecided"
+    # Alike their neighbours or not, steps that take thrice as long do.
+    assert told == 0 if steps < 4 else told >= 8
+
+
+def test_with_the_runs_that_the_gate_asks_for_it_is_decided() -> None:
+    draw = random.Random(8)
+    base, new = ([draw.lognormvariate(0, 0.02) for _ in range(3)] for _ in range(2))
+    asked = judge(compare_runs(runs(*base), runs(*new, name="new")), 0).runs
+    assert asked is not None and asked > 3
+    spread = [0.98, 1.02] * asked
+    more = compare_runs(runs(*spread[:asked]), runs(*spread[:asked], name="new"))
+    assert judge(more, 0).outcome == "none"
+
+
+def test_the_document_is_plain_json() -> None:
+    document = compare(side(STEADY), side(scaled(2), "new", op_count=3)).to_json()
+    assert document["schema"] == "instrument-comparison/1"
+    assert document["timings"][0]["change_percent"] == pytest.approx(100)
+    assert document["figures"][0] == {
+        "key": "op_count",
+        "name": "ops",
+        "unit": "",
+        "base": None,
+        "new": 3.0,
+        "better": "lower",
+        "change_percent": None,
+    }
+    json.dumps(document, allow_nan=False)

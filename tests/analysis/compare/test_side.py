@@ -1,0 +1,99 @@
+"""Reading one side: folders, summaries alone, damaged and foreign files."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from instrumentor_analysis.compare.side import load_side
+from instrumentor_analysis.model import Summary
+from instrumentor_analysis.shared.errors import NotASummary, NothingMeasured
+from tests.analysis.compare.sides import summary
+from tests.analysis.reports.summaries import ALL, run_folder, torch_folder
+from tests.warned import texts
+
+
+def write(path: Path, document: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def test_a_run_folder_has_its_samples_and_single_ops(tmp_path: Path) -> None:
+    found = load_side(run_folder(tmp_path / "mnist_baseline", 4))
+    assert found.name == "mnist_baseline"
+    assert found.samples_ms("fwd+bwd") == (5.0, 5.0, 5.0)
+    assert len(found.ops.sequence) == 7
+    matmul = found.ops.kinds[found.ops.sequence[0]]
+    assert matmul.op == "Matmul"
+    assert matmul.shapes == "1x1x32x1280, 1x1x1280x5120 -> 1x1x32x5120"
+    assert matmul.types == "BFLOAT16, BFLOAT16 -> BFLOAT16"
+    assert matmul.memory == "DRAM_INTERLEAVED, DRAM_INTERLEAVED -> DRAM_INTERLEAVED"
+    assert found.ops.times_us[0] == 187.0
+
+
+def test_steady_steps_have_device_times_in_a_lone_csv_by_their_names(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "a", 4)
+    lone = load_side(folder / "tracy_perf" / "ops_perf_results.csv")
+    assert lone.labels() == ()
+    for found in (load_side(folder), lone):
+        assert found.step_device_ms() == pytest.approx((0.33075,) * 3)
+
+
+def test_ops_of_torch_have_self_times_and_shapes(tmp_path: Path) -> None:
+    found = load_side(torch_folder(tmp_path / "a"))
+    assert found.ops.time == "self time"
+    assert all(kind.op for kind in found.ops.kinds)
+
+
+def test_a_summary_alone_has_no_single_ops(tmp_path: Path) -> None:
+    document = summary([1.0, 2.0], run={"batch_size": 32}).to_json()
+    path = write(tmp_path / "kept" / "summary.json", document)
+    for found in (load_side(path), load_side(path.parent)):
+        assert (found.name, found.ops, found.batch_size) == ("kept", None, 32)
+        assert found.labels() == ("fwd+bwd",)
+    given = load_side(path, batch_size=64)
+    assert (given.batch_size, given.batch_source) == (64, "as given")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is not JSON"),
+        ("{", "is not JSON"),
+        ("[]", "its schema is not"),
+        ('{"schema": "other/1"}', "its schema is not"),
+        (
+            '{"schema": "instrument-summary/1", "steps": [1]}',
+            r"`object`, got `int` - at `\$\.steps",
+        ),
+        ('{"schema": "instrument-summary/1", "wall_clock_by_label": {"x": {"values": "no"}}}', "x"),
+    ],
+)
+def test_what_is_no_summary_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "summary.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(NotASummary, match=r"summary\.json") as error:
+        load_side(path)
+    assert re.search(said, error.value.message)
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(NothingMeasured, match="does not exist"):
+        load_side(tmp_path / "nothing")
+
+
+def test_a_summary_of_another_version_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    document = {"schema": "instrument-summary/1", "warnings": ["as a text"], "added": 1}
+    found = load_side(write(tmp_path / "summary.json", document))
+    assert (found.profiler, found.labels(), found.batch_size) == ("wallclock", (), None)
+    assert texts(found.summary.warnings) == ["as a text"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_document_is_read_as_what_it_was_made_of(name: str) -> None:
+    made = ALL[name]()
+    assert Summary.from_json(json.loads(json.dumps(made.to_json()))) == made

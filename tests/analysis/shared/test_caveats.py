@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from instrumentor_analysis.shared.caveats import Caveat, by_weight, read_caveats, recorded
+
+NOTE = Caveat("own-timer", "the script's own timer stays", "note", "train.py:6")
+CAUTION = Caveat("scatter", "the median is uncertain", hint="more --steps")
+WRONG = Caveat("busy-machine", "the machine was busy", "wrong")
+
+
+def test_the_heaviest_come_first_each_once_and_notes_on_demand() -> None:
+    mixed = (NOTE, CAUTION, WRONG, CAUTION)
+    assert by_weight(mixed) == (WRONG, CAUTION, NOTE)
+    assert by_weight(mixed, notes=False) == (WRONG, CAUTION)
+
+
+def test_text_has_place_and_hint() -> None:
+    assert str(NOTE) == "train.py:6: the script's own timer stays"
+    assert str(CAUTION) == "the median is uncertain (more --steps)"
+
+
+def test_json_comes_back_as_it_was() -> None:
+    assert read_caveats([each.to_json() for each in (NOTE, CAUTION, WRONG)]) == (
+        NOTE, CAUTION, WRONG,
+    )  # fmt: skip
+
+
+def test_foreign_documents_are_read_as_far_as_they_go() -> None:
+    assert read_caveats("no list") == read_caveats(None) == ()
+    assert read_caveats(["as before", {"message": "m", "weight": 3}]) == (
+        Caveat("text", "as before"), Caveat("", "m"),
+    )  # fmt: skip
+
+
+def test_a_warning_of_the_recorder_keeps_its_kind() -> None:
+    assert recorded({"text": "t"}) == Caveat("recorder", "t")
+    assert recorded({"text": "t", "kind": "no-torch-ops"}).kind == "no-torch-ops"

@@ -1,0 +1,114 @@
+"""Verdicts: never without both numbers, thresholds, levers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from instrumentor_analysis.model import Category, Gaps, Summary, Verdict
+from instrumentor_analysis.summary.verdict import decide, overhead_percent
+
+
+def verdict(
+    wall: float,
+    device: float,
+    bounds: Mapping[str, float] | None = None,
+    *,
+    cuda: bool = False,
+    **facts: object,
+) -> Verdict:
+    """Of a step with these shares of the device time, by bound."""
+    overhead = overhead_percent(wall, device)
+    assert overhead is not None
+    summary = Summary(
+        "tracy", step_wall_clock_ms=wall, device_time_ms=device, overhead_percent=overhead,
+        host_bound=overhead > 70, **facts,
+    )  # type: ignore[arg-type]  # fmt: skip
+    found = decide(summary, bounds, cuda=cuda)
+    assert found is not None
+    return found
+
+
+def moving(**shares: float) -> tuple[Category, ...]:
+    return tuple(Category(name, share, share, 1) for name, share in shares.items())
+
+
+@pytest.mark.parametrize(
+    ("wall", "device", "percent"),
+    [
+        *((wall, device, None) for wall, device in
+          ((None, 5.0), (5.0, None), (None, None), (0.0, 1.0), (-1.0, 1.0), (100.0, 106.0))),
+        (100.0, 25.0, 75.0),
+        # Two clocks differ a little.
+        (100.0, 104.0, -4.0),
+    ],
+)  # fmt: skip
+def test_overhead_needs_two_numbers_that_do_not_contradict_each_other(
+    wall: float | None, device: float | None, percent: float | None
+) -> None:
+    assert overhead_percent(wall, device) == percent
+
+
+def test_no_verdict_without_an_overhead() -> None:
+    assert decide(Summary("tracy", step_wall_clock_ms=1.0, device_time_ms=2.0), {}) is None
+
+
+def test_host_bound_is_above_seventy_percent() -> None:
+    assert verdict(100.0, 29.9, {}).name == "host-bound"
+    assert verdict(100.0, 30.0, {}).name != "host-bound"
+    found = verdict(100.0, 10.0, {"DRAM": 90.0})
+    assert found.name == "host-bound"
+    assert [(e.what, e.value) for e in found.evidence[:3]] == [
+        ("wall clock", 100.0), ("device time", 10.0), ("overhead", 90.0),
+    ]  # fmt: skip
+    assert found.levers[0].what == "runtime trace"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "categories", "name"),
+    [
+        ({"DRAM": 40.0, "BOTH": 20.0, "SLOW": 30.0}, {"Compute": 90.0}, "memory-bound"),
+        ({"FLOP": 60.0}, {"Compute": 90.0}, "compute-bound"),
+        ({}, {"TM": 30.0, "DM": 15.0, "CCL": 6.0, "Compute": 49.0}, "data-movement-bound"),
+        ({"SLOW": 51.0}, {"TM": 49.0, "Compute": 51.0}, "mixed"),
+        ({}, {}, "mixed"),
+    ],
+)
+def test_by_what_holds_half_of_the_device_time(
+    bounds: dict[str, float], categories: dict[str, float], name: str
+) -> None:
+    found = verdict(100.0, 90.0, bounds, categories=moving(**categories))
+    assert found.name == name
+    assert found.levers
+    assert {e.unit for e in found.evidence} >= {"ms", "%", "% of device time"}
+
+
+@pytest.mark.parametrize(("device", "position"), [(75.0, None), (60.0, -1), (35.0, 0)])
+def test_a_trace_is_a_lever_from_thirty_percent_overhead(
+    device: float, position: int | None
+) -> None:
+    levers = [lever.what for lever in verdict(100.0, device, {"DRAM": 80.0}).levers]
+    assert levers.count("runtime trace") == (position is not None)
+    assert position is None or levers[position] == "runtime trace"
+
+
+def test_waiting_for_most_of_the_step_is_named_although_it_is_not_host_bound() -> None:
+    found = verdict(100.0, 35.0, {"DRAM": 40.0})
+    assert found.name == "mixed"
+    assert found.reason.startswith("the device waits for 65 % of the step, short of host-bound")
+    assert verdict(100.0, 55.0, {}).reason.startswith("no single bound")
+
+
+def test_evidence_of_dispatch_and_gaps() -> None:
+    gaps = Gaps(1, 9.0, 9.0, 9.0, 9.0, 1, 9.0)
+    found = verdict(100.0, 20.0, {}, dispatch_ms_per_op=2.0, gaps=gaps)
+    evidence = {e.what: (e.value, e.threshold) for e in found.evidence}
+    assert evidence["dispatch per op"] == (2.0, None)
+    assert evidence["median op-to-op gap"] == (9.0, 6.5)
+
+
+def test_cuda_has_its_own_levers_and_no_roofline() -> None:
+    found = verdict(10.0, 8.0, cuda=True)
+    assert found.name == "mixed"
+    assert all("TT_RUNTIME" not in lever.how for lever in found.levers)

@@ -1,0 +1,614 @@
+"""An evaluation stays that changes, by whatever way, something that the training reads."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from instrumentor import Options
+from instrumentor.locate import locate_file
+from tests.locate.cases import HEAD, looped, plan_of, rewritten
+
+STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A script whose evaluation does `body`, called behind each step and followed by `rest`."""
+
+    setup: str = ""
+    body: str = "pass"
+    rest: str = ""
+    takes: str = "model"
+    call: str = "validate(model)"
+    header: str = "for x, y in loader:"
+
+    @property
+    def source(self) -> str:
+        function = (
+            f"def validate({self.takes}):\n    model.eval()\n    with torch.no_grad():\n"
+            "        for a, b in val_loader:\n            total = model(a).sum()\n"
+            f"{textwrap.indent(self.body, '    ')}\n    model.train()\n    return total\n"
+        )
+        body = f"{STEP}{self.call}\n{self.rest}"
+        return looped(body, before=f"{self.setup}\n{function}", header=self.header)
+
+
+BUFFER = "buf = torch.zeros(4)"
+STATE = "state = {'n': 0}"
+FETCH = "while True:\n    x, y = next(it)"
+COUNTING = """\
+class Inner(torch.nn.Module):
+    def forward(self, x):
+        {}
+        return x * self.calls
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.inner = Inner()
+        self.head = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        return self.inner(x)
+net = Net()"""
+PARTS = "s['n'] += 1"
+
+
+def changes(setup: str, body: str, **more: str) -> Evaluation:
+    """The training goes on with the first name that the set-up binds."""
+    name = setup.rpartition("\n")[2].partition(" ")[0]
+    return Evaluation(setup, body, f"scale({name})", **more)
+
+
+def kept_class(method: str, body: str, use: str) -> Evaluation:
+    own = f"class Own:\n    {method}\n        state['n'] += 1\n        {body}\n"
+    return Evaluation(f"{STATE}\n{own}own = Own()", use, "scale(state)")
+
+
+#: What runs a special method of a class of the script (which one is not told apart): the method,
+#: what it returns, an expression.
+RUN_BY_SYNTAX: dict[str, tuple[str, str, str]] = {
+    "sum": ("def __add__(self, other):", "self", "own + total"),
+    "in_place": ("def __iadd__(self, other):", "self", "t = own\nt += total"),
+    "negation": ("def __neg__(self):", "self", "-own"),
+    "comparison": ("def __lt__(self, other):", "True", "own < total"),
+    "condition": ("def __bool__(self):", "True", "if own:\n    pass"),
+    "guard": ("def __bool__(self):", "True", "match total:\n    case 1 if own:\n        pass"),
+    "shown": ("def __str__(self):", "''", "print(f'{own}')"),
+    "printed": ("def __repr__(self):", "''", "print(own)"),
+    "attribute_that_is_not_there": ("def __getattr__(self, name):", "3", "own.something"),
+    "attribute_that_is_set": ("def __setattr__(self, name, v):", "None", "own.something = 3"),
+    "deleted_element": ("def __delitem__(self, i):", "None", "del own[3]"),
+    "set_property": (
+        "@property\n    def v(self):\n        return 1\n    @v.setter\n    def v(self, value):",
+        "None",
+        "own.v = 3",
+    ),
+}
+#: What binds a name `calls` of the module in a function that declares it global.
+BINDS_A_GLOBAL = {
+    "case": "match total:\n    case calls:\n        pass",
+    "rest_of_a_sequence": "match total:\n    case [1, *calls]:\n        pass",
+    "rest_of_a_mapping": "match total:\n    case {1: 2, **calls}:\n        pass",
+    "handler": "try:\n    pass\nexcept ValueError as calls:\n    pass",
+    "import": "import os as calls",
+    "function": "def calls():\n    pass",
+}
+LOADED = "from metrics import accuracy\nargs = load()\nvalid = torch.utils.data.DataLoader({})"
+FIELD = "class Own:\n    it = None\nown = Own()\n"
+
+
+def run_by_syntax(name: str, body: str) -> Evaluation:
+    method, returned, use = RUN_BY_SYNTAX[name]
+    own = f"class Own:\n    {method}\n        {body}\n        return {returned}\nown = Own()"
+    return Evaluation(f"{STATE}\n{own}", use, "scale(state)")
+
+
+STAYS: dict[str, Evaluation] = {
+    **{f"{name}_of_a_class": run_by_syntax(name, "state['n'] += 1") for name in RUN_BY_SYNTAX},
+    **{
+        f"global_by_{name}": changes("calls = 0", f"global calls\n{text}")
+        for name, text in BINDS_A_GLOBAL.items()
+    },
+    "one_of_many_that_are_put_there": Evaluation(
+        "buf = [1]\n" + FIELD + "".join(f"own.it = f{n}()\n" for n in range(9)) + "own.it = buf",
+        "own.it.append(3)",
+        "scale(buf)",
+    ),
+    "taken_over_by_a_class": Evaluation(
+        "buf = [1]", "buf[0] = 2", "class Rates:\n    first = buf\nscale(Rates.first)"
+    ),
+    "default_of_a_lambda": Evaluation(
+        "buf = [1]", "buf[0] = 2", "rate = lambda buf=buf: buf\nscale(rate())"
+    ),
+    "batches_as_they_are_stored": Evaluation(
+        LOADED.format("Data(args), batch_size=None"),
+        "for a in valid:\n    accuracy(a)",
+        "scale(args)",
+    ),
+    "batches_of_a_function": Evaluation(
+        LOADED.format("Data(args), 8, collate_fn=collate"),
+        "for n, a in enumerate(valid):\n    accuracy(a)",
+        "scale(args)",
+    ),
+    "batches_that_are_kept": Evaluation(
+        LOADED.format("Data(args), 8") + "\nbatches = list(valid)",
+        "for a in batches:\n    accuracy(a)",
+        "scale(batches)",
+    ),
+    "batches_that_a_cycle_keeps": Evaluation(
+        "import itertools\n" + LOADED.format("Data(args), 8") + "\nit = itertools.cycle(valid)",
+        "a = next(it)\naccuracy(a)",
+        "scale(next(it))",
+    ),
+    "data_set_of_a_loader": Evaluation(
+        LOADED.format("Data(args), 8"), "valid.dataset.update(3)", "scale(args)"
+    ),
+    "all_attributes": Evaluation(FIELD, "own.best = 1", "scale(vars(own))"),
+    "attribute_by_any_name": Evaluation(FIELD, "own.best = 1", "scale(getattr(own, name))"),
+    "called_in_a_lambda_as_well": Evaluation(
+        f"{STATE}\ndef rate(step=0):\n    return state['n']\n"
+        "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step))",
+        "state['n'] += 1\nprint(rate())",
+        "scheduler.step()",
+    ),
+    # the same memory by another name
+    "view": changes(BUFFER, "buf.view(-1)[0] = 1"),
+    "copied_into_a_view": changes(BUFFER, "buf.view(-1).copy_(total)"),
+    "detached": changes(BUFFER, "buf.detach().zero_()"),
+    "converted_or_not": changes(BUFFER, "buf.float().zero_()"),
+    "as_numpy": changes(BUFFER, "buf.numpy()[0] = 1"),
+    "split": changes(BUFFER, "buf.split(2)[0].zero_()"),
+    "view_by_a_function": changes(BUFFER, "torch.squeeze(buf).zero_()"),
+    "array_by_a_function": changes("import numpy as np\nbuf = [1]", "np.asarray(buf)[0] = 1"),
+    "state_dict": Evaluation("", "for v in model.state_dict().values():\n    v.zero_()"),
+    "parameters": Evaluation("", "for p in model.parameters():\n    p.data.copy_(total)"),
+    "weights": Evaluation("", "old = model.weight.data\nmodel.weight.data = old * 2"),
+    "copied_list": changes("buf = [torch.zeros(1)]", "for t in buf.copy():\n    t.fill_(1)"),
+    "listed_again": changes("buf = [torch.zeros(1)]", "for t in [u for u in buf]:\n    t.fill_(1)"),
+    "unpacked": changes("buf = [torch.zeros(1), 0]", "a0, b0 = buf\na0 += 1"),
+    "one_of_two": changes("buf = [0]", "t = buf or []\nt.append(1)"),
+    "one_or_the_other": changes("buf = [0]", "t = buf if total > 1 else []\nt.append(1)"),
+    "got_from_a_dict": changes("buf = {'a': []}", "buf.get('a', []).append(1)"),
+    "default_of_a_dict": changes("buf = []", "{}.setdefault('a', buf).append(1)"),
+    "given_as_default": changes("buf = []", "seen.append(1)", takes="model, seen=buf"),
+    "unpacked_later": Evaluation(
+        "buf = [0, []]", "buf[1].append(1)", "n, items = buf\nscale(items)"
+    ),
+    "put_elsewhere_later": Evaluation(
+        "buf = [0]\nd = {}", "buf.append(1)", "d['k'] = buf\nscale(d)"
+    ),
+    "method_by_another_name": Evaluation("buf = []\nadd = buf.append", "add(1)", "scale(buf)"),
+    "field": Evaluation(
+        "from dataclasses import dataclass\n@dataclass\nclass Kept:\n    it: object\n"
+        "buf = []\nkept = Kept(buf)",
+        "kept.it.append(3)",
+        "scale(buf)",
+    ),
+    "field_of_what_is_made_there": changes(
+        "from dataclasses import dataclass\n@dataclass\nclass Kept:\n    it: object\nbuf = []",
+        "Kept(buf).it.append(3)",
+    ),
+    "generated": changes("def each(s):\n    s.append(1)\n    yield 1\nbuf = []", "list(each(buf))"),
+    "in_a_context": changes(
+        "from contextlib import contextmanager\n@contextmanager\ndef each(s):\n    s.append(1)\n"
+        "    yield 1\nbuf = []",
+        "with each(buf):\n    pass",
+    ),
+    "chosen_function": changes(
+        "def one():\n    pass\ndef two():\n    buf.append(1)\ntable = {1: one, 2: two}\nbuf = []",
+        "table[total]()",
+    ),
+    "instance": changes(
+        "class Made:\n    def __new__(cls):\n        buf.append(1)\nbuf = []", "Made()"
+    ),
+    "dictionary_of_attributes": Evaluation("", "model.__dict__['n'] = 1", "scale(model.n)"),
+    "counted_by_the_forward": Evaluation(
+        COUNTING.format("self.calls += 1"), "net(total)", "scale(net(x))"
+    ),
+    "decorated": changes(
+        "def counted(f):\n    def inner():\n        buf.append(1)\n        f()\n    return inner\n"
+        "@counted\ndef show():\n    pass\nbuf = []",
+        "show()",
+    ),
+    "function_of_both": Evaluation(
+        f"{STATE}\ndef note():\n    state['n'] += 1\n    return state['n']",
+        "note()",
+        "scale(note())",
+    ),
+    "endless": Evaluation("def walk(node):\n    walk(node.next)", "walk(model)"),
+    # written by a library
+    "into_out": changes(BUFFER, "torch.add(total, 1, out=buf)"),
+    "in_place_by_option": changes(
+        f"import torch.nn.functional as F\n{BUFFER}", "F.relu(buf, inplace=True)"
+    ),
+    "handed_to_map": changes("buf = []", "list(map(buf.append, [1]))"),
+    "handed_lambda": changes("buf = []", "list(map(lambda v: buf.append(v), [1]))"),
+    "handed_function": Evaluation(
+        f"{STATE}\ndef note(v):\n    state['n'] += 1", "launch.each(note)", "scale(state)"
+    ),
+    "average_of_weights": Evaluation(
+        "from torch_ema import ExponentialMovingAverage\n"
+        "ema = ExponentialMovingAverage(model.parameters(), decay=0.9)",
+        "ema.store()\nema.copy_to()",
+    ),
+    "own_average_of_weights": Evaluation(
+        "class Average:\n    def __init__(self, model):\n        self.kept = model\n"
+        "    def swap(self):\n        self.kept.weight.data.zero_()\nema = Average(model)",
+        "ema.swap()",
+    ),
+    "gradients": Evaluation("", "optimizer.zero_grad()"),
+    "gradients_off": Evaluation("", "for p in model.parameters():\n    p.requires_grad = False"),
+    "hyperparameter": Evaluation("", "optimizer.param_groups[0]['lr'] = total"),
+    "precision": Evaluation("", "model.half()"),
+    "device": Evaluation("", "model.to('cpu')"),
+    "cache_of_the_model": Evaluation("", "model.reset_cache()"),
+    "scheduler": Evaluation("", "scheduler.step(total)"),
+    # the process
+    "seed": Evaluation("", "torch.manual_seed(3)"),
+    "state_of_random": Evaluation("", "torch.random.set_rng_state(s)"),
+    "data_set": Evaluation(
+        "data = Data()\nloader = torch.utils.data.DataLoader(data)", "data.epoch = 3"
+    ),
+    "generator": changes("g = torch.Generator()", "g.manual_seed(3)"),
+    "another_process": Evaluation("import subprocess", "subprocess.run(['x'])"),
+    "a_thread": Evaluation("import threading", "threading.Thread(target=work).start()"),
+    "end": Evaluation("", "exit(0)"),
+    # variables of others
+    "global": changes("calls = 0", "global calls\ncalls += 1"),
+    "class": changes("class Config:\n    best = 0\nConfig = Config", "Config.best = total"),
+    "attribute": Evaluation("", "model.scale = 3", "scale(model.scale)"),
+    "early_stopping": Evaluation(
+        "class Stopper:\n    stop = False\n    def __call__(self, v):\n        self.stop = v > 3\n"
+        "stopper = Stopper()",
+        rest="stopper(v)\nif stopper.stop:\n    break",
+        call="v = validate(model)",
+    ),
+    # parameters
+    "spread": Evaluation(
+        f"{STATE}\nparts = (model, state)", PARTS, "scale(state)", "model, s", "validate(*parts)"
+    ),
+    "spread_by_name": Evaluation(
+        f"{STATE}\nparts = {{'model': model, 's': state}}",
+        PARTS,
+        "scale(state)",
+        "model, s",
+        "validate(**parts)",
+    ),
+    "any_name": Evaluation(
+        STATE, "kw['s']['n'] += 1", "scale(state)", "model, **kw", "validate(model, s=state)"
+    ),
+    "only_by_name": Evaluation(
+        STATE, PARTS, "scale(state)", "model, *, s", "validate(model, s=state)"
+    ),
+    "any_position": Evaluation(
+        STATE, "v[0]['n'] += 1", "scale(state)", "model, *v", "validate(model, state)"
+    ),
+    # iterators
+    "next_batch": Evaluation("it = iter(loader)", "next(it)", header=FETCH),
+    "batches": Evaluation("it = iter(loader)", "for q in it:\n    break", header=FETCH),
+    "listed_batches": Evaluation("it = iter(loader)", "list(it)", header=FETCH),
+    "slice_of_batches": Evaluation(
+        "import itertools\nit = iter(loader)",
+        "for q in itertools.islice(it, 3):\n    pass",
+        header=FETCH,
+    ),
+    "zipped_batches": Evaluation("it = iter(loader)", "[q for q, _ in zip(it, [1])]", header=FETCH),
+    "unpacked_batches": Evaluation("it = iter(loader)", "q, *more = it", header=FETCH),
+    "spread_batches": Evaluation("it = iter(loader)", "print(*it)", header=FETCH),
+    "looked_for_in_batches": Evaluation("it = iter(loader)", "3 in it", header=FETCH),
+    "random_numbers": changes("g = torch.Generator()", "torch.rand(3, generator=g)"),
+    "set_by_an_operator": changes("import operator\nbuf = [1]", "operator.setitem(buf, 0, 1)"),
+    "read_in_a_lambda": Evaluation(
+        "buf = [1]\nrate = lambda: buf[0]", "buf[0] = 2", "scale(rate())"
+    ),
+    "bound_for_a_lambda": Evaluation(
+        "rate = lambda: v", rest="scale(rate())", call="v = validate(model)"
+    ),
+    "read_by_its_name": Evaluation(
+        "class Own:\n    best = 0\nown = Own()", "own.best = 1", "scale(getattr(own, 'best'))"
+    ),
+    "generated_batches": Evaluation(
+        "def batches():\n    for b in loader:\n        yield b\nit = batches()",
+        "for q in it:\n    break",
+        header=FETCH,
+    ),
+    # files
+    "rate_from_a_file": Evaluation(
+        "import json",
+        "with open('lr.json', 'w') as f:\n    json.dump(1, f)",
+        "with open('lr.json') as f:\n    optimizer.lr = json.load(f)",
+    ),
+    "rate_from_a_text": Evaluation(
+        "from pathlib import Path",
+        "Path('lr').write_text('1')",
+        "optimizer.lr = float(Path('lr').read_text())",
+    ),
+    "weights_from_a_folder": Evaluation(
+        "from transformers import AutoModel",
+        "model.save_pretrained('out')",
+        "for group in AutoModel.from_pretrained('out').parameters():\n    pass",
+    ),
+    # what syntax runs
+    "context": kept_class("def __enter__(self):", "return self", "with own:\n    pass"),
+    "walk": kept_class("def __iter__(self):", "return iter([])", "for q in own:\n    pass"),
+    "property": kept_class("@property\n    def value(self):", "return 3", "own.value"),
+    "index": Evaluation(
+        "buf, table = [0], [0, 0]", "buf[0] = 1", "table[buf[0]] += 3\nscale(table)"
+    ),
+    "added_at": changes("import numpy as np\nbuf = np.zeros(3)", "np.add.at(buf, [1], 1)"),
+    "sorted": changes("buf = [3, 1]", "buf.sort()"),
+    "replaced_in_place": changes("buf = read()", "buf.replace(1, 2, inplace=True)"),
+    "result_of_a_method": changes(f"a = 1\n{BUFFER}", "x.mean(out=buf)"),
+    "called_by_what_it_calls": Evaluation(
+        f"{STATE}\ndef one(k):\n    two(k)\n    state['n'] += 1\n"
+        "def two(k):\n    if k:\n        one(k - 1)\n"
+        "def check(model):\n    with torch.no_grad():\n        model(x)\n    one(2)",
+        "two(2)",
+        "scale(state)",
+        call="check(model)\nvalidate(model)",
+    ),
+    "what_may_be_bound_anew": Evaluation(
+        "import contextlib",
+        rest="with contextlib.suppress(KeyError):\n    v = table['v']\nscale(v)",
+        call="v = validate(model)",
+    ),
+    "by_name_behind_a_position": Evaluation(
+        f"{STATE}\nclass Own:\n    def note(self, /, s):\n        s['n'] += 1\nown = Own()",
+        "own.note(s=state)",
+        "scale(state)",
+    ),
+    "of_another_object": Evaluation(
+        "class Own:\n    best = 0\none, two = Own(), Own()\n"
+        "def rate():\n    two.best = 1\n    return one.best",
+        "one.best = total",
+        "scale(rate())",
+    ),
+    "whether_it_is_there": Evaluation(
+        "class Own:\n    best = None\none = Own()",
+        "one.best = total",
+        "if one.best is None:\n    scale(x)",
+    ),
+    "function_that_others_are_given": Evaluation(
+        f"{STATE}\ndef rate(step):\n    return 1 / (1 + state['n'])\n"
+        "scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)",
+        f"{PARTS.replace('s[', 'state[')}\nprint(rate(3))",
+        "scheduler.step()",
+    ),
+    "case": Evaluation(STATE, "match total:\n    case 1:\n        state['n'] = 1", "scale(state)"),
+    "handler": Evaluation(
+        STATE, "try:\n    pass\nexcept ValueError:\n    state['n'] = 1", "scale(state)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_an_evaluation_that_training_feels_stays(name: str) -> None:
+    assert plan_of(STAYS[name].source)["skipped_validation"] == []
+
+
+GOES: dict[str, Evaluation] = {
+    **{f"{name}_of_a_class": run_by_syntax(name, "pass") for name in RUN_BY_SYNTAX},
+    **{
+        f"its_own_{name}": Evaluation("calls = 0", text)
+        for name, text in BINDS_A_GLOBAL.items()
+        if name not in ("import", "function")
+    },
+    "one_of_many_of_its_own": Evaluation(
+        "buf = [1]\n" + FIELD + "".join(f"own.it = f{n}()\n" for n in range(9)),
+        "own.it.append(3)",
+        "scale(buf)",
+    ),
+    "batches_that_a_loader_makes": Evaluation(
+        "from tqdm import tqdm\n" + LOADED.format("Data(args), 8"),
+        "for n, a in enumerate(tqdm(valid)):\n    accuracy(a)",
+        "scale(args)",
+    ),
+    "attributes_of_another_kind": Evaluation(
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\n" + FIELD,
+        "own.best = 1",
+        "scale(vars(args), getattr(args, name))",
+    ),
+    "counted_in_training_alone": Evaluation(
+        COUNTING.format("if self.training:\n            self.calls += 1"),
+        "net(total)",
+        "scale(net(x))",
+    ),
+    "nothing": Evaluation(),
+    "its_own_buffer": Evaluation("", f"{BUFFER}\nbuf.view(-1).copy_(total)\nbuf += 1"),
+    "computed_from_what_training_has": Evaluation(
+        BUFFER,
+        "new = torch.zeros_like(buf)\nnew += 1\nold = buf.clone()\nold.zero_()",
+        "scale(buf)",
+    ),
+    "its_own_iterator": Evaluation("", "it = iter(val_loader)\nnext(it)\nfor q in it:\n    pass"),
+    "a_walk_over_a_loader_of_both": Evaluation("", "for q in loader:\n    break"),
+    "a_list_that_it_alone_reads": Evaluation("seen = []", "seen.append(total)\nprint(seen[-1])"),
+    "a_metric_of_its_own": Evaluation(
+        "import torchmetrics\ndevice = torch.device('cpu')\n"
+        "metric = torchmetrics.Accuracy('binary').to(device)",
+        "metric.update(total, total)\nprint(metric.compute())\nmetric.reset()",
+        "x = x.to(device)",
+    ),
+    "a_metric_made_from_what_training_has": Evaluation(
+        "import torchmetrics\nconfig = load()\nmetric = torchmetrics.Accuracy(config)",
+        "metric.update(total, total)",
+        "scale(config)",
+    ),
+    "a_context_of_a_library": Evaluation("", "with torch.autocast('cpu'):\n    print(total)"),
+    "rank": Evaluation(
+        "import torch.distributed as dist", "if dist.get_rank() == 0:\n    print(total)"
+    ),
+    "progress": Evaluation(
+        "from tqdm import tqdm", "bar = tqdm(val_loader)\nfor q in bar:\n    bar.set_postfix(n=1)"
+    ),
+    "deleted": Evaluation(rest="del v", call="v = validate(model)"),
+}
+
+
+@pytest.mark.parametrize("name", GOES)
+def test_an_evaluation_that_keeps_to_itself_goes(name: str) -> None:
+    source = GOES[name].source
+    (line,) = plan_of(source)["skipped_validation"]
+    assert "validate(model)" in source.splitlines()[line - 1]
+
+
+def test_what_deletes_the_result_goes_along() -> None:
+    code = rewritten(GOES["deleted"].source).code.decode()
+    assert "# [instrument] off| del v" in code
+
+
+def test_a_variable_of_the_function_around_is_not_its_own() -> None:
+    source = (
+        HEAD
+        + """\
+def train():
+    history = []
+    def validate():
+        model.eval()
+        with torch.no_grad():
+            for a, b in val_loader:
+                history.append(model(a).sum())
+        model.train()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        validate()
+        if len(history) > 3:
+            break
+train()
+"""
+    )
+    assert plan_of(source)["skipped_validation"] == []
+
+
+@pytest.mark.parametrize(
+    ("ahead", "declared"), [("def train():\n    best = 0", "nonlocal"), ("if True:", "global")]
+)
+def test_a_variable_declared_in_an_inner_function_is_not_its_own(ahead: str, declared: str) -> None:
+    source = HEAD + (
+        f"best = 0\n{ahead}\n"
+        f"    def epoch():\n        {declared} best\n        for x, y in loader:\n"
+        f"{textwrap.indent(STEP, '            ')}"
+        "            with torch.no_grad():\n                best = model(x).sum()\n"
+        "    for number in range(3):\n        epoch()\n        if best > 3:\n            break\n"
+        f"{'train()' if declared == 'nonlocal' else ''}\n"
+    )
+    assert plan_of(source)["skipped_validation"] == []
+
+
+def test_a_variable_of_another_module_is_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "config.py").write_text("best = 0\n\ndef rate():\n    return best\n")
+    evaluation = Evaluation("import config", "config.best = total", "scale(config.rate())")
+    script = tmp_path / "train.py"
+    script.write_text(evaluation.source)
+    assert not locate_file(script, Options(), [tmp_path]).skipped
+
+
+EPOCHS = """\
+class Own:
+    it = None
+    def note(self, value):
+        self.it.append(value)
+own = Own()
+def validate(model, history):
+    model.eval()
+    with torch.no_grad():
+        for a, b in val_loader:
+            {note}(model(a).sum())
+    model.train()
+def epoch(model, history):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        validate(model, history)
+def main():
+    history = []
+    own.it = history
+    for number in range(3):
+        epoch(model, history)
+        {rest}
+main()
+"""
+
+
+@pytest.mark.parametrize("note", ["history.append", "own.note"])
+def test_a_list_of_a_caller_is_not_its_own(note: str) -> None:
+    read = EPOCHS.format(note=note, rest="if len(history) > 3:\n            break")
+    assert plan_of(HEAD + read)["skipped_validation"] == []
+    unread = EPOCHS.format(note=note, rest="pass")
+    assert plan_of(HEAD + unread)["skipped_validation"]
+
+
+def test_a_mode_is_not_set_on_another_variable_of_that_name() -> None:
+    source = HEAD + textwrap.dedent(
+        """\
+        def validate():
+            model.eval()
+            with torch.no_grad():
+                for a, b in val_loader:
+                    total = model(a).sum()
+        def main(nets):
+            {} = nets[0]
+            for x, y in loader:
+                loss = criterion({}(x), y)
+                loss.backward()
+                optimizer.step()
+                validate()
+        main([model])
+        """
+    )
+    assert plan_of(source.format("model", "model"))["skipped_validation"] == []
+    assert plan_of(source.format("net", "net"))["skipped_validation"] != []
+
+
+#: a module of the program, what the script has of it, what the evaluation does, what training does
+OF_ANOTHER_MODULE: dict[str, tuple[str, str, str, str]] = {
+    "read_there": (
+        "cache = {}\ndef rate():\n    return cache['x']\n",
+        "from state import cache, rate",
+        "cache['x'] = total",
+        "scale(rate())",
+    ),
+    "read_here": ("cache = []\n", "from state import cache", "cache.append(total)", "scale(cache)"),
+    "by_another_name": (
+        "cache = []\n",
+        "import state\nfrom state import cache as seen",
+        "seen.append(total)",
+        "scale(state.cache)",
+    ),
+    "as_an_attribute": (
+        "cache = []\n",
+        "import state",
+        "state.cache.append(1)",
+        "scale(state.cache)",
+    ),
+    "global_there": (
+        "best = 0\ndef note(v):\n    global best\n    best = v\ndef rate():\n    return best\n",
+        "from state import note, rate",
+        "note(total)",
+        "scale(rate())",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_ANOTHER_MODULE)
+def test_what_another_module_holds_is_not_its_own(name: str, tmp_path: Path) -> None:
+    module, has, body, rest = OF_ANOTHER_MODULE[name]
+    script = tmp_path / "train.py"
+    for use, goes in ((rest, False), ("scale(3)", True)):
+        text = re.sub(r"return \S+", "return 3", module) if goes else module
+        (tmp_path / "state.py").write_text(text)
+        script.write_text(Evaluation(has, body, use).source)
+        assert bool(locate_file(script, Options(), [tmp_path]).skipped) is goes
+
+
+def test_nothing_goes_where_too_much_leads_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("instrumentor.locate.changes.skips.storage._MOST", 3)
+    plan = plan_of(GOES["deleted"].source)
+    assert plan["skipped_validation"] == []
+    assert any("more leads to and from it than can be followed" in str(w) for w in plan["warnings"])

@@ -1,0 +1,134 @@
+"""Which interpreter is the script's, and what it would import; nothing of the project runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from instrumentor.machine.environment import examine
+from instrumentor.machine.interpreter import Interpreter, Package, ask, find_interpreter, look
+from instrumentor.shared.errors import NotReady, UsageError
+
+THIS = Path(sys.executable)
+VERSION = ".".join(map(str, sys.version_info[:3]))
+
+
+def make_python(folder: Path, *, body: str = "") -> Path:
+    """An environment's interpreter that starts the one of the tests."""
+    python = folder / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(body or f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def package(folder: Path, name: str, version: str | None = None) -> Path:
+    """A package that ends whoever imports it."""
+    (folder / name).mkdir(parents=True)
+    (folder / name / "__init__.py").write_text("raise SystemExit('imported')")
+    if version:
+        info = folder / f"{name}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    return folder / name
+
+
+def test_interpreter_in_order(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    asked, active, conda = (make_python(tmp_path / name) for name in ("asked", "venv", "conda"))
+    env = {"VIRTUAL_ENV": str(tmp_path / "venv"), "CONDA_PREFIX": str(tmp_path / "conda")}
+    assert find_interpreter(project, asked, env) == Interpreter(asked, "--python")
+    assert find_interpreter(project, tmp_path / "asked", env).path == asked
+    assert find_interpreter(project, None, env) == Interpreter(active, "VIRTUAL_ENV")
+    del env["VIRTUAL_ENV"]
+    assert find_interpreter(project, None, env) == Interpreter(conda, "CONDA_PREFIX")
+    assert find_interpreter(project, None, {}) == Interpreter(THIS, "this interpreter")
+    own = make_python(project / "env" / "xla_env")
+    assert find_interpreter(project, None, {}) == Interpreter(own, "env/xla_env", of_project=True)
+    crank = make_python(project / "env" / "crank_env")
+    found = find_interpreter(project, None, {})
+    assert (found.path, found.source, found.of_project) == (crank, "env/crank_env", True)
+    assert found.notes == ("env/xla_env exists beside env/crank_env, and was skipped",)
+    configured = find_interpreter(project, asked, env, configured=True)
+    assert configured == Interpreter(asked, "pyproject.toml", of_project=True)
+
+
+def test_an_interpreter_by_name_is_looked_for_on_path(tmp_path: Path) -> None:
+    python = make_python(tmp_path)
+    env = {"PATH": str(python.parent)}
+    assert find_interpreter(tmp_path, "python", env).path == python
+
+
+def test_a_missing_interpreter_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such interpreter"):
+        find_interpreter(tmp_path, tmp_path / "nothing", {})
+
+
+def test_an_empty_environment_is_passed_over_with_a_note(tmp_path: Path) -> None:
+    found = find_interpreter(tmp_path, None, {"VIRTUAL_ENV": "/gone"})
+    assert found.source == "this interpreter"
+    assert "VIRTUAL_ENV=/gone" in found.notes[0]
+
+
+def test_packages_are_found_not_imported(tmp_path: Path) -> None:
+    package(tmp_path, "torch")
+    package(tmp_path, "ttnn", "0.81.1")
+    version, packages = ask(THIS, dict(os.environ), [tmp_path])
+    assert version == VERSION
+    assert packages["ttnn"] == Package("ttnn", "0.81.1", (tmp_path / "ttnn",))
+    assert packages["torch"].folders == (tmp_path / "torch",)
+    assert "pjrt_plugin_tt" not in packages
+
+
+def test_a_folder_that_is_no_package_does_not_hide_one(tmp_path: Path) -> None:
+    (tmp_path / "first" / "ttnn").mkdir(parents=True)
+    real = package(tmp_path / "second", "ttnn")
+    _, packages = ask(THIS, dict(os.environ), [tmp_path / "first", tmp_path / "second"])
+    assert packages["ttnn"].folders == (real,)
+
+
+def test_nothing_of_a_project_runs_when_its_interpreter_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`json.py` made a plain run fail, `sitecustomize.py` ran in a dry run."""
+    for name in ("json", "sitecustomize", "usercustomize", "email", "csv", "zipfile"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w'); raise SystemExit('imported')")
+    package(tmp_path, "tracy")
+    monkeypatch.chdir(tmp_path)
+    machine = examine(
+        tmp_path, env={**os.environ, "PYTHONPATH": f".{os.pathsep}{tmp_path}"}, cwd=tmp_path
+    )
+    assert machine.python_version == VERSION
+    assert machine.packages["tracy"].folders[0].samefile(tmp_path / "tracy")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("body", ["exit 3", "echo no json"])
+def test_a_broken_interpreter_is_an_error(tmp_path: Path, body: str) -> None:
+    python = make_python(tmp_path, body=f"#!/bin/sh\n{body}\n")
+    with pytest.raises(NotReady, match="does not answer"):
+        ask(python, dict(os.environ))
+
+
+def test_an_environment_of_the_project_is_read_not_started_in_a_preview(tmp_path: Path) -> None:
+    body = f"#!/bin/sh\ntouch '{tmp_path}/ran'\nexec '{sys.executable}' \"$@\"\n"
+    python = make_python(tmp_path / "env" / "xla_env", body=body)
+    site = tmp_path / "env" / "xla_env" / "lib" / "python3.9" / "site-packages"
+    installed = package(site, "torch", "2.9.0")
+    machine = examine(tmp_path, env={}, preview=True)
+    assert machine.interpreter == Interpreter(python, "env/xla_env", of_project=True)
+    assert not machine.asked
+    assert machine.python_version == "3.9"
+    assert machine.packages == {"torch": Package("torch", "2.9.0", (installed,))}
+    assert not (tmp_path / "ran").exists()
+    assert examine(tmp_path, env={}).asked and (tmp_path / "ran").exists()
+
+
+def test_the_version_stands_in_the_environment(tmp_path: Path) -> None:
+    python = make_python(tmp_path)
+    assert look(python) == ("", {})
+    (tmp_path / "pyvenv.cfg").write_text("home = /usr/bin\nversion_info = 3.10.12.final.0\n")
+    assert look(python)[0] == "3.10.12"

@@ -1,0 +1,344 @@
+"""The loop in another function or another module than the entry script's."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from instrumentor import Options, explain
+from instrumentor.rewrite.prepare import prepare
+from tests.locate.cases import timed
+
+LOOP = """\
+    def train(self):
+        for x, y in self.loader:
+            loss = self._forward(x, y)
+            self._backward(loss)
+            self.optimizer.step()
+"""
+TRAINER = f"""\
+import torch
+
+class Trainer:
+    def __init__(self, model, loader):
+        self.model, self.loader = model, loader
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def _forward(self, x, y):
+        return (self.model(x) - y).pow(2).mean()
+
+    def _backward(self, loss):
+        loss.backward()
+
+{LOOP}"""
+ENTRY = """\
+from {module} import Trainer
+
+Trainer(make_model(), make_loader()).train()
+"""
+
+
+def project(folder: Path, files: dict[str, str]) -> Path:
+    """A project with the given files; returns the folder."""
+    for name, text in {**files, "pyproject.toml": ""}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    return folder
+
+
+def document(folder: Path, script: str = "train.py", **options: Any) -> dict[str, Any]:
+    answer = explain(folder / script, Options(**options))
+    assert answer.eligible, answer.reasons
+    return answer.to_json()
+
+
+#: the entry; modules beside library/trainer.py
+IMPORTS: dict[str, tuple[str, dict[str, str]]] = {
+    "module": (ENTRY.format(module="library.trainer"), {}),
+    "re_export": (
+        ENTRY.format(module="library"),
+        {"library/__init__.py": "from library.trainer import Trainer\n"},
+    ),
+    "relative_re_export": (
+        ENTRY.format(module="library"),
+        {"library/__init__.py": "from .trainer import *\n"},
+    ),
+    "renamed": (
+        "from library.trainer import Trainer as Runner\n\n"
+        "def main():\n    runner = Runner(1, 2)\n    runner.train()\n\nmain()\n",
+        {},
+    ),
+    "module_import": ("import library.trainer\n\nlibrary.trainer.Trainer(1, 2).train()\n", {}),
+    "src_layout": (ENTRY.format(module="inner.trainer"), {}),
+    "in_a_function": (
+        "def main():\n    from library.trainer import Trainer\n\n"
+        "    Trainer(1, 2).train()\n\nmain()\n",
+        {},
+    ),
+    "by_a_computed_module": (
+        "import importlib\n\n"
+        "def find(name):\n    module = 'library.' + name + 'er'\n"
+        "    found = importlib.import_module(module)\n"
+        "    for key, value in found.__dict__.items():\n"
+        "        if key.lower() == name:\n            made = value\n    return made\n\n"
+        "find(options.name)(1, 2).train()\n",
+        {"library/helper.py": "class Helper:\n    pass\n"},
+    ),
+    "by_a_formatted_module": (
+        "from importlib import import_module\n\n"
+        "import_module(f'library.{options.name}').Trainer(1, 2).train()\n",
+        {},
+    ),
+    "of_a_package_that_imports_its_modules": (
+        "import library as lib\n\nlib.trainer.Trainer(1, 2).train()\n",
+        {"library/__init__.py": "from library import helper\nfrom . import trainer\n"},
+    ),
+    "of_a_module_of_its_name": (
+        "from library import trainer\n\ntrainer(1, 2).train()\n",
+        {"library/__init__.py": "from .trainer import Trainer as trainer\n"},
+    ),
+    "by_a_configured_name": (
+        "import library.trainer as trainers\n\n"
+        "make = getattr(trainers, config.trainer)\nmake(1, 2).train()\n",
+        {},
+    ),
+    "by_a_written_name": (
+        "from library import trainer\n\ngetattr(trainer, 'Trainer')(1, 2).train()\n",
+        {},
+    ),
+    "beside_one_that_is_not_imported": (
+        ENTRY.format(module="library.trainer") + "import library.losses\n",
+        {
+            "library/losses.py": TRAINER.replace("Trainer", "Demo")
+            + "\nif __name__ == '__main__':\n    for x in data:\n        loss = model(x).mean()\n"
+            "        loss.backward()\n        optimizer.step()\n"
+        },
+    ),
+    "optional": (
+        "try:\n    from library.trainer import Trainer\nexcept ImportError:\n"
+        "    Trainer = None\nTrainer(1, 2).train()\n",
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IMPORTS)
+def test_imports_are_followed(name: str, tmp_path: Path) -> None:
+    entry, others = IMPORTS[name]
+    home = "src/inner/trainer.py" if name == "src_layout" else "library/trainer.py"
+    folder = project(tmp_path, {"train.py": entry, home: TRAINER, **others})
+    plan = document(folder)
+    trainer = folder / home
+    assert plan["loop"]["file"] == str(trainer)
+    assert plan["loop"]["line"] == 15
+    assert plan["forward"]["file"] == plan["backward"]["file"] == str(trainer)
+    prepared = prepare(folder / "train.py", Options())
+    assert list(prepared.replacements) == [trainer]
+
+
+@pytest.mark.parametrize("spelled", ["{}/lib", "lib", "/nowhere:lib"])
+def test_a_package_on_the_user_s_pythonpath_is_followed(
+    spelled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"train.py": ENTRY.format(module="library.trainer"), "lib/library/trainer.py": TRAINER}
+    folder = project(tmp_path, files)
+    assert not explain(folder / "train.py").eligible
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", spelled.format(tmp_path))
+    assert document(folder)["loop"]["file"] == str(folder / "lib/library/trainer.py")
+
+
+def test_outside_of_the_project_pythonpath_is_read_and_never_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = "import torch\n\nmodel = torch.nn.Linear(4, 4)\n\ndef run(x):\n    return model(x)\n"
+    loop = "for x in loader:\n    run(x).mean().backward()\n    optimizer.step()\n"
+    entry = f"from helpers import run\n\n{loop}"
+    files = {"train.py": entry, "other.py": ENTRY.format(module="library.trainer")}
+    folder = project(tmp_path / "project", files)
+    project(tmp_path / "outside", {"helpers.py": helper, "library/trainer.py": TRAINER})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "outside"))
+    assert document(folder)["evidence"][0]["name"] == "torch.nn.Linear"
+    assert list(prepare(folder / "train.py", Options()).replacements) == [folder / "train.py"]
+    assert not explain(folder / "other.py").eligible  # its loop would have to be edited there
+
+
+def test_the_subclass_that_is_built_decides(tmp_path: Path) -> None:
+    """`_backward` is abstract in the base; the override reachable from the entry counts."""
+    base = TRAINER.replace("        loss.backward()\n", "        raise NotImplementedError\n")
+    lora = (
+        "import torch_xla\nfrom library.base import Trainer\n\nclass LoraTrainer(Trainer):\n"
+        "    def _backward(self, loss):\n        loss.backward()\n        torch_xla.sync()\n"
+    )
+    entry = "from library.lora import LoraTrainer\n\nLoraTrainer(1, 2).train()\n"
+    files = {"train.py": entry, "library/base.py": base, "library/lora.py": lora}
+    plan = document(project(tmp_path, files))
+    assert plan["loop"]["file"].endswith("base.py")
+    assert plan["sync"] == {"action": "keep", "line": 7, "api": "torch_xla.sync"}
+
+
+def test_without_an_override_there_is_no_loop(tmp_path: Path) -> None:
+    base = TRAINER.replace("        loss.backward()\n", "        raise NotImplementedError\n")
+    folder = project(tmp_path, {"train.py": ENTRY.format(module="library"), "library.py": base})
+    answer = explain(folder / "train.py")
+    assert not answer.eligible
+    assert answer.reasons[0].kind == "no-loop"
+
+
+def test_installed_packages_are_not_followed(tmp_path: Path) -> None:
+    folder = project(
+        tmp_path,
+        {
+            "train.py": ENTRY.format(module="installed.trainer"),
+            ".venv/lib/python3.11/site-packages/installed/trainer.py": TRAINER,
+        },
+    )
+    assert not explain(folder / "train.py").eligible
+
+
+def test_validation_of_the_base_class_ahead_of_the_loop(tmp_path: Path) -> None:
+    trainer = TRAINER.replace(
+        "    def train(self):\n",
+        """\
+    def validate(self):
+        with torch.no_grad():
+            return sum(self._forward(x, y).item() for x, y in self.val_loader)
+
+    def train(self):
+        if self.val_loader is not None:
+            self.validate()
+""",
+    )
+    folder = project(tmp_path, {"train.py": ENTRY.format(module="library"), "library.py": trainer})
+    assert document(folder)["skipped_validation"] == [20]
+
+
+def test_a_loop_in_the_entry_goes_before_the_library(tmp_path: Path) -> None:
+    loop = "for x in loader:\n    model(x).mean().backward()\n    optimizer.step()\n"
+    files = {
+        "train.py": f"import torch\nfrom library import Trainer\n{loop}",
+        "library.py": TRAINER,
+    }
+    folder = project(tmp_path, files)
+    assert document(folder)["loop"]["file"] == str(folder / "train.py")
+
+
+def test_circles_of_imports_end_and_broken_neighbours_are_left_out(tmp_path: Path) -> None:
+    files = {
+        "train.py": "import library.broken\n" + ENTRY.format(module="library.a"),
+        "library/a.py": "from library.b import helper\n" + TRAINER,
+        "library/b.py": "from library.a import Trainer\nimport library.missing\n",
+        "library/broken.py": "def f(:\n",
+    }
+    assert document(project(tmp_path, files))["loop"]["line"] == 16
+
+
+STEP = """\
+def step({}x, y):
+    loss = criterion({}model(x), y)
+    {}
+    return loss
+"""
+CALL = "for x, y in loader:\n    loss = {}step(x, y)\n    optimizer.step()\n"
+STEPS = STEP.format("", "", "loss.backward()"), CALL.format("")
+HELPERS = {
+    "function": "".join(STEPS),
+    "two_deep": "def backward(loss):\n    loss.backward()\n\n"
+    + STEP.format("", "", "backward(loss)")
+    + STEPS[1],
+    "nested": "def main():\n" + textwrap.indent("".join(STEPS), "    ") + "\nmain()\n",
+    "method": "class Experiment:\n"
+    + textwrap.indent(STEP.format("self, ", "self.", "loss.backward()"), "    ")
+    + "    def run(self):\n"
+    + textwrap.indent(CALL.format("self."), "        ")
+    + "\nExperiment().run()\n",
+}
+
+
+@pytest.mark.parametrize("name", HELPERS)
+def test_the_call_of_a_helper_is_timed(name: str, tmp_path: Path) -> None:
+    plan = document(project(tmp_path, {"train.py": HELPERS[name]}))
+    lines = HELPERS[name].splitlines()
+    call = plan["call"]["line"]
+    assert "step(x, y)" in lines[call - 1] and "def " not in lines[call - 1]
+    assert timed(plan) == {"start_line": call, "end_line": call}
+    assert "backward()" in lines[plan["backward"]["line"] - 1]
+    assert "criterion(" in lines[plan["forward"]["line"] - 1]
+    assert plan["scope"] == "fwd-bwd"
+
+
+def test_a_backward_that_nothing_is_seen_to_call_is_named(tmp_path: Path) -> None:
+    files = {
+        "train.py": "import library.trainer\n\nlibrary.trainer.REGISTRY[name](1, 2).train()\n",
+        "library/trainer.py": TRAINER + "\nREGISTRY = discover()\n",
+    }
+    answer = explain(project(tmp_path, files) / "train.py", Options())
+    (reason,) = answer.reasons
+    assert reason.kind == "no-loop"
+    assert "_backward(), which runs one at trainer.py:12, is not seen" in reason.message
+    assert "instrument run" in reason.remedy
+
+
+def test_a_helper_that_looks_into_any_module_makes_something_else_each_time(
+    tmp_path: Path,
+) -> None:
+    files = {
+        "train.py": "import torch\nfrom library import models\n"
+        "from library.trainer import Trainer\n\n"
+        "def init(name, module, *given):\n    return getattr(module, config[name])(*given)\n\n"
+        "model = init('model', models)\n"
+        "optimizer = init('optimizer', torch.optim, model.parameters())\n"
+        "Trainer(model, optimizer).train()\n",
+        "library/models.py": "import torch\n\nclass Net(torch.nn.Module):\n"
+        "    def __init__(self):\n        self.a = torch.nn.Linear(1, 1)\n",
+        "library/trainer.py": TRAINER.replace(
+            "self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
+            "self.optimizer = loader",
+        ).replace("self.loader", "data"),
+    }
+    plan = document(project(tmp_path, files))
+    assert [found["part"] for found in plan["evidence"]] == ["forward", "backward", "step"]
+
+
+def test_what_a_caller_passes_under_an_imported_alias_is_known(tmp_path: Path) -> None:
+    train = (
+        "def train(net, opt, data):\n    for x in data:\n        net(x).mean().backward()\n"
+        "        opt.step()\n"
+    )
+    entry = (
+        "import torch\nfrom library import train as run\n\nmodel = torch.nn.Linear(4, 4)\n"
+        "run(model, torch.optim.SGD(model.parameters()), loader)\n"
+    )
+    plan = document(project(tmp_path, {"train.py": entry, "library.py": train}))
+    names = [found["name"] for found in plan["evidence"]]
+    assert names == ["torch.nn.Linear", names[1], "torch.optim.SGD"]
+
+
+def test_of_two_definitions_of_a_method_the_last_one_counts(tmp_path: Path) -> None:
+    abstract = "    def _backward(self, loss):\n        raise NotImplementedError\n\n"
+    setter = (
+        "    @property\n    def rate(self):\n        return self.optimizer.lr\n\n"
+        "    @rate.setter\n    def rate(self, rate):\n        self.optimizer.lr = rate\n\n"
+    )
+    real = "    def _backward(self, loss):"
+    files = {
+        "train.py": ENTRY.format(module="library.trainer"),
+        "library/trainer.py": TRAINER.replace(real, abstract + setter + real),
+    }
+    assert document(project(tmp_path, files))["loop"]["line"] == 26
+
+
+def test_the_timed_lines_are_named_with_their_file(tmp_path: Path) -> None:
+    """The loop in the script, the region inside of a function of another file."""
+    step = "def step(x):\n    if x.sum() < 0:\n        return\n    model(x).mean().backward()\n"
+    files = {
+        "train.py": "from steps import step\n\nfor x in loader:\n    step(x)\n",
+        "steps.py": f"import torch\n\nmodel = torch.nn.Linear(4, 4)\n{step}    optimizer.step()\n",
+    }
+    plan = document(project(tmp_path, files))
+    assert plan["loop"]["file"] == str(tmp_path / "train.py")
+    assert plan["region"] == {"file": str(tmp_path / "steps.py"), "start_line": 7, "end_line": 7}

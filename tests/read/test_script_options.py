@@ -1,0 +1,129 @@
+"""Several training loops of which the script's own options choose one."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from instrumentor import Declined
+from instrumentor.locate import locate_file
+from instrumentor.shared.options import Options
+
+SCRIPT = """\
+import argparse
+import torch
+
+def parse():
+    parser = argparse.ArgumentParser()
+OPTIONS
+    return parser.parse_args()
+
+def first(model, optimizer, loader):
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step()
+
+def second(model, optimizer, loader):
+    for x in loader:
+        model(x).sum().backward()
+        optimizer.step()
+
+args = parse()
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+OPTIONS = {
+    "switch": "parser.add_argument('--other', '-o', action='store_true')",
+    "off": "parser.add_argument('--first', action='store_false', dest='other')",
+    "word": "parser.add_argument('--net', default='a')",
+    "typed": "parser.add_argument('--net', type=str, default='a')",
+    "made": "parser.add_argument('--net', type=Network, default='a')",
+    "counted": "parser.add_argument('--other', type=int, default=0)",
+    "open": "parser.add_argument('net')",
+    "required": "parser.add_argument('--net', required=True)",
+    "set": "parser.add_argument('--net', default='a')\nparser.set_defaults(net='b')",
+    "twice": "parser.add_argument('--net', default='a')\nparser.add_argument('--net', default='b')",
+}
+ON_SWITCH = """\
+if args.other:
+    second(model, optimizer, loader)
+else:
+    first(model, optimizer, loader)
+"""
+ON_WORD = """\
+if args.net == 'a':
+    first(model, optimizer, loader)
+elif args.net == 'b':
+    second(model, optimizer, loader)
+"""
+
+
+def chosen(folder: Path, options: str, body: str, *arguments: str) -> tuple[str, list[str]]:
+    """The function whose loop is located, and the kinds of the warnings; '' when declined."""
+    path = folder / "train.py"
+    given = textwrap.indent(OPTIONS[options], "    ")
+    path.write_text(SCRIPT.replace("OPTIONS", given) + body, encoding="utf-8")
+    try:
+        located: Any = locate_file(path, Options(), [folder], arguments)
+    except Declined as declined:
+        assert {r.kind for r in declined.reasons} == {"several-loops"}
+        return "", []
+    return located.candidate.scope.name, [w.kind for w in located.warnings]
+
+
+@pytest.mark.parametrize(
+    ("options", "body", "arguments", "function"),
+    [
+        ("switch", ON_SWITCH, (), "first"),
+        ("switch", ON_SWITCH, ("--other",), "second"),
+        ("switch", ON_SWITCH, ("--steps", "3", "-o"), "second"),
+        ("off", ON_SWITCH, (), "second"),
+        ("off", ON_SWITCH, ("--first",), "first"),
+        ("word", ON_WORD, (), "first"),
+        ("word", ON_WORD, ("--net=b",), "second"),
+        ("word", ON_WORD, ("--net", "a", "--net", "b"), "second"),
+        ("typed", ON_WORD, (), "first"),
+        ("typed", ON_WORD, ("--net", "b"), "second"),
+        ("counted", ON_SWITCH, (), "first"),
+        ("counted", ON_SWITCH, ("--other=1", "--help", "data.csv"), "second"),
+        ("switch", ON_SWITCH.replace("args.other", "not (args.other and args.fast)"), (), "second"),
+        ("switch", f"if args.other:\n{textwrap.indent(ON_SWITCH, '    ')}{ON_SWITCH}", (), "first"),
+    ],
+)
+def test_the_loop_that_the_options_leave(
+    options: str, body: str, arguments: tuple[str, ...], function: str, tmp_path: Path
+) -> None:
+    found, warnings = chosen(tmp_path, options, body, *arguments)
+    assert found == function
+    assert "loop-by-options" in warnings
+
+
+@pytest.mark.parametrize(
+    ("options", "body", "arguments"),
+    [
+        ("open", ON_WORD, ()),
+        ("required", ON_WORD, ()),
+        ("set", ON_WORD, ()),
+        ("twice", ON_WORD, ()),
+        ("made", ON_WORD, ("--net", "b")),  # a type may change the word
+        ("counted", ON_SWITCH, ("--other", "many")),  # no number: the script itself will refuse it
+        ("word", "args.net = load()\n" + ON_WORD, ()),
+        ("word", ON_WORD, ("--net",)),
+        ("switch", ON_SWITCH.replace("args.other", "len(loader) > 3"), ()),
+        ("switch", ON_SWITCH.replace("args.other", "config.other"), ()),
+        ("switch", "first(model, optimizer, loader)\n" + ON_SWITCH, ("--other",)),
+        ("word", ON_WORD, ("--net=c",)),  # neither: which one is asked
+    ],
+)
+def test_what_the_options_leave_open_is_asked(
+    options: str, body: str, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert chosen(tmp_path, options, body, *arguments) == ("", [])
+
+
+def test_one_loop_needs_no_options(tmp_path: Path) -> None:
+    body = ON_SWITCH.replace("second(", "first(")
+    assert chosen(tmp_path, "switch", body) == ("first", [])

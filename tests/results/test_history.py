@@ -1,0 +1,199 @@
+"""The store of runs: what is kept, who may write, what is refused."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from instrumentor.results.history import SCHEMA_VERSION, History, default_path, place_of
+from instrumentor.shared.errors import UsageError
+from tests.analysis.compare.sides import summary
+from tests.waiting import HANG_S
+
+PLACE = ("/project", "train.py")
+
+
+def document(median: float = 10.0, label: str = "baseline") -> dict[str, object]:
+    run = {"label": label, "started": "2026-01-02T03:04:05+00:00", "batch_size": 8}
+    environment = {"git_commit": "abc", "git_dirty": True}
+    made = summary([median] * 5, run=run, environment=environment, device_time_ms=3.0)
+    return made.to_json()
+
+
+def test_a_run_is_kept(tmp_path: Path) -> None:
+    history = History(tmp_path / "deep" / "history.sqlite")
+    number = history.add(tmp_path / "run", document(), PLACE)
+    (entry,) = history.of_script(PLACE)
+    assert entry.id == number
+    assert history.newest(PLACE) == (entry,)
+    assert (entry.project, entry.script, entry.label) == (*PLACE, "baseline")
+    assert (entry.commit, entry.dirty, entry.samples) == ("abc", True, 5)
+    assert (entry.median_ms, entry.low_ms, entry.high_ms) == (10.0, 10.0, 10.0)
+    assert (entry.device_time_ms, entry.batch_size) == (3.0, 8)
+    assert entry.folder == str(tmp_path / "run")
+    assert history.summary(entry) == document()
+
+
+def test_without_a_run_nothing_is_made(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite")
+    assert history.of_script(PLACE) == () and history.newest() == ()
+    assert not history.path.exists()
+
+
+def test_an_empty_file_is_an_empty_history(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite")
+    history.path.touch()
+    assert history.of_script(PLACE) == ()
+    assert history.add(tmp_path, document(), PLACE) == 1
+
+
+def test_scripts_are_kept_apart_and_each_has_a_newest_run(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite")
+    for folder, place in (("a", PLACE), ("b", PLACE), ("c", ("/project", "other.py"))):
+        history.add(tmp_path / folder, document(), place)
+    assert [Path(e.folder).name for e in history.of_script(PLACE)] == ["a", "b"]
+    assert [Path(e.folder).name for e in history.newest()] == ["b", "c"]
+    assert [Path(e.folder).name for e in history.newest(PLACE)] == ["b"]
+
+
+def test_a_baseline_belongs_to_one_run_of_a_script(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite")
+    for place in (PLACE, PLACE, ("/project", "other.py")):
+        history.add(tmp_path, document(), place)
+    first, second = history.of_script(PLACE)
+    (other,) = history.of_script(("/project", "other.py"))
+    history.pin(first, "main")
+    history.pin(other, "main")
+    history.pin(second, "main")
+    assert [entry.id for entry in history.pinned("main")] == [second.id, other.id]
+    assert [entry.id for entry in history.pinned("main", PLACE)] == [second.id]
+    assert history.of_script(PLACE)[0].baselines == ()
+    assert history.of_script(PLACE)[1].baselines == ("main",)
+
+
+@pytest.mark.parametrize("name", ["", "last", "a b", "a/b", "@x"])
+def test_names_that_cannot_be_given(tmp_path: Path, name: str) -> None:
+    history = History(tmp_path / "history.sqlite")
+    history.add(tmp_path, document(), PLACE)
+    with pytest.raises(UsageError, match="not a name"):
+        history.pin(history.of_script(PLACE)[0], name)
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite")
+    history.add(tmp_path, document(), PLACE)
+    connection = sqlite3.connect(history.path)
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    connection.close()
+    with pytest.raises(UsageError, match="newer version"):
+        history.add(tmp_path, document(), PLACE)
+    with pytest.raises(UsageError, match="newer version"):
+        history.of_script(PLACE)
+
+
+def test_a_store_of_the_first_version_is_read_and_upgraded_by_the_next_run(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite")
+    history.add(tmp_path, document(), PLACE)
+    connection = sqlite3.connect(history.path)
+    connection.execute("ALTER TABLE runs DROP COLUMN other_cpus")
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    (old,) = history.of_script(PLACE)
+    assert (old.median_ms, old.other_cpus) == (10.0, None)
+    made = document()
+    made["run"]["machine"] = {"other_cpus": 1.5}  # type: ignore[index]
+    history.add(tmp_path, made, PLACE)
+    assert [entry.other_cpus for entry in history.of_script(PLACE)] == [None, 1.5]
+
+
+def test_repeats_are_runs_of_one_clean_commit_measured_alike(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite")
+
+    def add(
+        median: float, commit: str, *, label: str = "a", dirty: bool = False, at: int = 0
+    ) -> None:
+        made = document(median, label)
+        made["environment"] = {"git_commit": commit, "git_dirty": dirty}
+        made["run"]["started"] = f"2026-01-02T03:04:{at:02}+00:00"  # type: ignore[index]
+        history.add(tmp_path, made, PLACE)
+
+    for at, median in enumerate((10.0, 11.0, 12.0)):
+        add(median, "one", at=at)
+    add(99.0, "one", label="other")
+    add(99.0, "one", dirty=True)
+    add(20.0, "two", at=7)
+    add(21.0, "two", at=8)
+    how = ("wallclock", "fwd+bwd", 8)
+    assert history.repeats(PLACE, how) == ((10.0, 11.0, 12.0), (20.0, 21.0))
+    assert history.repeats(PLACE, how, {"2026-01-02T03:04:07+00:00"}) == ((10.0, 11.0, 12.0),)
+    assert history.repeats(PLACE, ("torch", "fwd+bwd", 8)) == ()
+
+
+def test_a_foreign_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "photos.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE photos (id INTEGER)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="is not a history database"):
+        History(path).add(tmp_path, document(), PLACE)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, but long enough to be read as one" * 20)
+    with pytest.raises(UsageError, match="cannot be used"):
+        History(path).add(tmp_path, document(), PLACE)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be used"):
+        History(tmp_path / "file" / "history.sqlite").add(tmp_path, document(), PLACE)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from instrumentor.results.history import History
+history = History(Path(sys.argv[1]))
+for number in range(10):
+    history.add(Path(sys.argv[2]) / str(number), {"profiler": "wallclock"}, ("/p", sys.argv[2]))
+"""
+
+
+def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(number)])
+        for number in range(4)
+    ]
+    assert [writer.wait(HANG_S) for writer in writers] == [0] * 4
+    history = History(path)
+    assert [len(history.of_script(("/p", str(number)))) for number in range(4)] == [10] * 4
+
+
+def test_where_it_is_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert default_path({"XDG_DATA_HOME": "/data"}) == Path("/data/instrumentor/history.sqlite")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    home = tmp_path / ".local" / "share" / "instrumentor" / "history.sqlite"
+    assert default_path({}) == default_path({"XDG_DATA_HOME": "relative"}) == home
+
+
+def test_tests_never_touch_the_home_of_the_user() -> None:
+    assert not default_path().is_relative_to(Path.home())
+
+
+def test_the_place_of_a_script(tmp_path: Path) -> None:
+    (tmp_path / "repo" / ".git").mkdir(parents=True)
+    script = tmp_path / "repo" / "deep" / "train.py"
+    script.parent.mkdir()
+    script.touch()
+    assert place_of(script)[1] in ("deep/train.py", "train.py")
+    with pytest.raises(UsageError, match="no such file"):
+        place_of(tmp_path / "nothing.py")

@@ -1,0 +1,135 @@
+"""A script on disk to everything that is known before it runs: `prepare` and `explain`."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from instrumentor import Declined, Options, UsageError, explain
+from instrumentor.rewrite.prepare import prepare, script_path
+from instrumentor.shared.errors import ProofFailed
+from tests.conftest import RepoFactory
+from tests.end_to_end.small import script, snapshot
+
+LORA = "blacksmith/experiments/torch/tiny_llama_lora/train.py"
+
+
+def test_a_loop_in_another_module_is_found_through_the_script(experiments_repo: Path) -> None:
+    prepared = prepare(experiments_repo / LORA, Options())
+    trainer = experiments_repo / "blacksmith/tools/trainer/trainer.py"
+    assert prepared.plan.file == trainer
+    assert list(prepared.replacements) == [trainer]
+    assert prepared.originals[trainer] == trainer.read_bytes()
+    assert prepared.project.root == experiments_repo
+    assert prepared.diff.startswith("--- a/blacksmith/tools/trainer/trainer.py\n")
+
+
+def test_each_hunk_says_why_and_git_applies_the_patch(own_experiments_repo: Path) -> None:
+    repo = own_experiments_repo
+    prepared = prepare(repo / LORA, Options())
+    headers = [line for line in prepared.diff.splitlines() if line.startswith("@@ ")]
+    assert len(headers) > 1
+    assert all(header.count("@@") == 2 and not header.endswith("@@") for header in headers)
+    assert any("stop early" in header for header in headers)
+    assert "signposts, clock" in headers[0]
+    subprocess.run(["git", "apply", "-"], cwd=repo, input=prepared.patch, check=True)
+    for path, new in prepared.replacements.items():
+        assert path.read_bytes() == new
+
+
+def test_a_reason_stands_at_the_end_of_the_statement_that_it_follows(git_repo: RepoFactory) -> None:
+    long = "loss.backward(\n" + "\n" * 20 + "        )"
+    text = script()
+    assert text.count("loss.backward()") == 1
+    repo = git_repo({"train.py": text.replace("loss.backward()", long)})
+    headers = [h for h in prepare(repo / "train.py", Options()).diff.splitlines() if "@@" in h]
+    (ends,) = [h for h in headers if "waits for the device" in h]
+    assert "before the forward" not in ends
+
+
+def test_nothing_is_written(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": script()})
+    before = snapshot(repo)
+    prepare(repo / "train.py", Options())
+    explain(repo / "train.py")
+    assert snapshot(repo) == before
+
+
+def test_a_relative_path(git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = git_repo({"train.py": script()})
+    monkeypatch.chdir(repo)
+    assert prepare(Path("train.py"), Options()).script == repo / "train.py"
+
+
+def test_the_diff_can_be_read_whatever_the_encoding(git_repo: RepoFactory) -> None:
+    source = script().replace("import time\n", "import time  # caf\xe9\n").encode("latin-1")
+    repo = git_repo({"train.py": b"# -*- coding: latin-1 -*-\n" + source})
+    prepared = prepare(repo / "train.py", Options())
+    assert b"caf\xe9" in prepared.patch
+    assert "caf\\xe9" in prepared.diff
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.py", "no such file"),
+        ("folder", "a folder, not a script"),
+        ("done.py", "already instrumented"),
+    ],
+)
+def test_wrong_paths(git_repo: RepoFactory, name: str, message: str) -> None:
+    repo = git_repo({"folder/x": "", "done.py": "x = 1  # [instrument]\n"})
+    for function in (lambda p: prepare(p, Options()), explain):
+        with pytest.raises(UsageError, match=message):
+            function(repo / name)
+
+
+def test_declined_is_an_answer_of_explain_and_an_error_of_prepare(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": "print('hello')\n"})
+    explanation = explain(repo / "train.py")
+    assert (explanation.eligible, explanation.plan) == (False, None)
+    assert explanation.reasons[0].remedy
+    assert explanation.to_json()["eligible"] is False
+    with pytest.raises(Declined) as declined:
+        prepare(repo / "train.py", Options())
+    assert declined.value.reasons == explanation.reasons
+    assert declined.value.exit_code == 3
+
+
+def test_the_arguments_of_the_script_are_looked_at(experiments_repo: Path) -> None:
+    folder = experiments_repo / "blacksmith/experiments/torch/mnist"
+    config = str(folder / "quietbox" / "mnist_tp.yaml")
+    assert explain(folder / "train.py").eligible
+    assert not explain(folder / "train.py", arguments=["--config", config]).eligible
+
+
+def test_the_path_of_a_script_is_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path / "repo" / "deep"
+    deep.mkdir(parents=True)
+    script = tmp_path / "repo" / "train.py"
+    script.touch()
+    monkeypatch.chdir(deep)
+    assert script_path(Path("../train.py")) == script
+    assert script_path(Path("./.././train.py")) == script
+    (tmp_path / "linked.py").symlink_to(script)
+    assert script_path(tmp_path / "linked.py") == tmp_path / "linked.py"
+
+
+def test_two_points_behind_a_link_lead_where_the_system_goes(tmp_path: Path) -> None:
+    (tmp_path / "repo" / "deep").mkdir(parents=True)
+    script = tmp_path / "repo" / "train.py"
+    script.touch()
+    (tmp_path / "link").symlink_to(tmp_path / "repo" / "deep")
+    assert script_path(tmp_path / "link" / ".." / "train.py") == script
+
+
+def test_a_file_that_python_reads_and_libcst_does_not_is_named_with_a_remedy(
+    git_repo: RepoFactory,
+) -> None:
+    source = script() + "\nif True:\n  if True:\n\t  x = 1\n"
+    repo = git_repo({"train.py": source})
+    with pytest.raises(ProofFailed, match=r"train\.py: the file cannot be rewritten") as caught:
+        prepare(repo / "train.py", Options())
+    assert "tabnanny" in caught.value.hint

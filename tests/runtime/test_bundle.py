@@ -1,0 +1,74 @@
+"""The recorder as one text: as a module of its own, and as a block of a script's."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from instrumentor.runtime.bundle import (
+    FOLDER,
+    MODULE,
+    OBSERVING,
+    block_text,
+    module_text,
+    modules_of,
+)
+from instrumentor.shared.options import Options
+
+SCRIPT = """\
+import os
+_instrument.begin()
+_instrument.end()
+print(_instrument.finished(), _instrument.sampling.steps)
+"""
+
+
+MODULES = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "__init__")
+
+
+def test_every_module_is_part_of_it_behind_those_that_it_uses() -> None:
+    parts = modules_of("recorder", *OBSERVING)
+    assert sorted(parts) == MODULES
+    names = list(parts)
+    assert names.index("records") < names.index("recorder") < names.index("whole_step")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_holds_nothing_that_joining_would_spoil(name: str) -> None:
+    tree = ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"), feature_version=(3, 8))
+    docstrings = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    texts = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    assert all(n.lineno == n.end_lineno or id(n) in docstrings for n in texts)
+
+
+@pytest.mark.parametrize("form", ["module", "block"])
+def test_it_runs_by_itself(form: str, tmp_path: Path, interpreter: Path) -> None:
+    options = Options(steps=1, warmup=0, profiler="wallclock")
+    head = f"from {MODULE} import recorder as _instrument\n"
+    if form == "block":
+        head = block_text(options, "_instrument") + "\n"
+    else:
+        (tmp_path / f"{MODULE}.py").write_text(module_text(options))
+    script = tmp_path / "train.py"
+    script.write_text(head + SCRIPT)
+    record = tmp_path / "record.jsonl"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("INSTRUMENT_")}
+    done = subprocess.run(
+        [interpreter, script],
+        env={**environment, "INSTRUMENT_RECORD": str(record)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "True 1" in done.stdout
+    events = [json.loads(line) for line in record.read_text().splitlines()]
+    assert [e["event"] for e in events] == [
+        *("load", "witness", "warning", "sample", "complete", "leaving")
+    ]
+    assert events[0]["file"] == str(script)

@@ -1,0 +1,145 @@
+"""Files that the user named: whole or not at all, never over one that is there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.outputs import (
+    new_folder,
+    refuse_misplaced,
+    refuse_outputs,
+    write_json,
+    write_new,
+)
+
+
+def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path) -> None:
+    target = tmp_path / "page.html"
+    target.write_bytes(b"mine")
+    with pytest.raises(UsageError, match="exists"):
+        write_new(target, b"new", force=False)
+    assert target.read_bytes() == b"mine"
+    write_new(target, b"new", force=True)
+    assert target.read_bytes() == b"new"
+
+
+def test_a_folder_that_cannot_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    # For root every folder can be written to.
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(UsageError, match=r"page.html: cannot be written: Read-only file system"):
+        write_new(tmp_path / "page.html", b"new", force=False)
+
+
+def test_a_folder_that_is_empty_may_be_written_into(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    (full / "inner").mkdir(parents=True)
+    refuse_outputs([None, tmp_path / "full.html", full / "inner"], force=False)
+    with pytest.raises(UsageError, match="full exists"):
+        refuse_outputs([full], force=False)
+    refuse_outputs([full], force=True)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("no dir/x.csv",), "no dir: no such folder"),
+        (("file/x.csv",), "file: not a folder"),
+        (("x", "y", "./x"), "two outputs would go to x"),
+        (("x", "there/../x"), "two outputs would go to there/../x"),
+        (("plots", "plots/x.html"), "plots/x.html would lie in plots, another output"),
+        (("plots/x.html", "plots"), "plots/x.html would lie in plots, another output"),
+    ],
+)
+def test_places_that_cannot_be_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UsageError) as caught:
+        refuse_misplaced([None, *map(Path, names)])
+    assert caught.value.message == said
+    assert caught.value.hint
+    with pytest.raises(UsageError):
+        refuse_outputs(map(Path, names), force=True)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_an_output_never_takes_the_place_of_what_is_read(tmp_path: Path, force: bool) -> None:
+    trace, folder = tmp_path / "ops.csv", tmp_path / "reports" / "last"
+    folder.mkdir(parents=True)
+    trace.write_text("the only copy")
+    (tmp_path / "alias.csv").symlink_to(trace)
+    (tmp_path / "linked").symlink_to(folder)
+    for output in (trace, tmp_path / "alias.csv", tmp_path / "x" / ".." / "ops.csv", folder.parent):
+        (tmp_path / "x").mkdir(exist_ok=True)
+        with pytest.raises(UsageError, match="is an input"):
+            refuse_outputs([output], [trace, tmp_path / "linked"], force=force)
+    refuse_outputs(
+        [tmp_path / "ops_report.csv", folder / "page.html"], [trace, folder], force=force
+    )
+
+
+RECORDS = (
+    "timings.jsonl", "run.json", "plan.json", "summary.json", "changes.diff", "run.log",
+    "tracy_perf/ops_perf_results.csv", "tracy_profile/.logs/x.csv", "files/model.pt",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_of_a_run_is_never_replaced(tmp_path: Path, name: str) -> None:
+    run = tmp_path / "run"
+    for file in RECORDS:
+        (run / file).parent.mkdir(parents=True, exist_ok=True)
+        (run / file).write_text("record")
+    with pytest.raises(UsageError, match="is a record of the run in"):
+        refuse_outputs([run / name], force=True)
+    with pytest.raises(UsageError, match="is a record of the run in"):
+        write_new(run / name, b"new", force=True)
+    assert (run / name).read_text() == "record"
+    for made in ("report.html", "page.html", "tracy_perf/mine.csv", "new.log"):
+        write_new(run / made, b"new", force=True)
+    (tmp_path / "run.log").touch()
+    write_new(tmp_path / "run.log", b"new", force=True)  # not in a run's folder
+
+
+def test_the_remedy_for_a_missing_folder_can_be_pasted(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        refuse_misplaced([tmp_path / "no dir" / "x.csv"])
+    assert caught.value.hint == f"Create it first: mkdir -p '{tmp_path / 'no dir'}'"
+
+
+def test_an_error_names_the_file_and_no_temporary_one(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as caught:
+        write_json(tmp_path / "nowhere" / "run.json", {})
+    assert caught.value.filename == str(tmp_path / "nowhere" / "run.json")
+    (tmp_path / "run.json").mkdir()
+    with pytest.raises(OSError) as caught:
+        write_json(tmp_path / "run.json", {})
+    assert caught.value.filename == str(tmp_path / "run.json")
+
+
+def test_runs_that_start_in_one_moment_have_folders_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()  # an empty one is welcome, once
+    together = threading.Barrier(8)
+
+    def start(_: int) -> Path:
+        together.wait()
+        return new_folder(tmp_path / "run", "run.log")
+
+    with ThreadPoolExecutor(8) as pool:
+        made = sorted(pool.map(start, range(8)))
+    assert made == [tmp_path / "run", *(tmp_path / f"run-{n}" for n in range(2, 9))]

@@ -1,0 +1,139 @@
+"""Which project a script belongs to, and from where it imports."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.project import find_project
+
+
+def _files(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+
+
+def test_a_script_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"train\.py is not a file"):
+        find_project(tmp_path / "train.py")
+
+
+def test_without_any_marker_the_scripts_folder_is_the_project(tmp_path: Path) -> None:
+    _files(tmp_path, "a/train.py")
+    project = find_project(tmp_path / "a" / "train.py")
+    assert project.root == tmp_path / "a"
+    assert not project.git
+    assert project.import_roots == (tmp_path / "a",)
+
+
+@pytest.mark.parametrize("marker", ["pyproject.toml", "setup.py", "setup.cfg"])
+def test_without_git_the_nearest_packaging_file_marks_the_root(tmp_path: Path, marker: str) -> None:
+    _files(tmp_path, "setup.py", f"inner/{marker}", "inner/deep/er/train.py")
+    project = find_project(tmp_path / "inner" / "deep" / "er" / "train.py")
+    assert project.root == tmp_path / "inner"
+    assert project.import_roots == (tmp_path / "inner", tmp_path / "inner" / "deep" / "er")
+
+
+def test_the_git_root_goes_before_a_nearer_packaging_file(git_repo) -> None:
+    repo = git_repo({"packages/a/pyproject.toml": "", "packages/a/scripts/train.py": ""})
+    project = find_project(repo / "packages" / "a" / "scripts" / "train.py")
+    assert project.git
+    assert project.root == repo
+    assert project.import_roots == (repo, repo / "packages" / "a", repo / "packages/a/scripts")
+
+
+def test_worktrees_and_submodules_are_git_roots(git_repo, tmp_path: Path) -> None:
+    library = git_repo({"train.py": ""}, name="library")
+    repo = git_repo({"train.py": ""})
+
+    def git(*arguments: str) -> None:
+        subprocess.run(
+            ["git", "-c", "protocol.file.allow=always", *arguments], cwd=repo, check=True
+        )
+
+    git("worktree", "add", "--quiet", str(tmp_path / "tree"))
+    git("submodule", "--quiet", "add", str(library), "third_party/library")
+    assert find_project(tmp_path / "tree" / "train.py").root == tmp_path / "tree"
+    nested = find_project(repo / "third_party" / "library" / "train.py")
+    assert nested.root == repo / "third_party" / "library"
+    assert nested.git
+
+
+def test_a_stray_git_folder_is_not_a_repository(tmp_path: Path) -> None:
+    _files(tmp_path, "pyproject.toml", "a/train.py")
+    (tmp_path / "a" / ".git").mkdir()
+    assert find_project(tmp_path / "a" / "train.py").root == tmp_path
+
+
+def test_a_home_folder_kept_in_git_is_not_a_project(git_repo, monkeypatch) -> None:
+    home = git_repo({"train.py": "", "work/train.py": ""}, name="home")
+    monkeypatch.setenv("HOME", str(home))
+    project = find_project(home / "work" / "train.py")
+    assert project.root == home / "work"
+    assert not project.git
+    (home / "pyproject.toml").write_text("")
+    assert find_project(home / "work" / "train.py").root == home
+
+
+def test_a_linked_script_belongs_to_the_project_it_lies_in(git_repo, tmp_path: Path) -> None:
+    repo = git_repo({"a/train.py": ""})
+    (tmp_path / "alias.py").symlink_to(repo / "a" / "train.py")
+    assert find_project(tmp_path / "alias.py").root == repo
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "folder"),
+    [
+        ("pyproject.toml", "", "src"),
+        ("pyproject.toml", '[tool.setuptools.package-dir]\n"" = "lib"\n', "lib"),
+        ("pyproject.toml", '[tool.setuptools.packages.find]\nwhere = ["python"]\n', "python"),
+        ("pyproject.toml", '[tool.poetry]\npackages = [{include = "x", from = "lib"}]\n', "lib"),
+        ("pyproject.toml", '[tool.hatch.build.targets.wheel]\npackages = ["py/x"]\n', "py"),
+        ("setup.cfg", "[options]\npackage_dir =\n    = lib\n", "lib"),
+        ("setup.cfg", "[options.packages.find]\nwhere = lib\n", "lib"),
+    ],
+)
+def test_source_folders_are_import_roots(tmp_path: Path, file: str, text: str, folder: str) -> None:
+    _files(tmp_path, f"{folder}/x/__init__.py", "scripts/train.py")
+    (tmp_path / file).write_text(text)
+    roots = find_project(tmp_path / "scripts" / "train.py").import_roots
+    assert roots == (tmp_path, tmp_path / folder, tmp_path / "scripts")
+
+
+def test_settings_that_cannot_be_read_name_no_root(tmp_path: Path) -> None:
+    _files(tmp_path, "train.py")
+    (tmp_path / "pyproject.toml").write_text('package-dir = "')
+    (tmp_path / "setup.cfg").write_text("package_dir")
+    assert find_project(tmp_path / "train.py").import_roots == (tmp_path,)
+
+
+def test_a_source_folder_outside_the_project_is_no_import_root(tmp_path: Path) -> None:
+    _files(tmp_path, "elsewhere/x.py", "project/train.py")
+    settings = '[tool.setuptools.package-dir]\n"" = "../elsewhere"\n'
+    (tmp_path / "project" / "pyproject.toml").write_text(settings)
+    roots = find_project(tmp_path / "project" / "train.py").import_roots
+    assert roots == (tmp_path / "project",)
+
+
+def test_a_root_that_would_hide_the_standard_library_is_no_import_root(tmp_path: Path) -> None:
+    _files(tmp_path, "pyproject.toml", "platform.py", "scripts/train.py")
+    roots = find_project(tmp_path / "scripts" / "train.py").import_roots
+    assert roots == (tmp_path / "scripts",)
+
+
+def test_the_user_s_pythonpath_is_read_and_not_joined_again(tmp_path: Path, monkeypatch) -> None:
+    _files(tmp_path, "project/train.py", "shared/x.py", "site/torch/__init__.py", "cwd/own/y.py")
+    _files(tmp_path, "env/lib/site-packages/z.py")
+    entries = [str(tmp_path / "shared"), "own", "", "/nowhere", str(tmp_path / "site")]
+    entries += [str(tmp_path / "env/lib/site-packages"), str(tmp_path / "project")]
+    monkeypatch.setenv("PYTHONPATH", ":".join(entries))
+    monkeypatch.chdir(tmp_path / "cwd")
+    project = find_project(tmp_path / "project" / "train.py")
+    assert project.search_path == (tmp_path / "project",)
+    expected = (tmp_path / "project", tmp_path / "shared", tmp_path / "cwd" / "own")
+    assert project.import_roots == expected

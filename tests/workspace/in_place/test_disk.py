@@ -1,0 +1,71 @@
+"""Exchanging two files where the file system can, and where it cannot."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from instrumentor.workspace.in_place import disk as disk_module
+from instrumentor.workspace.in_place.disk import Disk
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    for name in ("one", "other"):
+        (tmp_path / name).write_text(name)
+    return tmp_path / "one", tmp_path / "other"
+
+
+def failing(number: int):
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def test_a_failure_of_the_exchange_is_no_lack_of_it(pair, monkeypatch) -> None:
+    monkeypatch.setattr(disk_module, "exchange", failing(errno.EIO))
+    with pytest.raises(OSError, match="Input/output"):
+        Disk().swap(*pair)
+    assert [path.read_text() for path in pair] == ["one", "other"]
+
+
+def test_a_failure_of_the_link_is_no_lack_of_links(pair, monkeypatch) -> None:
+    monkeypatch.setattr(disk_module, "exchange", failing(errno.EINVAL))
+    monkeypatch.setattr(os, "link", failing(errno.EIO))
+    with pytest.raises(OSError, match="Input/output"):
+        Disk().swap(*pair)
+    assert [path.read_text() for path in pair] == ["one", "other"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_without_an_exchange_it_takes_steps(pair, monkeypatch, links: bool) -> None:
+    monkeypatch.setattr(disk_module, "exchange", failing(errno.ENOSYS))
+    if not links:
+        monkeypatch.setattr(os, "link", failing(errno.EPERM))
+    Disk().swap(*pair)
+    assert [path.read_text() for path in pair] == ["other", "one"]
+    assert len(list(pair[0].parent.iterdir())) == 2
+
+
+def test_a_new_file_replaces_nothing(pair) -> None:
+    one, other = pair
+    with pytest.raises(FileExistsError):
+        Disk().write(one, b"new", 0o644)
+    one.unlink()
+    one.symlink_to(other)
+    with pytest.raises(FileExistsError):
+        Disk().write(one, b"new", 0o644)
+    assert other.read_text() == "other"
+    other.unlink()
+    Disk().write(other, b"new", 0o751)
+    assert other.stat().st_mode & 0o7777 == 0o751
+
+
+def test_an_exchange_of_what_is_not_there_says_so(pair) -> None:
+    pair[1].unlink()
+    with pytest.raises(FileNotFoundError):
+        disk_module.exchange(*pair)

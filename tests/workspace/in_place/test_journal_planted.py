@@ -1,0 +1,217 @@
+"""Journals that somebody else planted: in a shared folder, or in the refs of a repository."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from instrumentor.shared.errors import RestoreNeeded
+from instrumentor.workspace import recovery, restore
+from instrumentor.workspace.in_place import journal
+from instrumentor.workspace.in_place.disk import Disk
+from instrumentor.workspace.in_place.journal import Entry, Journal
+from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+from tests.conftest import git
+from tests.workspace.test_in_place import TEXT, opened
+
+__all__ = ["shared_tmp"]
+EVIL = b"echo caught\n"
+NAME = "0123456789ab"
+
+
+@pytest.fixture
+def repo(git_repo) -> Path:
+    return git_repo({"train.py": TEXT, "pkg/other.py": "y = 1\n"})
+
+
+def planted(repo: Path, path: Path, **more: object) -> Journal:
+    """A journal that lets a file outside come to hold the bytes of a blob of ``repo``."""
+    common = repo / ".git"
+    blob = journal.store(path, EVIL, common, Disk())
+    entry = Entry(
+        path=path,
+        repository=common,
+        blob=blob,
+        sha256=journal.digest(EVIL),
+        instrumented_sha256=journal.digest(b"present"),
+        mode=0o755,
+        mtime_ns=10**18,
+        stem=f".instrument-{NAME}-0",
+    )
+    entry = replace(entry, **more)  # type: ignore[arg-type]
+    return Journal(
+        NAME, (entry,), Path("/nowhere/journal.json"), "elsewhere", 1, 0.0, journal.SCHEMA
+    )
+
+
+def nothing_written(folder: Path, before: list[str]) -> bool:
+    return sorted(str(path) for path in folder.rglob("*")) == before
+
+
+def test_a_journal_in_the_cache_names_files_of_its_repository_only(
+    repo: Path, tmp_path: Path, git_repo
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    other = git_repo({"a.py": "a\n"}, name="other")
+    cache = Path(os.environ["INSTRUMENT_CACHE"]) / "journal"
+    for path in (home / ".profile", other / "new.py", repo / "pkg" / ".." / "x.py"):
+        cache.mkdir(parents=True, exist_ok=True)
+        (cache / f"{NAME}.json").write_bytes(planted(repo, path).text())
+        with pytest.raises(RestoreNeeded, match="could not be put back: it "):
+            restore()
+        assert not os.path.lexists(path) and not any(home.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("../outside/.profile", "not a plain path"),
+        ("link/.profile", "through a link"),
+        (".git/hooks/pre-commit", "in a git folder"),
+        ("sub/.git/hooks/pre-commit", "in a git folder"),
+        ("nested/x.py", "does not lie in the repository"),
+    ],
+)
+def test_a_repository_that_brings_refs_of_ours_writes_nothing_outside(
+    repo: Path, tmp_path: Path, path: str, why: str
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (repo / "link").symlink_to(tmp_path / "outside")
+    (repo / "sub" / ".git" / "hooks").mkdir(parents=True)
+    (repo / "nested").mkdir()
+    git(repo / "nested", "init", "-q")
+    journal.hold(planted(repo, Path(f"{repo}/{path}")), Disk())
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    with pytest.raises(RestoreNeeded, match=why) as caught:
+        restore(repo)
+    assert caught.value.restored[0].action == "failed"
+    assert nothing_written(tmp_path, before)
+
+
+def test_refs_that_name_another_repository_are_refused(repo: Path, git_repo) -> None:
+    other = git_repo({"a.py": "a\n"}, name="other")
+    found = planted(repo, repo / "new.py")
+    journal.hold(found, Disk())
+    elsewhere = replace(found, entries=(replace(found.entries[0], repository=other / ".git"),))
+    text = Disk().git(
+        repo, "--git-dir", str(repo / ".git"), "hash-object", *journal.STORE, stdin=elsewhere.text()
+    )
+    line = b"100644 blob " + text.strip() + b"\tjournal.json\n"
+    tree = Disk().git(repo, "mktree", stdin=line).decode().strip()
+    git(repo, "update-ref", found.ref, tree)
+    with pytest.raises(RestoreNeeded, match="does not lie in the repository"):
+        restore(repo)
+    assert not (repo / "new.py").exists()
+
+
+def test_a_repository_does_not_make_programs_run_as_their_owner(repo: Path) -> None:
+    journal.hold(planted(repo, repo / "new.py", mode=0o6755), Disk())
+    restore(repo)
+    assert (repo / "new.py").read_bytes() == EVIL
+    assert (repo / "new.py").stat().st_mode & 0o7777 == 0o755
+
+
+def test_other_bytes_than_the_originals_are_not_put_anywhere(repo: Path) -> None:
+    """A blob that holds something else than what was swapped out: damaged, or made up."""
+    journal.hold(planted(repo, repo / "new.py", sha256=journal.digest(b"other")), Disk())
+    with pytest.raises(RestoreNeeded, match="holds other bytes than the original"):
+        restore(repo)
+    assert not (repo / "new.py").exists() and not list(repo.glob(".instrument-*"))
+
+
+@pytest.mark.parametrize("stem", ["../x", ".instrument-../x", "train"])
+def test_names_beside_the_file_are_ours_only(repo: Path, stem: str) -> None:
+    with pytest.raises(RestoreNeeded, match="cannot be read"):
+        journal.parse(planted(repo, repo / "new.py", stem=stem).text())
+
+
+def test_the_repository_may_be_gone(repo: Path) -> None:
+    """The original stands beside the file: nothing of git is needed to put it back."""
+    with pytest.raises(RuntimeError), opened(repo / "train.py"):
+        shutil.rmtree(repo / ".git")
+        raise RuntimeError
+    assert (repo / "train.py").read_bytes() == TEXT
+    outside = replace(planted_without_git(repo), path=repo.parent / "x.py")
+    assert "does not lie" in journal.foreign(outside)
+
+
+def planted_without_git(repo: Path) -> Entry:
+    return Entry(repo / "x.py", repo / ".git", "", "", "", 0o644, 0, ".instrument-x")
+
+
+def test_a_file_that_has_two_names_or_is_no_file_is_no_journal(repo: Path, tmp_path: Path) -> None:
+    path = tmp_path / f"{NAME}.json"
+    path.write_bytes(planted(repo, repo / "new.py").text())
+    with journal.taken(path) as found:
+        assert found is not None
+    os.link(path, tmp_path / "second")
+    with journal.taken(path) as found:
+        assert found is None
+    path.unlink()
+    path.symlink_to(tmp_path / "second")
+    with journal.taken(path) as found:
+        assert found is None
+    path.unlink()
+    os.mkfifo(path)
+    with journal.taken(path) as found:
+        assert found is None
+
+
+@TWO_USERS
+def test_a_journal_of_another_user_is_none(repo: Path, shared_tmp: Path) -> None:
+    path = shared_tmp / f"{NAME}.json"
+    text = planted(repo, repo / "new.py").text()
+    as_another_user(lambda: path.write_bytes(text))
+    with journal.taken(path) as found:
+        assert found is None
+
+
+@TWO_USERS
+def test_a_journal_planted_in_a_shared_folder_writes_nothing(
+    repo: Path, shared_tmp: Path, tmp_path: Path
+) -> None:
+    """A link of another user to a folder of ours in which a file of theirs came, as in a clone."""
+    home = tmp_path / "home"
+    home.mkdir()
+    text = planted(repo, home / ".profile").text()
+    (repo / "journal").mkdir()
+    (repo / "journal" / f"{NAME}.json").write_bytes(text)
+
+    def plant() -> None:
+        base = shared_tmp / "instrumentor-0"
+        base.mkdir()
+        (base / "journal").symlink_to(repo / "journal")
+
+    as_another_user(plant)
+    said: list[str] = []
+    recovery.recover(said.append, said.append)
+    assert not any(home.iterdir())
+    assert journal.pending() == () and "belongs to another user" in said[0]
+
+
+def test_a_lock_that_a_killed_git_left_does_not_keep_the_original_away(repo: Path) -> None:
+    """SIGKILL of the group during `git update-ref`."""
+    with opened(repo / "train.py"):
+        (found,) = (journal.parse(path.read_bytes()) for path in journal.pending())
+        lock = repo / ".git" / f"{found.ref}.lock"
+        lock.touch()
+    assert not lock.exists() and journal.pending() == ()
+    assert (repo / "train.py").read_bytes() == TEXT
+
+
+def test_a_lock_of_everybody_is_named_with_the_remedy(repo: Path) -> None:
+    lock = repo / ".git" / "packed-refs.lock"
+    git(repo, "config", "user.name", "x")
+    with pytest.raises(RestoreNeeded) as caught, opened(repo / "train.py"):
+        git(repo, "pack-refs", "--all")
+        lock.touch()
+    assert f"rm {lock}" in caught.value.message
+    assert (repo / "train.py").read_bytes() == TEXT
+    lock.unlink()
+    restore()
+    assert journal.pending() == () and not git(repo, "for-each-ref", "refs/instrumentor")

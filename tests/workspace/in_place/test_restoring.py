@@ -1,0 +1,197 @@
+"""What the user is told of each file that is put back, and what a failure leaves to try again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from instrumentor.shared.errors import Restored, RestoreNeeded
+from instrumentor.workspace import restore
+from instrumentor.workspace.in_place import inspect, journal, put
+from instrumentor.workspace.in_place.disk import Disk
+from instrumentor.workspace.in_place.journal import Journal
+from tests.workspace.test_in_place import INSTRUMENTED, TEXT, facts, left_over, listing
+
+SAVED = b"mine\n"
+
+
+@pytest.fixture
+def repo(git_repo) -> Path:
+    return git_repo({"train.py": TEXT, "pkg/other.py": b"y = 1\n"})
+
+
+def killed(repo: Path, *names: str) -> Journal:
+    """A run in place of these files that was killed while they were instrumented."""
+    disk = Disk()
+    paths = [repo / name for name in names or ("train.py",)]
+    record = journal.new(tuple(inspect(p, p.read_bytes(), INSTRUMENTED, disk) for p in paths), repo)
+    with journal.written(record, disk):
+        journal.hold(record, disk)
+        for entry in record.entries:
+            put(entry, INSTRUMENTED, disk)
+    return record
+
+
+def failed(*arguments: Path | None, disk: Disk | None = None) -> tuple[RestoreNeeded, Restored]:
+    with pytest.raises(RestoreNeeded) as caught:
+        restore(*arguments, disk=disk)
+    return caught.value, caught.value.restored[0]
+
+
+def test_each_file_has_a_record_that_says_what_became_of_it(repo: Path) -> None:
+    killed(repo, "train.py", "pkg/other.py")
+    one, other = restore()
+    assert one.to_json() == {
+        "path": f"{repo}/train.py",
+        "action": "restored",
+        "text": f"{repo}/train.py is restored, as it was before the run",
+        "kept": [],
+    }
+    assert other.path == repo / "pkg" / "other.py" and left_over(repo) == []
+
+
+def test_one_file_that_fails_keeps_the_journal_and_no_other_file_away(repo: Path) -> None:
+    record = killed(repo, "pkg/other.py", "train.py")
+    shutil.move(repo / "pkg", repo / "away")
+    error, first = failed()
+    blob = record.entries[0].blob
+    assert first.action == "failed" and first.text == (
+        f"{repo}/pkg/other.py could not be put back: the folder {repo}/pkg is gone; its original "
+        f"is git's blob {blob} (git --git-dir {repo}/.git cat-file blob {blob})"
+    )
+    assert error.hint == "Fix that, then run: instrument restore"
+    assert (repo / "train.py").read_bytes() == TEXT
+    shutil.move(repo / "away", repo / "pkg")
+    assert [each.action for each in restore()] == ["restored", "unchanged"]
+    assert (repo / "pkg" / "other.py").read_bytes() == b"y = 1\n" and left_over(repo) == []
+
+
+def test_everything_that_needs_the_user_is_named_at_once(repo: Path) -> None:
+    killed(repo, "train.py", "pkg/other.py")
+    for path in (repo / "train.py", repo / "pkg" / "other.py"):
+        path.write_bytes(SAVED)
+    error, first = failed()
+    assert error.message == "; ".join(
+        f"{path} was edited during the run; both versions are kept: it, and "
+        f"{path}.before-instrument"
+        for path in (repo / "train.py", repo / "pkg" / "other.py")
+    )
+    assert first.kept == (repo / "train.py.before-instrument",)
+    assert first.to_json()["kept"] == [f"{repo}/train.py.before-instrument"]
+    assert error.hint == "Compare the versions and keep the one you want."
+
+
+def test_what_was_saved_beside_and_in_the_file_is_kept_under_free_names(repo: Path) -> None:
+    record = killed(repo)
+    for name in ("train.py.edited", "train.py.edited-2"):
+        (repo / name).write_text("older")
+    record.entries[0].side.write_bytes(b"hm\n")
+    (repo / "train.py").write_bytes(SAVED)
+    before = record.entries[0]
+    _, found = failed()
+    assert found.kept == (repo / "train.py.edited-3", repo / "train.py.before-instrument")
+    assert found.text.endswith(
+        f"it, and {repo}/train.py.edited-3, {repo}/train.py.before-instrument"
+    )
+    assert found.kept[0].read_bytes() == b"hm\n"
+    assert facts(found.kept[1])[::2] == (TEXT, before.mtime_ns)
+    assert (repo / "train.py").read_bytes() == SAVED
+
+
+@pytest.mark.parametrize("field", ["mode", "mtime_ns"])
+def test_what_cannot_be_set_back_is_said(repo: Path, field: str) -> None:
+    """Some network disks take a mode or a time and keep their own."""
+
+    class Stubborn(Disk):
+        def stamp(self, path: Path, mode: int, mtime_ns: int) -> None:
+            if field == "mode":
+                os.utime(path, ns=(1, mtime_ns))
+            else:
+                path.chmod(mode)
+
+    killed(repo)
+    side = next(repo.glob(".instrument-*"))
+    side.chmod(0o600)
+    os.utime(side, ns=(1, 1))
+    error, found = failed(disk=Stubborn())
+    assert "its mode or its modification time could not be set back" in error.message
+    assert found.action == "failed" and (repo / "train.py").read_bytes() == TEXT
+    assert [each.action for each in restore()] == ["restored"]
+
+
+def test_bytes_that_are_not_the_originals_at_the_end_are_said(repo: Path) -> None:
+    class Spoiling(Disk):
+        def stamp(self, path: Path, mode: int, mtime_ns: int) -> None:
+            path.write_bytes(SAVED)
+            super().stamp(path, mode, mtime_ns)
+
+    killed(repo)
+    os.utime(next(repo.glob(".instrument-*")), ns=(1, 1))
+    error, _ = failed(disk=Spoiling())
+    assert "its bytes are not those of before the run" in error.message
+    assert journal.pending() != ()
+
+
+def test_a_journal_that_cannot_be_removed_is_named(repo: Path) -> None:
+    class Full(Disk):
+        def remove(self, path: Path) -> None:
+            if path.suffix == ".json":
+                raise OSError(30, "Read-only file system", str(path))
+            super().remove(path)
+
+    record = killed(repo)
+    with pytest.raises(RestoreNeeded) as caught:
+        restore(disk=Full())
+    assert [each.action for each in caught.value.restored] == ["restored", "failed"]
+    assert f"{record.location}: the journal cannot be removed:" in caught.value.message
+    assert "Read-only file system" in caught.value.message
+    assert (repo / "train.py").read_bytes() == TEXT
+
+
+def test_folders_that_no_repository_holds_have_nothing_to_restore(tmp_path: Path) -> None:
+    assert restore(tmp_path) == () and restore(tmp_path / "missing") == ()
+
+
+def test_what_is_no_file_in_the_files_place_is_the_users(repo: Path, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.py"
+    theirs.write_text("theirs")
+    os.utime(theirs, ns=(1, 1))
+    before, path = facts(theirs), repo / "train.py"
+    for make in (Path.mkdir, os.mkfifo, lambda link: link.symlink_to(theirs)):
+        killed(repo)
+        path.unlink()
+        make(path)
+        _, found = failed()
+        assert found.action == "kept-both" and found.kept[0].read_bytes() == TEXT
+        path.rmdir() if not path.is_symlink() and path.is_dir() else path.unlink()
+        found.kept[0].rename(path)
+    assert listing(repo) == [".git", "pkg", "train.py"] and facts(theirs) == before
+
+
+def test_an_original_that_git_and_the_disk_have_lost_is_said(repo: Path) -> None:
+    record = killed(repo)
+    entry = record.entries[0]
+    entry.side.unlink()
+    (repo / ".git" / "objects" / entry.blob[:2] / entry.blob[2:]).unlink()
+    error, found = failed()
+    assert found.action == "failed" and entry.blob in error.message
+    assert (repo / "train.py").read_bytes() == INSTRUMENTED
+    assert journal.pending() == (record.location,)
+
+
+def test_a_dead_journal_in_git_does_not_follow_a_process_number(repo: Path) -> None:
+    """Numbers come round again: the time at which the process began tells it apart."""
+    record = killed(repo)
+    record.location.unlink()
+    assert journal.run_is_alive(record)
+    for other in (
+        replace(record, process_started=record.process_started - 60),
+        replace(record, host="another"),
+        replace(record, pid=2**22 + 1),
+    ):
+        assert not journal.run_is_alive(other)
+    assert [each.action for each in restore(repo)] == ["running"]
