@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from instrumentor.shared.options import Options
-    from instrumentor.workspace import restore
+    from instrumentor.workspace.in_place.restoring import restore
     from instrumentor_analysis.compare.comparing import compare
     from instrumentor_analysis.compare.model import Comparison
     from instrumentor_analysis.compare.side import Side, load_side
@@ -82,7 +82,7 @@ _MODULES = {
     "instrumentor.rewrite": ("Rewritten", "rewrite"),
     "instrumentor.run.options": ("ProfileOptions", "RunOptions", "RunResult"),
     "instrumentor.run.training": ("run",),
-    "instrumentor.workspace": ("restore",),
+    "instrumentor.workspace.in_place.restoring": ("restore",),
     "instrumentor_analysis.shared.caveats": ("Caveat",),
     "instrumentor_analysis.compare.comparing": ("compare",),
     "instrumentor_analysis.compare.model": ("Comparison",),

@@ -16,7 +16,7 @@ from instrumentor.plan.passes import PASSES
 from tests.conftest import RepoFactory
 from tests.schemas import described, kept
 
-FILE = Path(instrumentor.__file__).parent / "data" / "plan.schema.json"
+FILE = Path(instrumentor.__file__).parent / "plan" / "plan.schema.json"
 SCRIPT = """\
 import torch
 

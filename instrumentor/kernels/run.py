@@ -33,7 +33,8 @@ from instrumentor.run.profilers import Launch, Profiler
 from instrumentor.shared.errors import InstrumentError, Interrupted, NotReady, RunFailed
 from instrumentor.shared.outputs import write_json
 from instrumentor.shared.progress import Progress
-from instrumentor.workspace import UsersFiles, Workspace
+from instrumentor.workspace.linked_data import UsersFiles
+from instrumentor.workspace.run_location import Workspace
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.documents import plain
 

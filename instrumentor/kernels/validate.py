@@ -88,7 +88,7 @@ class Validation(Struct, frozen=True):
         return Verdict(ended.returncode == 0, said, f"code {ended.returncode}: {last[0]}")
 
     def _compare(self, criteria: Criteria, reference: Path, output: Path) -> Verdict:
-        from instrumentor.workspace import shadow
+        from instrumentor.workspace.shadow import shadow
 
         said = f"{output} against {reference}"
         # In a copy, so that the script writes nothing into the user's project.

@@ -1,7 +1,7 @@
 """What `instrument explain --json` prints and plan.json holds: the document ``instrument-plan/1``.
 
 Line numbers are 1-based lines of the original files; the line of a statement is the one it starts
-on. The schema in data/plan.schema.json is made of these types.
+on. The schema in plan.schema.json is made of these types.
 """
 
 from __future__ import annotations

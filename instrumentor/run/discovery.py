@@ -36,7 +36,8 @@ from instrumentor.shared.options import Options
 from instrumentor.shared.private import throwaway
 from instrumentor.shared.progress import Progress
 from instrumentor.shared.project import find_project
-from instrumentor.workspace import Workspace, shadow
+from instrumentor.workspace.run_location import Workspace
+from instrumentor.workspace.shadow import shadow
 from instrumentor_analysis.shared.caveats import Caveat
 
 #: Refusals that a run cannot change: another runtime or process trains, or a prompt needs input.

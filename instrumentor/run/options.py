@@ -17,7 +17,7 @@ from instrumentor.shared.options import Options
 
 if TYPE_CHECKING:
     from instrumentor.machine.environment import Machine
-    from instrumentor.workspace import UsersFiles
+    from instrumentor.workspace.linked_data import UsersFiles
     from instrumentor_analysis.model import Summary
     from instrumentor_analysis.shared.caveats import Caveat
 

@@ -34,16 +34,12 @@ from instrumentor.run.profilers import Launch, LaunchRequest, Profiler
 from instrumentor.shared.errors import InstrumentError, Interrupted, RestoreNeeded, RunFailed
 from instrumentor.shared.outputs import new_folder, write_json
 from instrumentor.shared.progress import Progress, Silent
-from instrumentor.workspace import (
-    Linked,
-    Originals,
-    UsersFiles,
-    Workspace,
-    check_loaded,
-    recovery,
-    shadow,
-)
-from instrumentor.workspace.linked_data import listed
+from instrumentor.workspace import recovery
+from instrumentor.workspace.linked_data import Linked, UsersFiles, listed
+from instrumentor.workspace.loaded_proof import check_loaded
+from instrumentor.workspace.originals_proof import Originals
+from instrumentor.workspace.run_location import Workspace
+from instrumentor.workspace.shadow import shadow
 from instrumentor_analysis.shared.caveats import Caveat
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from instrumentor.run.options import RunOptions
 from instrumentor.run.profilers import choose
 from instrumentor.runtime.bundle import FOLDER_NAME
 from instrumentor.shared.errors import NotReady
-from instrumentor.workspace import ShadowPlan, plan_shadow
+from instrumentor.workspace.copy_plan import ShadowPlan, plan_shadow
 
 
 class DryRun(Struct, frozen=True):

@@ -53,7 +53,9 @@ from instrumentor.shared.errors import (
 from instrumentor.shared.outputs import write_json
 from instrumentor.shared.private import cache_folder
 from instrumentor.shared.progress import Progress
-from instrumentor.workspace import Workspace, in_place, shadow
+from instrumentor.workspace.in_place import in_place
+from instrumentor.workspace.run_location import Workspace
+from instrumentor.workspace.shadow import shadow
 from instrumentor_analysis.shared.caveats import Caveat, by_weight, recorded
 
 if TYPE_CHECKING:

@@ -36,7 +36,8 @@ def recover(say: Callable[[str], None], warn: Callable[[str], None]) -> None:
     private.remove_dead()
     if not any(private.entries("journal")) and not any(private.entries("shadows")):
         return
-    from instrumentor.workspace import restore, sweep
+    from instrumentor.workspace.in_place.restoring import restore
+    from instrumentor.workspace.slots import sweep
 
     try:
         restored = restore()

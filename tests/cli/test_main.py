@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[RunO
         seen.append(options)
         raise UsageError("far enough")
 
-    monkeypatch.setattr("instrumentor.run.training.run", run)
+    monkeypatch.setattr(import_module("instrumentor.run.training"), "run", run)
     monkeypatch.setattr("signal.signal", lambda *_: None)
     (tmp_path / "data").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -636,7 +637,7 @@ def test_the_shell_completes_verbs_options_and_their_values(
 
 def test_the_skill_is_printed(run_cli: RunCli, tmp_path: Path) -> None:
     printed = run_cli("skill", cwd=tmp_path).stdout
-    assert printed == (ROOT / "instrumentor" / "SKILL.md").read_text(encoding="utf-8")
+    assert printed == (ROOT / "instrumentor" / "cli" / "SKILL.md").read_text(encoding="utf-8")
     assert printed.startswith("---\nname: ")
     for verb in re.findall(r"instrument ([a-z]+)", printed):
         assert verb in {name.split()[0] for name in COMMANDS}
@@ -644,7 +645,7 @@ def test_the_skill_is_printed(run_cli: RunCli, tmp_path: Path) -> None:
 
 def test_what_the_skill_and_its_page_name_exists() -> None:
     offered = {flag for command in COMMANDS.values() for flag in options_of(command)} | {"--help"}
-    skill = (ROOT / "instrumentor" / "SKILL.md").read_text(encoding="utf-8")
+    skill = (ROOT / "instrumentor" / "cli" / "SKILL.md").read_text(encoding="utf-8")
     page = (DOCS / "skill.md").read_text(encoding="utf-8")
     for flag in re.findall(r"[`( ](--[a-z][\w-]+)", skill + page):
         assert flag in offered, flag

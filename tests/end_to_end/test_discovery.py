@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor import RunOptions, run
+from instrumentor.rewrite import prepare
 from tests.conftest import RepoFactory, RunCli
 from tests.end_to_end.conftest import Measure
 from tests.end_to_end.small import read
@@ -139,7 +140,7 @@ def test_a_script_that_fails_unmodified_names_no_file_that_is_gone(
 def test_a_region_that_the_run_proved_wrong_is_planned_again(
     git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("instrumentor.rewrite.prepare.make_plan", begins_late)
+    monkeypatch.setattr(prepare, "make_plan", begins_late)
     repo = git_repo({"train.py": TRAIN})
     result = run(repo / "train.py", options=RunOptions(profiler="wallclock", cwd=repo))
     assert result.summary.scope == "fwd+bwd"

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from instrumentor import RunOptions, run
 from instrumentor.plan import Plan, make_plan
+from instrumentor.rewrite import prepare
+from instrumentor.run.discovery import Discovery
 from instrumentor.shared.edits import Edit, Kind, Statement
 from instrumentor.shared.errors import Interrupted, NotVerified
 from instrumentor_analysis.shared.errors import NothingMeasured
@@ -83,7 +85,7 @@ def begins_late(located: Any, options: Any) -> Plan:
 def test_a_wrong_region_has_no_figures(
     git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch, torch_python: Path
 ) -> None:
-    monkeypatch.setattr("instrumentor.rewrite.prepare.make_plan", begins_late)
+    monkeypatch.setattr(prepare, "make_plan", begins_late)
     repo = git_repo({"train.py": TRAIN})
     with pytest.raises(NotVerified) as caught:
         run(repo / "train.py", options=options(repo, torch_python, discover=False))
@@ -165,8 +167,8 @@ def test_an_interruption_of_the_unmodified_script_ends_the_run(
     def interrupted(*_: object) -> None:
         raise Interrupted("interrupted")
 
-    monkeypatch.setattr("instrumentor.rewrite.prepare.make_plan", planned)
-    monkeypatch.setattr("instrumentor.run.discovery.Discovery.measure", interrupted)
+    monkeypatch.setattr(prepare, "make_plan", planned)
+    monkeypatch.setattr(Discovery, "measure", interrupted)
     repo = git_repo({"train.py": source})
     with pytest.raises(Interrupted) as caught:
         run(repo / "train.py", options=options(repo, torch_python))
@@ -176,7 +178,7 @@ def test_an_interruption_of_the_unmodified_script_ends_the_run(
 def test_a_statement_that_was_taken_out_and_is_needed(
     git_repo: RepoFactory, monkeypatch: pytest.MonkeyPatch, torch_python: Path
 ) -> None:
-    monkeypatch.setattr("instrumentor.rewrite.prepare.make_plan", without_the_layers)
+    monkeypatch.setattr(prepare, "make_plan", without_the_layers)
     repo = git_repo({"train.py": DEEP})
     with pytest.raises(NotVerified) as caught:
         run(repo / "train.py", options=options(repo, torch_python))

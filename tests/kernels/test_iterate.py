@@ -21,7 +21,7 @@ from instrumentor.kernels.options import Criteria, KernelOptions
 from instrumentor.kernels.run import KernelRun
 from instrumentor.kernels.validate import Verdict
 from instrumentor.shared.errors import RunFailed, UsageError
-from instrumentor.workspace import UsersFiles
+from instrumentor.workspace.linked_data import UsersFiles
 from instrumentor_analysis.kernels.report import report_of_log
 from tests.analysis.kernels.printed import PERF
 from tests.conftest import git

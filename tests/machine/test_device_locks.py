@@ -13,10 +13,11 @@ import pytest
 from instrumentor.machine.device_locks import boards, end_gently, find_smi, held, reset
 from instrumentor.shared.errors import NotReady
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+from tests.conftest import ROOT
 
 __all__ = ["shared_tmp"]
 
-BIN = Path(__file__).parent / "standins" / "bin"
+BIN = ROOT / "tests" / "standins" / "bin"
 SMI = BIN / "tt-smi"
 DEVICE = Path("/dev/tenstorrent/0")
 HOLD = """\

@@ -43,7 +43,7 @@ def seeded(plan: Plan, mistake: str) -> Plan:
 
 def install(mistake: str) -> None:
     """Have every plan of this process made with the mistake."""
-    import instrumentor.rewrite.prepare as prepare
+    from instrumentor.rewrite import prepare
 
     make: Callable[..., Plan] = prepare.make_plan
     prepare.make_plan = lambda *arguments: seeded(make(*arguments), mistake)

@@ -14,8 +14,9 @@ from instrumentor.run.training import TrainingRun
 from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.shared.project import find_project
 from instrumentor.tune import journal
-from instrumentor.workspace import ShadowPlan, plan_shadow, shadow
 from instrumentor.workspace import copy_planner as planner
+from instrumentor.workspace.copy_plan import ShadowPlan, plan_shadow
+from instrumentor.workspace.shadow import shadow
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
 from tests.conftest import git
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor.shared.project import find_project
-from instrumentor.workspace import shadow
+from instrumentor.workspace.shadow import shadow
 
 
 def test_shadow_roots_then_extra_then_the_users_own_mapped(git_repo, tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from instrumentor.shared.errors import NotReady
 from instrumentor.shared.project import find_project
-from instrumentor.workspace import Originals, git
+from instrumentor.workspace import git
 from instrumentor.workspace.copy_plan import plan_shadow
+from instrumentor.workspace.originals_proof import Originals
 from tests.conftest import git as run_git
 
 

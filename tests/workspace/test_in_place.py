@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from instrumentor.shared.errors import NotReady, RestoreNeeded
 from instrumentor.shared.project import find_project
-from instrumentor.workspace import in_place, restore
 from instrumentor.workspace.in_place import disk as disk_module
-from instrumentor.workspace.in_place import inspect, journal
+from instrumentor.workspace.in_place import in_place, inspect, journal
+from instrumentor.workspace.in_place.restoring import restore
 from tests.conftest import git
 
 TEXT = b"import time\r\nx = 1\n"

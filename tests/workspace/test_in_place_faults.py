@@ -11,8 +11,9 @@ import pytest
 
 from instrumentor.shared.errors import InstrumentError, RestoreNeeded
 from instrumentor.shared.project import find_project
-from instrumentor.workspace import in_place, restore
+from instrumentor.workspace.in_place import in_place
 from instrumentor.workspace.in_place.disk import SWAP_SUFFIX, Disk
+from instrumentor.workspace.in_place.restoring import restore
 from tests.workspace.disks import FaultyDisk, Killed, LossyDisk
 from tests.workspace.test_in_place import INSTRUMENTED, TEXT, facts, left_over, listing
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.workspace import Linked, UsersFiles
 from instrumentor.workspace import linked_data as linked
+from instrumentor.workspace.linked_data import Linked, UsersFiles
 
 
 @pytest.fixture

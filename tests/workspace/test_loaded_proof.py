@@ -10,7 +10,8 @@ import pytest
 
 from instrumentor.shared.errors import RunFailed
 from instrumentor.shared.project import find_project
-from instrumentor.workspace import check_loaded, shadow
+from instrumentor.workspace.loaded_proof import check_loaded
+from instrumentor.workspace.shadow import shadow
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor.shared.project import find_project
-from instrumentor.workspace import Originals
+from instrumentor.workspace.originals_proof import Originals
 
 
 def taken(repo: Path, *names: str) -> Originals:

@@ -44,8 +44,8 @@ def leftover_copy() -> Path:
 def test_a_start_with_nothing_to_undo_says_and_imports_nothing(repo: Path) -> None:
     assert undone() == ([], [])
     code = (
-        "import sys; from instrumentor import recovery; recovery.recover(print, print);"
-        "sys.exit('instrumentor.workspace' in sys.modules)"
+        "import sys; from instrumentor.workspace import recovery; recovery.recover(print, print);"
+        "sys.exit('instrumentor.workspace.slots' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert done.stdout == b""

@@ -14,7 +14,8 @@ import pytest
 from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.shared.project import find_project
 from instrumentor.workspace import copy_planner as planner
-from instrumentor.workspace import copying, shadow
+from instrumentor.workspace import copying
+from instrumentor.workspace.shadow import shadow
 
 
 def snapshot(root: Path) -> dict[str, tuple[object, ...]]:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from instrumentor.shared.project import find_project
-from instrumentor.workspace import shadow, sweep
+from instrumentor.workspace.shadow import shadow
+from instrumentor.workspace.slots import sweep
 from tests.workspace.test_shadow import snapshot
 
 KILLS = int(os.environ.get("INSTRUMENT_TEST_KILLS", "15"))
@@ -22,7 +23,7 @@ RUN = """
 import os, subprocess, sys
 from pathlib import Path
 from instrumentor.shared.project import find_project
-from instrumentor.workspace import shadow
+from instrumentor.workspace.shadow import shadow
 script = Path(sys.argv[1])
 print("ready", flush=True)
 while True:

@@ -11,8 +11,9 @@ import pytest
 
 from instrumentor.shared.errors import NotReady
 from instrumentor.shared.project import find_project
-from instrumentor.workspace import shadow, slots, sweep
-from instrumentor.workspace.slots import remove_tree
+from instrumentor.workspace import slots
+from instrumentor.workspace.shadow import shadow
+from instrumentor.workspace.slots import remove_tree, sweep
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
 
 __all__ = ["shared_tmp"]

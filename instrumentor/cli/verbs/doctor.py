@@ -73,7 +73,7 @@ def _fix(planned: PlannedRun, options: RunOptions, *, quiet: bool) -> None:
     """Free the devices and reset them, as far as that was allowed; undo what a kill left."""
     from instrumentor.machine.device_locks import held
     from instrumentor.run.ready.readiness import free_devices, reset_boards
-    from instrumentor.workspace import restore
+    from instrumentor.workspace.in_place.restoring import restore
 
     narrator = console.Narrator(quiet=quiet)
     restore(Path.cwd())

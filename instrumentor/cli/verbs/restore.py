@@ -16,8 +16,8 @@ SCHEMA = "instrument-restore/1"
 def restore(*, shown: common.Json) -> None:
     """Put back files that a killed run in place left instrumented."""
     from instrumentor.shared.private import remove_dead
-    from instrumentor.workspace import restore as put_back
-    from instrumentor.workspace import sweep
+    from instrumentor.workspace.in_place.restoring import restore as put_back
+    from instrumentor.workspace.slots import sweep
 
     failure: RestoreNeeded | None = None
     done: tuple[Restored, ...] = ()

@@ -94,7 +94,7 @@ for figure in plots.figures(tracy()).values():
 assert dict(matplotlib.rcParams) == before
 assert "matplotlib.pyplot" not in sys.modules
 """
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=HANG_S)
 
 

@@ -336,7 +336,7 @@ from pathlib import Path
 from instrumentor_analysis.ops.op_report import per_op_report
 from instrumentor_analysis.reports import csv, ops_console
 path = Path(sys.argv[1])
-summary.summarise(path)
+summarise.summarise(path)
 report = per_op_report(path)
 csv.render(report), ops_console.render_ops(report)
 """
@@ -348,7 +348,10 @@ def test_only_what_reads_ops_loads_numpy_and_nothing_loads_pandas(
 ) -> None:
     heavy = (*light, "pandas", "matplotlib", "instrumentor")
     code = (
-        "import sys\nfrom instrumentor_analysis import model, errors, summary, timings, verdict\n"
+        "import sys\nfrom instrumentor_analysis import model\n"
+        "from instrumentor_analysis.shared import errors\n"
+        "from instrumentor_analysis.summary import summarise, verdict\n"
+        "from instrumentor_analysis.clock import timings\n"
         f"{code}\nprint([m for m in {heavy} if m in sys.modules])"
     )
     command = [sys.executable, "-c", code, str(FIXTURES / "training_v2_1.csv")]

@@ -12,7 +12,7 @@ from instrumentor.cli.main import call
 from instrumentor.cli.verbs.history import remember
 from instrumentor.results.history import History, place_of
 from instrumentor.run.options import RunResult
-from instrumentor.workspace import UsersFiles
+from instrumentor.workspace.linked_data import UsersFiles
 from instrumentor_analysis.model import Summary
 from tests.analysis.compare.sides import summary
 

@@ -18,7 +18,7 @@ from instrumentor import Options
 from instrumentor.rewrite.prepare import Prepared, prepare
 from tests.warned import texts
 
-CASES = Path(__file__).resolve().parents[2] / "fixtures" / "passes"
+CASES = Path(__file__).resolve().parents[3] / "fixtures" / "passes"
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from instrumentor.shared.errors import RestoreNeeded
-from instrumentor.workspace import recovery, restore
+from instrumentor.workspace import recovery
 from instrumentor.workspace.in_place import journal
 from instrumentor.workspace.in_place.disk import Disk
 from instrumentor.workspace.in_place.journal import Entry, Journal
+from instrumentor.workspace.in_place.restoring import restore
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
 from tests.conftest import git
 from tests.workspace.test_in_place import TEXT, opened

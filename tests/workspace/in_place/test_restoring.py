@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from instrumentor.shared.errors import Restored, RestoreNeeded
-from instrumentor.workspace import restore
 from instrumentor.workspace.in_place import inspect, journal, put
 from instrumentor.workspace.in_place.disk import Disk
 from instrumentor.workspace.in_place.journal import Journal
+from instrumentor.workspace.in_place.restoring import restore
 from tests.workspace.test_in_place import INSTRUMENTED, TEXT, facts, left_over, listing
 
 SAVED = b"mine\n"
