@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from instrumentor.cli.main import as_meant
-from tests import options_table
+from tests import options_table, rooms_table
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Files that a worked example adds.
 INVENTED = {
     "instrumentor/locate/rules/meta_device.py",
-    "instrumentor/profilers/strace.py",
-    "tests/profilers/test_strace.py",
+    "instrumentor/run/profilers/strace.py",
+    "tests/run/profilers/test_strace.py",
 }
 _NAMED = re.compile(r"`((?:instrumentor|analysis|tests|fixtures)/[\w./]+\.(?:py|yaml|j2|csv))`")
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
@@ -40,6 +40,26 @@ def test_all_pages_are_linked_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for page in (ROOT / "docs").glob("*.md"):
         assert f"(docs/{page.name})" in readme
+
+
+_ROOMS = re.compile(r"(<!-- rooms -->\n).*?(\n?<!-- end of rooms -->)", re.DOTALL)
+
+
+def test_the_table_of_folders_is_that_of_their_docstrings(request: pytest.FixtureRequest) -> None:
+    page = ROOT / "docs" / "architecture.md"
+    text = page.read_text(encoding="utf-8")
+    made = _ROOMS.sub(lambda found: f"{found[1]}{rooms_table.text()}\n{found[2].strip()}", text)
+    if request.config.getoption("--update-goldens"):
+        page.write_text(made, encoding="utf-8")
+    else:
+        assert text == made, "pytest tests/test_documentation.py --update-goldens"
+
+
+def test_the_packages_have_few_rooms() -> None:
+    """A newcomer reads the listing: it has to fit into one look."""
+    for package, most in (("instrumentor", 14), ("analysis/instrumentor_analysis", 10)):
+        listed = [p.name for p in (ROOT / package).iterdir() if not p.name.startswith("__")]
+        assert len([name for name in listed if name != "py.typed"]) <= most
 
 
 _FENCED = re.compile(r"^```(?:console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -1,4 +1,7 @@
-"""From source to the training loop, or to the reasons why there is none to instrument."""
+"""From source to the training loop, or to the reasons why there is none to instrument.
+
+In: a program that was read; out: a `Located` step, or a `Declined` with file, line and reason.
+"""
 
 from __future__ import annotations
 

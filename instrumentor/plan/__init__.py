@@ -1,5 +1,7 @@
 """Located loop + options -> Plan: the ordered edits, each with its reason, and the explanation.
 
+In: a `Located` step and options; out: a `Plan`.
+
 A plan is a value: it holds no syntax tree, can be printed as JSON (``instrument-plan/1``) and is
 all that the rewriting needs.
 """

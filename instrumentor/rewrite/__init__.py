@@ -1,4 +1,7 @@
-"""Plan -> new source and diff, proven before anybody runs it."""
+"""Plan -> new source and diff, proven before anybody runs it.
+
+In: a script on disk or a text, and its plan; out: instrumented bytes and their diff.
+"""
 
 from __future__ import annotations
 

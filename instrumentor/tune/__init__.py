@@ -1,5 +1,7 @@
 """`instrument tune`: change one setting at a time, measure, keep what helps significantly.
 
+In: a script and the settings to try; out: trials, a recommendation and a patch.
+
 A configuration is what is changed together; a trial measures one.
 
 * :mod:`instrumentor.tune.settings` -- what can be changed, as data.

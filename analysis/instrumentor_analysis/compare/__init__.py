@@ -1,4 +1,6 @@
-"""Two runs side by side; the parts of :mod:`.compare`.
+"""Two runs, or two sets of runs, side by side.
+
+In: two runs or sets of runs; out: a `Comparison` of figures and ops with intervals, or a gate.
 
 * :mod:`.comparison.side` -- a run folder or summary.json as one side.
 * :mod:`.comparison.ratio` -- two sets of samples to a ratio with an interval.

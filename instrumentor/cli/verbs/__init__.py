@@ -1,4 +1,7 @@
-"""One module per verb; each imports what it needs only when it runs."""
+"""One module per verb; each imports what it needs only when it runs.
+
+In: the options and arguments of one verb; out: what it prints.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Why a chosen loop is declined: one function for each reason, in the order in which they are told.
 
+In: a candidate loop; out: the reasons against it.
+
 A rule looks at a candidate and yields reasons; nothing is instrumented as long as one stands.
 What stands against a region, which is known only later, is in `regions`; why there is no loop at
 all in `no_loop`.

@@ -1,5 +1,7 @@
 """One function per kind of edit, in an explicit order.
 
+In: a `Located` step; out: edits of one kind, in order.
+
 A pass takes what was located and the name of the recorder, and yields edits with the module of
 each. It decides nothing and knows nothing of files: what is to be done was found by
 :mod:`instrumentor.locate`.

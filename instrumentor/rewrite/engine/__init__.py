@@ -1,5 +1,7 @@
 """Carry out planned edits on a source file, such that the text alone gives the original back.
 
+In: bytes and edits; out: bytes that give the original back.
+
 ``ast`` addresses the statements, LibCST rewrites them: one parse, one transformer over the
 blocks. See :mod:`instrumentor.rewrite.line_format` for the format of the result.
 """

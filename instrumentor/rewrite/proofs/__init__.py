@@ -1,4 +1,7 @@
-"""Proofs that a rewritten file is what was planned and nothing else, before anything runs."""
+"""Proofs that a rewritten file is what was planned and nothing else, before anything runs.
+
+In: the original, the edits and the rewritten bytes; out: nothing, or `ProofFailed`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Runs one process tree to its end: log, samples as they come, time limits, gentle endings.
 
+In: a command and limits; out: how it ended, and each sample as it came.
+
 The script's processes hang on a guard (runtime/guard.py), which ends them when this process
 disappears. Output goes straight into the log file, and both log and record file are read as they
 grow, so that a slow callback never holds up the script that is being measured.

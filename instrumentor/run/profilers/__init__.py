@@ -1,4 +1,7 @@
-"""Ways to measure a run: Tracy on the device, torch.profiler, or the wall clock alone."""
+"""Ways to measure a run: Tracy on the device, torch.profiler, or the wall clock alone.
+
+In: a script in its place; out: the command that measures it, and the files that it left.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """What runs inside the instrumented copy: signposts, clock, barrier and records, no more.
 
+In: calls from the inserted lines; out: `timings.jsonl`.
+
 These modules are joined to one text (see :mod:`instrumentor.runtime.bundle`), which a run puts
 beside its copy as the module ``_instrument_recorder`` and `apply` writes into the file itself. So
 each imports the standard library and its neighbours only, runs on Python 3.8, keeps its

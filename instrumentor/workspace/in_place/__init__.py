@@ -1,5 +1,8 @@
 """For scripts that cannot run from a copy: the instrumented text stands in the file itself.
 
+In: instrumented bytes and their originals; out: the user's files changed for the run, then
+restored.
+
 The original's bytes go into git first and a journal names them; the file is exchanged in one step;
 after the body, or at the next start when this process was killed, it is put back and verified.
 """

@@ -1,5 +1,7 @@
 """What is left out of the copy: validation and saving whose effects end in themselves.
 
+In: a chosen loop; out: statements that the copy leaves out, and those that stay with the reason.
+
 An evaluation (gradients off, no backward, no optimizer step) before or between the samples, and
 a save between them, are taken out together with every statement that exists only for their
 results. That is shown, not assumed: whatever the pieces write may be read by nothing that stays,

@@ -1,5 +1,7 @@
 """Is this machine ready for a run? Each check answers ok, warning or failed, with a remedy.
 
+In: a machine and a planned run; out: one line for each check.
+
 ``run`` does the same checks quietly first and stops at a failed one. Nothing is changed here, no
 device is opened, and no environment is activated (blacksmith's activation upgrades packages).
 """
