@@ -7,6 +7,7 @@ more, grey what was not measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 
 from msgspec.structs import replace
 
@@ -130,23 +131,24 @@ def _fit(columns: Sequence[Column], room: int, gap: int) -> tuple[list[Column], 
 
 def _natural(column: Column) -> int:
     """Columns that it takes uncut."""
-    return max(formatting.width(text) for text in (column.title, column.total or "", *column.texts))
+    return max(map(formatting.width, {column.title, column.total or "", *column.texts}))
 
 
 def _cells(column: Column, size: int, paint: Paint) -> list[str]:
-    """Heading, cells and total of a column, each padded to its size."""
+    """Heading, cells and total of a column, each padded to its size: one that repeats only once."""
+    count = len(column.texts)
+    colours = column.colours
+    hows = [colours] * count if isinstance(colours, str) else colours
     texts = [column.title, *column.texts, column.total or ""]
-    hows = ["bold", *(column.colour(at) for at in range(len(column.texts))), "dim"]
-    padded: list[str] = []
-    for text, how in zip(texts, hows, strict=True):
-        taken = formatting.width(text)
-        if taken > size:
-            text = formatting.clip(text, size)
-            taken = formatting.width(text)
-        space = " " * (size - taken)
+
+    @cache
+    def padded(text: str, how: str) -> str:
+        text = formatting.clip(text, size)
+        space = " " * (size - formatting.width(text))
         painted = paint(text, how)
-        padded.append(space + painted if column.right else painted + space)
-    return padded
+        return space + painted if column.right else painted + space
+
+    return list(map(padded, texts, ["bold", *hows, "dim"]))
 
 
 def warning_lines(caveats: Iterable[Caveat], width: int, paint: Paint) -> list[str]:
