@@ -4,8 +4,9 @@ A language model's are those of the scaling-law literature, as tt-blacksmith cou
 parameter that trains (forward, gradient of the input, gradient of the weight), 4 for each frozen
 one, 12 * layers * heads * head dimension * sequence length for attention's two products and their
 gradients; forward alone 2, 2 and 4. The table of an embedding counts where it is also the output's
-weight (tied), and not where rows of it are only looked up. Other models are counted op by op by
-torch.utils.flop_counter's formulas in the first sample, recomputed activations included.
+weight (tied), and not where rows of it are only looked up. Other models are counted op by op in
+the first sample, recomputed activations included; an op that computes and has no formula leaves
+nothing to quote: what the others do may be a thousandth of it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ class ModelFacts(Struct, frozen=True):
         trainable, frozen: parameters that count, tied ones once.
         attention: heads * head dimension, summed over layers.
         counted_flops, counted_samples: of the first sample.
+        uncounted: ops of that sample that compute and have no formula.
         reported_flops, reported_peak: of tt-mlir's graphs in the first sample: FLOPs of the
             matrix engine, and their peak a second on one chip.
         arch, chips: of the device.
@@ -30,6 +32,7 @@ class ModelFacts(Struct, frozen=True):
     attention: int | None = None
     counted_flops: int | None = None
     counted_samples: int | None = None
+    uncounted: tuple[str, ...] = ()
     reported_flops: int | None = None
     reported_peak: int | None = None
     arch: str | None = None
@@ -88,7 +91,7 @@ def sample_flops(facts: ModelFacts, label: str, tokens_per_sample: float | None)
                 f"+ 12 x {facts.attention:,} x {length:,} of attention"
             )
         return Flops(token * tokens_per_sample, f"{words} a token")
-    if facts.counted_flops and facts.counted_samples:
+    if facts.counted_flops and facts.counted_samples and not facts.uncounted:
         words = "counted op by op in the first sample"
         return Flops(facts.counted_flops / facts.counted_samples, words)
     return None

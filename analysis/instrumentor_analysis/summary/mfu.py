@@ -55,17 +55,33 @@ def with_mfu(
         if work is None:
             return analysis
         text = "no MFU: the record does not say how many samples each steady step had"
-        warnings = dict.fromkeys((*summary.warnings, Caveat("no-mfu", text)))
-        return replace(analysis, summary=replace(summary, warnings=tuple(warnings)))
+        return _with_warning(analysis, Caveat("no-mfu", text))
     if work is None:
         tokens = wall.tokens_per_s and wall.tokens_per_s / wall.samples_per_s
         work = sample_flops(facts, wall.label, tokens)
     if work is None:
-        return analysis
+        return _with_warning(analysis, _uncounted(facts)) if facts.uncounted else analysis
     wall = replace(wall, mfu=_utilisation(wall, work, peak, source, facts))
     by_label = {**summary.wall_clock_by_label, wall.label: wall}
     summary = replace(summary, wall_clock=wall, wall_clock_by_label=by_label)
     return replace(analysis, summary=summary)
+
+
+def _with_warning(analysis: Analysis, warning: Caveat) -> Analysis:
+    summary = analysis.summary
+    warnings = tuple(dict.fromkeys((*summary.warnings, warning)))
+    return replace(analysis, summary=replace(summary, warnings=warnings))
+
+
+def _uncounted(facts: ModelFacts) -> Caveat:
+    """Why there are no FLOPs of the model: the ops that no formula tells of."""
+    first, more = facts.uncounted[:3], len(facts.uncounted) - 3
+    names = ", ".join(first) + (f" and {more} more" if more > 0 else "")
+    verb = "has" if len(facts.uncounted) == 1 else "have"
+    text = f"no model FLOPs: {names} {verb} no formula"
+    if facts.counted_flops and facts.counted_samples:
+        text += f"; the other ops make {facts.counted_flops / facts.counted_samples:,.0f} a sample"
+    return Caveat("no-flops", text, "note", hint="report --flops N --peak-tflops N takes yours")
 
 
 def _require_positive(name: str, value: float | None) -> None:

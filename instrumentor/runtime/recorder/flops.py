@@ -14,6 +14,8 @@ import time
 from importlib import import_module
 from typing import Any, Dict, Set, Tuple
 
+from instrumentor.runtime.recorder.flop_formulas import flops_of
+
 #: Where a report is written unless it is told otherwise, and where it is told to be.
 PLACES = ("*.json", "perf_metrics/*.json")
 #: Between two looks for reports; compiling a graph takes far longer.
@@ -21,13 +23,17 @@ EVERY_S = 0.02
 
 
 class Counting:
-    """FLOPs between start and stop, by the formulas of torch.utils.flop_counter.
+    """FLOPs between start and stop, of each op that goes through torch's dispatcher.
 
     Not in a process that uses torch.compile: under a dispatch mode it would not compile.
+
+    Attributes:
+        uncounted: ops that compute and have no formula.
     """
 
     def __init__(self) -> None:
         self.total = 0
+        self.uncounted: Dict[str, int] = {}
         self.mode: Any = None
 
     def start(self) -> None:
@@ -36,19 +42,32 @@ class Counting:
             return
         try:
             base: Any = import_module("torch.utils._python_dispatch").TorchDispatchMode
-            formulas = import_module("torch.utils.flop_counter").flop_registry
         except (ImportError, AttributeError):
             return
 
         def dispatched(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            out = func(*args, **(kwargs or {}))
-            formula = formulas.get(func._overloadpacket)
-            if formula is not None:
-                self.total += formula(*args, **(kwargs or {}), out_val=out)
+            named = kwargs or {}
+            if hasattr(func, "decompose"):  # as in inference mode, where torch does not by itself
+                with mode:
+                    out = func.decompose(*args, **named)
+                if out is not NotImplemented:
+                    return out
+            out = func(*args, **named)
+            self.add(func, args, named, out)
             return out
 
-        self.mode = type("Mode", (base,), {"__torch_dispatch__": dispatched})()
+        members = {"__torch_dispatch__": dispatched, "supports_higher_order_operators": True}
+        self.mode = type("Mode", (base,), members)()
         self.mode.__enter__()
+
+    def add(self, func: Any, args: Tuple[Any, ...], named: Dict[str, Any], out: Any) -> None:
+        """Count a call, or note that it cannot be."""
+        flops = flops_of(func, args, named, out)
+        if flops is None:
+            name = str(func.name()).partition(".")[0]
+            self.uncounted[name] = self.uncounted.get(name, 0) + 1
+        else:
+            self.total += flops
 
     def stop(self) -> int:
         """End; returns the FLOPs, 0 when nothing was counted."""
@@ -61,7 +80,9 @@ class Counting:
 
 
 def compiles() -> bool:
-    """Whether the script has handed anything to torch.compile."""
+    """Whether the script has handed anything to torch.compile, or may do so in the step."""
+    if "torch.nn.attention.flex_attention" in sys.modules:  # compiles itself when it is called
+        return True
     if "torch._dynamo" not in sys.modules:
         return False
     function = type(compiles)

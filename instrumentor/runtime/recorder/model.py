@@ -4,7 +4,6 @@ import gc
 import sys
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-from instrumentor.runtime.recorder.facts import first_tensor
 from instrumentor.runtime.recorder.flops import CompilerReports, Counting
 from instrumentor.runtime.recorder.produced import trained
 from instrumentor.runtime.recorder.records import Records
@@ -23,17 +22,15 @@ class Model:
         self.reports: Optional[CompilerReports] = None
         self.known = False
 
-    def begin(self, batch: Tuple[Any, ...]) -> None:
-        """Count what runs eagerly in the first sample; tokens have a formula instead."""
+    def begin(self) -> None:
+        """Count what runs eagerly in the first sample."""
         if self.known:
             return
         if self.counting is not None:  # the sample before was cancelled
             self.counting.stop()
         self.reports = self.reports or CompilerReports()
         self.counting = Counting()
-        shape, dtype = first_tensor(batch)
-        if len(shape or ()) != 2 or "int" not in str(dtype):
-            self.counting.start()
+        self.counting.start()
 
     def end(self, values: Tuple[Any, ...], rows: Optional[int]) -> None:
         """Write the event behind the first sample, which held so many rows."""
@@ -46,8 +43,9 @@ class Model:
         except Exception as error:  # a model of the script's own
             self.records.warn("the model cannot be looked at for its FLOPs: %r" % (error,))
             facts = {}
-        if counted_flops and rows:
-            facts.update(counted_flops=counted_flops, counted_samples=rows)
+        uncounted = sorted(self.counting.uncounted)
+        if (counted_flops or uncounted) and rows:
+            facts.update(counted_flops=counted_flops, counted_samples=rows, uncounted=uncounted)
         facts.update(self.reports.close())
         if facts:
             self.records.write("model", **facts, **hardware())

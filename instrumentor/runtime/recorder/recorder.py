@@ -65,7 +65,7 @@ class Recorder:
             self.extra.open()
         for fact in self.facts:
             fact.begin(batch, False)
-        self.model.begin(batch)
+        self.model.begin()
         self.signpost(self.name + "_start")
         self.started = time.perf_counter()
 

@@ -52,6 +52,18 @@ def test_other_models_are_counted(tmp_path: Path) -> None:
     assert mfu.peak_source == "the run names no architecture"
 
 
+def test_an_op_without_a_formula_leaves_nothing_to_quote(tmp_path: Path) -> None:
+    step = event("step_steady_1", 2.0, label="fwd+bwd", **batch(4, 128, tokens=None))
+    counted = {"counted_flops": 8000, "counted_samples": 4, "uncounted": ["aten::a", "mine::b"]}
+    counted = {**MODEL, "attention": 0, **counted}
+    summary = analyse(run_folder(tmp_path / "run", step, counted)).summary
+    assert summary.wall_clock is not None and summary.wall_clock.mfu is None
+    (told,) = (each for each in summary.warnings if each.kind == "no-flops")
+    assert told.message == (
+        "no model FLOPs: aten::a, mine::b have no formula; the other ops make 2,000 a sample"
+    )
+
+
 def test_hfu_is_of_what_the_compiler_reported(tmp_path: Path) -> None:
     mfu = mfu_of(tmp_path, "fwd+bwd", {**MODEL, **CHIP, **REPORTED})
     assert mfu.hfu_percent == pytest.approx(10**9 / 0.002 / 10**12 * 100)
@@ -65,6 +77,7 @@ def test_hfu_is_of_what_the_compiler_reported(tmp_path: Path) -> None:
         (ModelFacts(trainable=5, frozen=0, attention=8), "fwd+bwd", None),
         (ModelFacts(trainable=5, frozen=0, attention=8), "region", 128.0),
         (ModelFacts(counted_flops=5), "fwd+bwd", None),
+        (ModelFacts(counted_flops=5, counted_samples=1, uncounted=("a::b",)), "fwd+bwd", None),
     ],
 )
 def test_nothing_is_made_up(facts: ModelFacts, label: str, tokens: float | None) -> None:
