@@ -142,7 +142,9 @@ def _start(
 
 def _defaults() -> dict[str, Any]:
     """Defaults of `[tool.instrument]`, for the bare command and for each verb."""
-    table, path = find_defaults(Path.cwd())
+    table, path, ignored = find_defaults(Path.cwd())
+    for text in ignored:
+        console.warn(text)
     if not table:
         return {}
     verbs = {name: getattr(_module(name), name).declared for name in VERBS if name != "kernel"}
@@ -184,7 +186,7 @@ def _enough(argv: Sequence[str]) -> typer.Typer:
     if not argv or argv[0] in ("-h", "--help"):
         return application(outline=True)
     # A key in a file is held against the options of every verb.
-    if list(argv[:1]) not in _UNCONFIGURED and find_defaults(Path.cwd())[0]:
+    if list(argv[:1]) not in _UNCONFIGURED and find_defaults(Path.cwd()).table:
         return application()
     if argv[0] in VERBS:
         return application([argv[0]])

@@ -158,7 +158,8 @@ def _plain_preview(argv: list[str]) -> bool:
     if any(os.environ.get(f"INSTRUMENT_{name.upper()}") for name in (*options_of(Options), "full")):
         return False
 
-    return not find_defaults(Path.cwd())[0]
+    found = find_defaults(Path.cwd())
+    return not found.table and not found.ignored
 
 
 if __name__ == "__main__":

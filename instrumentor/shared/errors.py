@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from instrumentor_analysis.shared.files import Unfit
+
 EXIT_CODES: dict[int, str] = {
     0: "done",
     1: "the script or the profiler failed (the script's own code is in summary.json); "
@@ -70,11 +72,13 @@ _REFUSALS = {
 }
 
 
-def of_the_system(error: OSError) -> NotReady | None:
+def of_the_system(error: OSError) -> InstrumentError | None:
     """The error to show for a refusal of the system; None for one that this program should know."""
+    where = f"{error.filename}: " if error.filename else ""
+    if isinstance(error, Unfit) or error.errno == errno.ENAMETOOLONG:
+        return UsageError(f"{where}{error.strerror}", "Give another file.")
     if error.errno not in _REFUSALS:
         return None
-    where = f"{error.filename}: " if error.filename else ""
     return NotReady(f"{where}{error.strerror}", _REFUSALS[error.errno])
 
 

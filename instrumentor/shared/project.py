@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from instrumentor.shared.errors import UsageError
+from instrumentor_analysis.shared.files import SETTINGS_BYTES, read_bytes, read_text
 
 # Run at every start of an interpreter that finds them.
 CUSTOMIZE = ("sitecustomize", "usercustomize")
@@ -100,7 +101,10 @@ def is_git_root(folder: Path) -> bool:
     dot_git = folder / ".git"
     if dot_git.is_dir():
         return (dot_git / "HEAD").exists()
-    return dot_git.is_file() and dot_git.read_bytes()[:7] == b"gitdir:"
+    try:
+        return read_bytes(dot_git, SETTINGS_BYTES)[:7] == b"gitdir:"
+    except OSError:
+        return False
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
@@ -157,9 +161,9 @@ def _package_folders(base: Path) -> Iterator[str]:
     Metadata that cannot be read names none: whoever builds the project will say so.
     """
     with contextlib.suppress(OSError, ValueError):
-        yield from _from_pyproject((base / "pyproject.toml").read_bytes())
+        yield from _from_pyproject(read_bytes(base / "pyproject.toml", SETTINGS_BYTES))
     with contextlib.suppress(OSError, ValueError, configparser.Error):
-        yield from _from_setup_cfg((base / "setup.cfg").read_text(encoding="utf-8"))
+        yield from _from_setup_cfg(read_text(base / "setup.cfg", limit=SETTINGS_BYTES))
 
 
 def _from_pyproject(data: bytes) -> Iterator[str]:
@@ -180,13 +184,16 @@ def read_toml(data: bytes) -> dict[str, Any]:
     """The document of a TOML file.
 
     Raises:
-        ValueError: it is not TOML, or not UTF-8.
+        ValueError: it is not TOML, not UTF-8, or nested too deeply.
     """
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
-    return tomllib.loads(data.decode("utf-8"))
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def _from_setup_cfg(text: str) -> Iterator[str]:

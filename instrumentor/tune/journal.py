@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from instrumentor.shared.errors import UsageError
 from instrumentor.tune.outcome import KILLED, Outcome
+from instrumentor_analysis.shared.files import appended, read_bytes, write_whole
 
 SCHEMA = "instrument-tune-journal/2"
 NAME = "journal.jsonl"
@@ -53,17 +54,34 @@ class Journal(Struct):
             UsageError: there is none, or it is of another kind.
         """
         path = folder / NAME
-        if not path.is_file():
+        try:
+            data = read_bytes(path, follow=False, own=True, single=True)
+        except FileNotFoundError:
             raise UsageError(
                 f"--resume {folder}: there is no {NAME}", "Give the folder of an earlier tuning."
-            )
-        data = path.read_bytes()
+            ) from None
+        except OSError as error:
+            raise UsageError(f"--resume {folder}: {NAME} {error.strerror}") from error
         whole = data[: data.rfind(b"\n") + 1]  # a last line without its end was cut by the kill
-        # What is appended next must begin a line of its own.
-        os.truncate(path, len(whole))
-        events = [json.loads(line) for line in whole.splitlines() if line.strip()]
-        if not events or events[0].pop("schema", "") != SCHEMA:
-            raise UsageError(f"--resume {folder}: {NAME} is not of this version")
+        journal = cls._of(folder, whole)
+        if whole != data:
+            # What is appended next must begin a line of its own. Only now: it is a journal.
+            write_whole(path, whole)
+        return journal
+
+    @classmethod
+    def _of(cls, folder: Path, text: bytes) -> Journal:
+        """The journal of a text that is one."""
+        try:
+            events = [json.loads(line) for line in text.splitlines() if line.strip()]
+            if not events or events[0].pop("schema", "") != SCHEMA:
+                raise UsageError(f"--resume {folder}: {NAME} is not of this version")
+            return cls._told(folder / NAME, events)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise UsageError(f"--resume {folder}: {NAME} is damaged: {error}") from error
+
+    @classmethod
+    def _told(cls, path: Path, events: list[dict[str, Any]]) -> Journal:
         journal = cls(path, events[0])
         for event in events[1:]:
             journal._take(event)
@@ -100,7 +118,7 @@ class Journal(Struct):
             self.outcomes[key] = Outcome.from_json(event["outcome"])
 
     def _append(self, event: Mapping[str, Any]) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(event) + "\n")
+        with appended(self.path) as file:
+            file.write(json.dumps(event).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())  # the machine may go down with the trial

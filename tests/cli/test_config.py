@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from instrumentor.cli.config import find_defaults
 from instrumentor.shared.errors import UsageError
+from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+
+__all__ = ["shared_tmp"]
 
 
 def write(folder: Path, text: str) -> Path:
@@ -18,24 +22,24 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_no_file_no_defaults(tmp_path: Path) -> None:
-    assert find_defaults(tmp_path) == ({}, None)
+    assert find_defaults(tmp_path) == ({}, None, ())
 
 
 def test_the_nearest_table_counts(tmp_path: Path) -> None:
     write(tmp_path, "[tool.instrument]\nsteps = 7\n")
     near = write(tmp_path / "a", "[tool.instrument]\nkeep-validation = true\n")
-    assert find_defaults(tmp_path / "a" / "b") == ({"keep_validation": True}, near)
+    assert find_defaults(tmp_path / "a" / "b") == ({"keep_validation": True}, near, ())
 
 
 def test_a_file_without_the_table_is_passed_over(tmp_path: Path) -> None:
     far = write(tmp_path, "[tool]\ninstrument.steps = 7\n")
     write(tmp_path / "a", "[tool.other]\nsteps = 1\n")
-    assert find_defaults(tmp_path / "a") == ({"steps": 7}, far)
+    assert find_defaults(tmp_path / "a") == ({"steps": 7}, far, ())
 
 
 def test_a_broken_file_of_somebody_else_is_not_read(tmp_path: Path) -> None:
     write(tmp_path, "not [ toml")
-    assert find_defaults(tmp_path) == ({}, None)
+    assert find_defaults(tmp_path) == ({}, None, ())
 
 
 @pytest.mark.parametrize(
@@ -48,4 +52,43 @@ def test_a_broken_file_of_somebody_else_is_not_read(tmp_path: Path) -> None:
 def test_a_broken_table_is_an_error(tmp_path: Path, text: str, message: str) -> None:
     write(tmp_path, text)
     with pytest.raises(UsageError, match=message):
+        find_defaults(tmp_path)
+
+
+def test_the_search_ends_at_the_repositorys_root(tmp_path: Path, git_repo) -> None:
+    write(tmp_path, '[tool.instrument]\npython = "/tmp/theirs"\n')
+    repo = git_repo({"train.py": "x = 1\n"})
+    assert repo.is_relative_to(tmp_path)
+    assert find_defaults(repo) == find_defaults(repo / "deep") == ({}, None, ())
+
+
+@TWO_USERS
+def test_a_file_of_another_user_is_ignored_and_named(shared_tmp: Path) -> None:
+    """Whoever may write in a parent folder would choose the interpreter that a run starts."""
+    theirs = shared_tmp / "pyproject.toml"
+    as_another_user(lambda: theirs.write_text('[tool.instrument]\npython = "/tmp/theirs"\n'))
+    found = find_defaults(shared_tmp / "mine")
+    assert found.table == {} and found.path is None
+    assert found.ignored == (f"{theirs} belongs to another user (65534): it is ignored",)
+
+
+def test_a_link_to_a_file_of_ones_own_counts(tmp_path: Path) -> None:
+    real = write(tmp_path / "elsewhere", "[tool.instrument]\nsteps = 7\n")
+    (tmp_path / "pyproject.toml").symlink_to(real)
+    assert find_defaults(tmp_path).table == {"steps": 7}
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_has_no_end_is_not_waited_for(tmp_path: Path, make) -> None:
+    make(tmp_path / "pyproject.toml")
+    (said,) = find_defaults(tmp_path).ignored
+    assert "not a regular file: it is ignored" in said
+
+
+def test_one_that_is_too_large_or_too_deep(tmp_path: Path) -> None:
+    path = write(tmp_path, "[tool.instrument]\n" + "#" * 2**20)
+    (said,) = find_defaults(tmp_path).ignored
+    assert said == f"{path} is larger than 1 MiB: it is ignored"
+    write(tmp_path, "[tool.instrument]\nsteps = " + "[" * 100_000)
+    with pytest.raises(UsageError, match="not TOML: nested too deeply"):
         find_defaults(tmp_path)

@@ -18,6 +18,7 @@ from instrumentor.shared.outputs import (
     write_json,
     write_new,
 )
+from instrumentor_analysis.shared import files
 
 
 def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path) -> None:
@@ -37,7 +38,7 @@ def test_a_folder_that_cannot_be_written_to(
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     # For root every folder can be written to.
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(files, "created", refuse)
     monkeypatch.setattr(Path, "unlink", refuse)
     with pytest.raises(UsageError, match=r"page.html: cannot be written: Read-only file system"):
         write_new(tmp_path / "page.html", b"new", force=False)

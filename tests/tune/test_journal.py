@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ import pytest
 from instrumentor.shared.errors import UsageError
 from instrumentor.tune.journal import Journal
 from instrumentor.tune.outcome import KILLED, Outcome
+from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+
+__all__ = ["shared_tmp"]
 
 DONE = Outcome("measured", samples_ms=(1.5, 2.0), losses=(0.5, math.nan), batch_shape=(4, 8))
 
@@ -55,6 +59,61 @@ def test_something_else_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "journal.jsonl").write_text(content)
     with pytest.raises(UsageError, match="not of this version"):
         Journal.open(tmp_path)
+
+
+THEIRS = b"one\ntwo\nthree, without an end"
+
+
+@pytest.mark.parametrize(
+    "text", [THEIRS, b"no line at all", b"[" * 100_000, b'{"schema": []}\n[\n']
+)
+def test_what_is_no_journal_keeps_every_byte(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(text)
+    with pytest.raises(UsageError, match=r"journal\.jsonl is "):
+        Journal.open(tmp_path)
+    assert path.read_bytes() == text
+
+
+@pytest.mark.parametrize("make", [Path.symlink_to, Path.hardlink_to])
+def test_a_journal_behind_a_link_is_not_written_through(tmp_path: Path, make) -> None:
+    """A tuning folder may have come from anybody, the file at the link's end is the user's."""
+    filled(tmp_path)
+    mine = tmp_path / "mine"
+    (tmp_path / "journal.jsonl").rename(mine)
+    mine.write_bytes(mine.read_bytes() + b"my last line, without an end")
+    before = mine.read_bytes()
+    make(tmp_path / "journal.jsonl", mine)
+    with pytest.raises(UsageError, match=r"is a symbolic link|names \(hard links\)"):
+        Journal.open(tmp_path)
+    assert mine.read_bytes() == before
+
+
+def test_a_journal_that_is_exchanged_for_a_link_is_not_added_to(tmp_path: Path) -> None:
+    journal = filled(tmp_path)
+    mine = tmp_path / "mine"
+    mine.write_bytes(b"mine")
+    journal.path.unlink()
+    journal.path.symlink_to(mine)
+    with pytest.raises(OSError, match="is a symbolic link"):
+        journal.end("two", DONE)
+    assert mine.read_bytes() == b"mine"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "journal.jsonl")
+    with pytest.raises(UsageError, match="is a pipe"):
+        Journal.open(tmp_path)
+
+
+@TWO_USERS
+def test_a_journal_of_another_user_is_not_gone_on_from(shared_tmp: Path) -> None:
+    def plant() -> None:
+        filled(shared_tmp)
+
+    as_another_user(plant)
+    with pytest.raises(UsageError, match="belongs to another user"):
+        Journal.open(shared_tmp)
 
 
 def test_killed_trials_are_to_be_done_again(tmp_path: Path) -> None:

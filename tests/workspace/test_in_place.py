@@ -244,7 +244,8 @@ def test_only_a_file_that_is_the_journal_is_removed(repo: Path, monkeypatch, tmp
     (location,) = journal.pending()
     process.kill()
     process.communicate()
-    (found,) = journal.in_repository(repo)
+    (ref,) = journal.refs(repo / ".git")
+    found = journal.kept(repo / ".git", ref)
     elsewhere = replace(found.entries[0], path=tmp_path / "elsewhere.py")
     for text in (b"notes", replace(found, entries=(elsewhere,)).text()):
         location.write_bytes(text)

@@ -1,12 +1,159 @@
-"""Files that are there whole or not at all: a reader never sees half of one."""
+"""The one door to files: what is opened is a regular file, and what is written is whole.
+
+A name may lead to anything: a pipe that nobody writes to, a device without an end, a link of
+somebody else. So a file is looked at before it is opened, since opening a device can act on it;
+opened so that nothing is waited for; and looked at again through its descriptor, where nobody can
+exchange it any more. A reader never sees half of what is written here.
+"""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO, TextIO
+
+#: Of a file that is read as a whole, in bytes: far more than a record of a long run has.
+LIMIT_BYTES = 256 * 1024 * 1024
+#: Of a configuration file.
+SETTINGS_BYTES = 1024 * 1024
+
+_WARILY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a symbolic link",
+}
+
+
+class Unfit(OSError):
+    """A file that is there and is not what may be read or written at its place."""
+
+    def __init__(self, path: Path | str, fault: str) -> None:
+        super().__init__(errno.EINVAL, fault, str(path))
+
+
+def opened(
+    path: Path | str, *, follow: bool = True, own: bool = False, single: bool = False
+) -> BinaryIO:
+    """A regular file, open for reading.
+
+    Args:
+        follow: it may be reached through a link in its last place.
+        own: it has to belong to this user or to root.
+        single: it has to have this one name.
+
+    Raises:
+        Unfit: it is something else than that.
+        OSError: it cannot be opened.
+    """
+    return os.fdopen(_descriptor(path, os.O_RDONLY, follow, own, single), "rb")
+
+
+def opened_text(
+    path: Path | str, errors: str = "strict", *, encoding: str = "utf-8", newline: str | None = None
+) -> TextIO:
+    """As :func:`opened`, its text."""
+    return io.TextIOWrapper(opened(path), encoding=encoding, errors=errors, newline=newline)
+
+
+def appended(path: Path | str) -> BinaryIO:
+    """A file of this user's own, open for adding to its end; made where there is none.
+
+    Raises:
+        Unfit: a link, a file of two names, of somebody else, or no file stands there.
+        OSError: it cannot be opened.
+    """
+    flags = os.O_WRONLY | os.O_APPEND
+    try:
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL | _WARILY, 0o666)
+    except FileExistsError:
+        descriptor = _descriptor(path, flags, follow=False, own=True, single=True)
+    return os.fdopen(descriptor, "ab")
+
+
+def created(path: Path | str) -> BinaryIO:
+    """A new file, open for writing.
+
+    Raises:
+        OSError: it cannot be made, or its name is taken, by a link that leads nowhere as well.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, 0o666), "wb")
+
+
+def _descriptor(path: Path | str, flags: int, follow: bool, own: bool, single: bool) -> int:
+    _check(path, os.stat(path, follow_symlinks=follow), own, single)  # noqa: PTH116
+    descriptor = os.open(path, flags | _WARILY | (0 if follow else os.O_NOFOLLOW))
+    try:
+        _check(path, os.fstat(descriptor), own, single)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check(path: Path | str, facts: os.stat_result, own: bool, single: bool) -> None:
+    kind = stat.S_IFMT(facts.st_mode)
+    if kind == stat.S_IFDIR:  # as the system has it, for whom that is no surprise
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if kind != stat.S_IFREG:
+        raise Unfit(path, f"is {_KINDS.get(kind, 'no file')}, not a regular file")
+    if own and facts.st_uid not in (os.geteuid(), 0):
+        raise Unfit(path, f"belongs to another user ({facts.st_uid})")
+    if single and facts.st_nlink != 1:
+        raise Unfit(path, f"has {facts.st_nlink} names (hard links)")
+
+
+def read_bytes(path: Path | str, limit: int = LIMIT_BYTES, **wanted: bool) -> bytes:
+    """All of a regular file.
+
+    Args:
+        limit: how many bytes it may have.
+        wanted: as :func:`opened` has it.
+
+    Raises:
+        Unfit: it is no such file, or larger.
+        OSError: it cannot be read.
+    """
+    with opened(path, **wanted) as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise Unfit(path, f"is larger than {limit / 2**20:,.0f} MiB")
+    return data
+
+
+def read_text(
+    path: Path | str, errors: str = "strict", *, limit: int = LIMIT_BYTES, encoding: str = "utf-8"
+) -> str:
+    """As :func:`read_bytes`, its text; every line ends with a newline character alone.
+
+    Raises:
+        UnicodeDecodeError: it holds something else than text.
+    """
+    data = io.BytesIO(read_bytes(path, limit))
+    return io.TextIOWrapper(data, encoding=encoding, errors=errors).read()
+
+
+def copy(source: Path | str, target: Path) -> None:
+    """Copy the bytes of a regular file to a name that is free, or a file that is replaced whole.
+
+    Raises:
+        Unfit: the source is no regular file.
+        OSError: it cannot be read, or the target cannot be written.
+    """
+    import shutil
+
+    with opened(source) as old, becoming(target) as temporary, created(temporary) as new:
+        shutil.copyfileobj(old, new, 1 << 20)
 
 
 def write_whole(target: Path, content: bytes, *, replace: bool = True) -> None:
@@ -17,7 +164,7 @@ def write_whole(target: Path, content: bytes, *, replace: bool = True) -> None:
         OSError: it cannot be written.
     """
     # Opened as any file is, not by tempfile: its 0600 would hide a report from colleagues.
-    with becoming(target, replace=replace) as temporary, temporary.open("xb") as file:
+    with becoming(target, replace=replace) as temporary, created(temporary) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -26,7 +173,7 @@ def write_whole(target: Path, content: bytes, *, replace: bool = True) -> None:
 @contextmanager
 def becoming(target: Path, *, replace: bool = True) -> Iterator[Path]:
     """A new file beside a target, put in its place at the end; errors name the target."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    temporary = target.with_name(f".{secrets.token_hex(6)}.tmp")
     try:
         yield temporary
         if replace:

@@ -14,13 +14,12 @@ import json
 import os
 import platform
 import re
-import stat
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, Literal
+from typing import Annotated, Any, BinaryIO, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -29,10 +28,19 @@ from instrumentor.shared import private
 from instrumentor.shared.errors import NotReady, RestoreNeeded
 from instrumentor.workspace import git
 from instrumentor.workspace.in_place.disk import SWAP_SUFFIX, Disk
+from instrumentor_analysis.shared.files import opened, read_bytes
 
 SCHEMA: Final = "instrument-journal/1"
 REFS = "refs/instrumentor"
 TEXT = "journal.json"
+LIMIT_BYTES = 1024 * 1024
+_Id = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{12}\Z")]
+_Object = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})\Z")]
+_Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+_Stem = Annotated[str, msgspec.Meta(pattern=r"^\.instrument-[0-9a-f]{12}-[0-9]{1,9}\Z")]
+_Mode = Annotated[int, msgspec.Meta(ge=0, le=0o7777)]
+_Process = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+_Nanoseconds = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 _PART = re.compile(r"[0-9a-f]{12}\.json\.(?P<pid>\d+)\.part\Z")
 
 
@@ -48,12 +56,12 @@ class Entry(msgspec.Struct, frozen=True):
 
     path: Path
     repository: Path
-    blob: str
-    sha256: str
-    instrumented_sha256: str
-    mode: int
-    mtime_ns: int
-    stem: Annotated[str, msgspec.Meta(pattern=r"^\.instrument-[^/]*\Z")]
+    blob: _Object
+    sha256: _Digest
+    instrumented_sha256: _Digest
+    mode: _Mode
+    mtime_ns: _Nanoseconds
+    stem: _Stem
 
     @property
     def part(self) -> Path:
@@ -74,11 +82,11 @@ class Entry(msgspec.Struct, frozen=True):
 class Journal(msgspec.Struct, frozen=True):
     """An in-place run: what it swaps, its journal file, and its process (start in Unix seconds)."""
 
-    id: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{12}\Z")]
+    id: _Id
     entries: tuple[Entry, ...]
     location: Path
     host: str
-    pid: int
+    pid: _Process
     process_started: float
     schema: Literal["instrument-journal/1"]
 
@@ -117,10 +125,16 @@ def parse(text: bytes) -> Journal:
         RestoreNeeded: it is damaged, or of a version that this one does not know.
     """
     try:
-        read = json.loads(text)
-        return msgspec.convert(read, Journal, dec_hook=lambda kind, value: kind(value))
-    except (msgspec.MsgspecError, ValueError) as error:
+        return msgspec.convert(json.loads(text), Journal, dec_hook=_path)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise RestoreNeeded(f"a journal cannot be read: {error}") from error
+
+
+def _path(kind: type, value: Any) -> Path:
+    """A path that the system can be asked for."""
+    if b"\0" in os.fsencode(str(value)):
+        raise ValueError("a path holds a null character")
+    return Path(value)
 
 
 @contextmanager
@@ -159,17 +173,13 @@ def written(journal: Journal, disk: Disk) -> Iterator[None]:
 def taken(location: Path) -> Iterator[Journal | None]:
     """Hold a journal whose run is gone; None when the run is alive or somebody else is at it."""
     try:
-        stream = open(location, "rb", opener=_warily)  # noqa: SIM115
+        stream = opened(location, follow=False, own=True)
     except OSError:
         yield None
         return
     with stream:
-        yield replace(parse(stream.read()), location=location) if _is_held(stream) else None
-
-
-def _warily(path: str, flags: int) -> int:
-    """Open without following a link, and without waiting for the writer of a planted pipe."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+        held = _is_held(stream)
+        yield replace(parse(stream.read(LIMIT_BYTES)), location=location) if held else None
 
 
 def _is_held(stream: BinaryIO) -> bool:
@@ -178,10 +188,18 @@ def _is_held(stream: BinaryIO) -> bool:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
-    facts = os.fstat(stream.fileno())
     # No name: fulfilled meanwhile. Two names: not one that we wrote.
-    own = facts.st_nlink == 1 and facts.st_uid == os.getuid()
-    return own and stat.S_ISREG(facts.st_mode)
+    return os.fstat(stream.fileno()).st_nlink == 1
+
+
+def read(location: Path) -> Journal:
+    """A journal that another process may hold.
+
+    Raises:
+        RestoreNeeded: it is damaged.
+        OSError: it is gone, or no file of ours.
+    """
+    return parse(read_bytes(location, LIMIT_BYTES, follow=False, own=True))
 
 
 def pending() -> tuple[Path, ...]:
@@ -244,23 +262,41 @@ def load(blob: str, repository: Path) -> bytes:
     return git.read(repository, "--git-dir", str(repository), "cat-file", "blob", blob)
 
 
-def in_repository(folder: Path) -> tuple[Journal, ...]:
-    """Journals that the repository around a folder keeps, in its refs; none without one."""
+def repository_around(folder: Path) -> Path | None:
+    """Git's common folder for a folder; None where no repository is, or git accepts none."""
     try:
-        if not git.available() or git.common_folder(folder) is None:
-            return ()
+        return git.common_folder(folder) if git.available() else None
     except (NotReady, OSError):
-        return ()
-    listed = git.read(folder, "for-each-ref", "--format=%(refname)", REFS).decode().split()
-    found = (parse(git.read(folder, "cat-file", "blob", f"{ref}:{TEXT}")) for ref in listed)
-    return tuple(journal for journal, ref in zip(found, listed, strict=True) if journal.ref == ref)
+        return None
+
+
+def refs(repository: Path) -> list[str]:
+    """The refs of a repository that say they keep a journal."""
+    return _read(repository, "for-each-ref", "--format=%(refname)", REFS).decode().split()
+
+
+def kept(repository: Path, ref: str) -> Journal:
+    """The journal that a ref keeps; anybody may have written it, and made the repository.
+
+    Raises:
+        RestoreNeeded: it is damaged, or not this ref's.
+        NotReady: there is none.
+    """
+    name = f"{ref}:{TEXT}"
+    if int(_read(repository, "cat-file", "-s", name)) > LIMIT_BYTES:
+        raise RestoreNeeded("a journal cannot be read: it is too large")
+    found = parse(_read(repository, "cat-file", "blob", name))
+    if found.ref != ref:
+        raise RestoreNeeded(f"it keeps the journal of {found.ref}")
+    return found
+
+
+def _read(repository: Path, *arguments: str) -> bytes:
+    return git.read(repository, "--git-dir", str(repository), *arguments)
 
 
 def foreign(entry: Entry) -> str:
-    """Why a file is not one of the repository named beside it; empty when it is.
-
-    A journal in a repository's refs may have come with the repository, from anybody.
-    """
+    """Why a file is not one of the repository named beside it; empty when it is."""
     folder = entry.path.parent
     if not entry.path.is_absolute() or os.path.normpath(entry.path) != str(entry.path):
         return "is not a plain path"
@@ -273,6 +309,22 @@ def foreign(entry: Entry) -> str:
     else:
         outside = git.common_folder(folder) != entry.repository
     return f"does not lie in the repository of {entry.repository}" if outside else ""
+
+
+def unfounded(entry: Entry, repository: Path) -> str:
+    """Why a journal from a repository's refs does not count for a file; empty when it does.
+
+    It may have come with the repository, from anybody: so it counts only for what git tracks in
+    the repository that it was read from, never in another one that it names.
+    """
+    if entry.repository != repository:
+        return f"does not lie in this repository, but in that of {entry.repository}"
+    if not entry.path.parent.is_dir():
+        return "lies in a folder that is gone"
+    why = foreign(entry)
+    if not why and not git.names(entry.path.parent, ("--", f":(literal){entry.path.name}")):
+        why = "is not tracked by git"
+    return why
 
 
 def run_is_alive(journal: Journal) -> bool:

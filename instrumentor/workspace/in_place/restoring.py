@@ -7,6 +7,7 @@ ones, or something else, which is then the user's and is not touched.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,7 @@ from instrumentor.shared.outputs import numbered
 from instrumentor.workspace.in_place import journal
 from instrumentor.workspace.in_place.disk import Disk
 from instrumentor.workspace.in_place.journal import Entry, Journal
+from instrumentor_analysis.shared.files import Unfit, read_bytes
 
 #: The location of a journal without a file: nothing can ever be there.
 NO_FILE = Path(os.devnull, "journal.json")
@@ -45,9 +47,11 @@ def restore(folder: Path | None = None, disk: Disk | None = None) -> tuple[Resto
     for location in journal.pending():
         seen.add(location.stem)
         done += _from_cache(location, disk)
-    for found in journal.in_repository(folder) if folder is not None else ():
-        if found.id not in seen:
-            done += _from_repository(found, disk)
+    repository = journal.repository_around(folder) if folder is not None else None
+    if repository is not None:
+        unseen = [ref for ref in journal.refs(repository) if ref.rpartition("/")[2] not in seen]
+        for ref in unseen:
+            done += _from_ref(ref, repository, disk)
     check(done)
     return tuple(done)
 
@@ -75,13 +79,17 @@ def _from_cache(location: Path, disk: Disk) -> list[Restored]:
         return [Restored(location, "failed", f"{location}: {error.message}")]
 
 
-def _from_repository(found: Journal, disk: Disk) -> list[Restored]:
+def _from_ref(ref: str, repository: Path, disk: Disk) -> list[Restored]:
     """Fulfil a journal by its text in git; its file, where there is one, is of another cache."""
-    if _is_own_file(found.location):
+    try:
+        found = journal.kept(repository, ref)
+    except (RestoreNeeded, NotReady) as error:
+        return [Restored(repository, "failed", f"{_asked(ref, repository)}: {error.message}")]
+    if _is_own_file(found.location) and found.location.name == f"{found.id}.json":
         try:
             with journal.taken(found.location) as held:
                 if held == found:
-                    return fulfil(found, disk)
+                    return _as_asked(found, repository, disk)
                 if held is None:  # another process is putting it back
                     return _running(found)
         except RestoreNeeded:
@@ -89,9 +97,46 @@ def _from_repository(found: Journal, disk: Disk) -> list[Restored]:
     if journal.run_is_alive(found):
         return _running(found)
     # What stands at the location is not this journal: a repository may name any file there.
-    # Its mode may ask for set-user-ID: only permissions are taken from it.
-    plain = tuple(replace(entry, mode=entry.mode & 0o777) for entry in found.entries)
-    return fulfil(replace(found, entries=plain, location=NO_FILE), disk)
+    return _as_asked(replace(found, location=NO_FILE), repository, disk)
+
+
+def _asked(ref: str, repository: Path) -> str:
+    remove = shlex.join(["git", "--git-dir", str(repository), "update-ref", "-d", ref])
+    return f"{ref} of {repository}, which no run of this user's cache knows ({remove} removes it)"
+
+
+def _as_asked(found: Journal, repository: Path, disk: Disk) -> list[Restored]:
+    """Fulfil what a repository may ask for: that its own tracked files, instrumented, go back."""
+    sound: list[Entry] = []
+    refused: list[Restored] = []
+    for entry in found.entries:
+        why = journal.unfounded(entry, repository) or _unlike(entry)
+        if why:
+            text = f"{entry.path} {why}: it is left as it is, asked for by "
+            refused.append(Restored(entry.path, "failed", text + _asked(found.ref, repository)))
+        else:
+            sound.append(_as_it_stands(entry))
+    if sound:
+        refused = fulfil(replace(found, entries=tuple(sound)), disk) + refused
+    return refused
+
+
+def _as_it_stands(entry: Entry) -> Entry:
+    """With the file's own mode, which is the original's: one from outside is not taken."""
+    facts = entry.path.lstat()
+    stands = state(entry, entry.path) == "original"
+    mtime_ns = facts.st_mtime_ns if stands else entry.mtime_ns
+    return replace(entry, mode=stat.S_IMODE(facts.st_mode), mtime_ns=mtime_ns)
+
+
+def _unlike(entry: Entry) -> str:
+    """Why a file does not hold what a run in place left in it; empty when it does."""
+    stands = state(entry, entry.path)
+    if stands in ("instrumented", "original"):
+        return ""
+    told = "is gone" if stands == "missing" else "holds something else than the instrumented text"
+    command = ["git", "--git-dir", str(entry.repository), "cat-file", "blob", entry.blob]
+    return f"{told}; for the original: {shlex.join(command)}"
 
 
 def _is_own_file(path: Path) -> bool:
@@ -104,7 +149,7 @@ def _is_own_file(path: Path) -> bool:
 
 def _living(location: Path) -> list[Restored]:
     try:
-        return _running(journal.parse(location.read_bytes()))
+        return _running(journal.read(location))
     except OSError:  # closed meanwhile
         return []
 
@@ -184,7 +229,10 @@ def state(entry: Entry, path: Path) -> State:
         return "missing"
     if not stat.S_ISREG(facts.st_mode):
         return "other"
-    found = journal.digest(path.read_bytes())
+    try:
+        found = journal.digest(read_bytes(path, follow=False))
+    except Unfit:  # exchanged since, or larger than any script
+        return "other"
     if found == entry.sha256:
         return "original"
     return "instrumented" if found == entry.instrumented_sha256 else "other"

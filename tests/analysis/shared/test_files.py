@@ -1,12 +1,28 @@
-"""Files that are there whole or not at all."""
+"""The door to files: what it opens, what it refuses, and that what it writes is whole."""
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.shared.files import write_whole
+from instrumentor_analysis.shared.files import (
+    Unfit,
+    appended,
+    copy,
+    created,
+    opened_text,
+    read_bytes,
+    read_text,
+    write_whole,
+)
+from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+
+__all__ = ["shared_tmp"]
 
 
 def test_a_file_that_must_not_be_replaced_is_left(tmp_path: Path) -> None:
@@ -18,3 +34,137 @@ def test_a_file_that_must_not_be_replaced_is_left(tmp_path: Path) -> None:
     assert target.read_bytes() == b"first"
     write_whole(target, b"third")
     assert target.read_bytes() == b"third" and list(tmp_path.iterdir()) == [target]
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def served(path: Path) -> None:
+    socket.socket(socket.AF_UNIX).bind(str(path))
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize(
+    ("make", "kind"), [(os.mkfifo, "a pipe"), (device, "a device"), (served, "a socket")]
+)
+def test_what_is_no_regular_file_is_refused_before_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make, kind: str
+) -> None:
+    """Opening alone can act: a watchdog's device restarts the machine when it is closed again."""
+    make(tmp_path / "x")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", lambda *_: pytest.fail("opened"))
+        with pytest.raises(Unfit, match=f"is {kind}, not a regular file"):
+            read_bytes(tmp_path / "x")
+    with pytest.raises(Unfit):
+        appended(tmp_path / "x")
+
+
+def exchanged(monkeypatch: pytest.MonkeyPatch, path: Path, make: Callable[[Path], object]) -> None:
+    """Something else stands at the path between the look at it and its opening."""
+    real = os.open
+
+    def exchange(name, flags, mode=0o777):
+        if Path(name) == path and not flags & os.O_CREAT:
+            path.unlink()
+            make(path)
+        return real(name, flags, mode)
+
+    monkeypatch.setattr(os, "open", exchange)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, device])
+def test_what_is_exchanged_before_it_is_opened_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"first")
+    exchanged(monkeypatch, path, make)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(Unfit, match="not a regular file"):
+        read_bytes(path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_link_that_appears_before_the_opening_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, mine = tmp_path / "x", tmp_path / "mine"
+    mine.write_bytes(b"mine")
+    for read in (partial(read_bytes, follow=False), appended):
+        path.unlink(missing_ok=True)
+        path.write_bytes(b"first")
+        with monkeypatch.context() as patched:
+            exchanged(patched, path, lambda link: link.symlink_to(mine))
+            with pytest.raises(OSError, match="symbolic link"):
+                read(path)
+    assert mine.read_bytes() == b"mine"
+
+
+def test_a_link_is_followed_where_it_may_be(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"text\r\n")
+    (tmp_path / "link").symlink_to("real")
+    assert read_bytes(tmp_path / "link") == b"text\r\n"
+    assert read_text(tmp_path / "link") == "text\n"
+    with opened_text(tmp_path / "link", newline="") as stream:
+        assert stream.read() == "text\r\n"
+    with pytest.raises(Unfit, match="is a symbolic link"):
+        read_bytes(tmp_path / "link", follow=False)
+    with pytest.raises(Unfit, match="is a symbolic link"):
+        appended(tmp_path / "link")
+
+
+def test_a_second_name_is_refused_where_one_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"mine")
+    (tmp_path / "y").hardlink_to(tmp_path / "x")
+    assert read_bytes(tmp_path / "x") == b"mine"
+    with pytest.raises(Unfit, match="has 2 names"):
+        read_bytes(tmp_path / "x", single=True)
+    with pytest.raises(Unfit, match="has 2 names"):
+        appended(tmp_path / "x")
+
+
+def test_no_more_is_read_than_may_be(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"12345")
+    assert read_bytes(tmp_path / "x", 5) == b"12345"
+    with pytest.raises(Unfit, match="is larger than"):
+        read_bytes(tmp_path / "x", 4)
+
+
+@TWO_USERS
+def test_a_file_of_another_user_is_refused_where_ones_own_is_asked_for(shared_tmp: Path) -> None:
+    path = shared_tmp / "x"
+    as_another_user(lambda: path.write_bytes(b"theirs"))
+    assert read_bytes(path) == b"theirs"
+    with pytest.raises(Unfit, match="belongs to another user"):
+        read_bytes(path, own=True)
+    with pytest.raises(Unfit, match="belongs to another user"):
+        appended(path)
+    os.chown(path, 0, 0)  # root's counts for everybody: who is root needs no plant
+    assert read_bytes(path, own=True) == b"theirs"
+
+
+def test_what_is_added_and_made(tmp_path: Path) -> None:
+    for text in (b"one\n", b"two\n"):
+        with appended(tmp_path / "x") as stream:
+            stream.write(text)
+    assert read_bytes(tmp_path / "x") == b"one\ntwo\n"
+    (tmp_path / "link").symlink_to("nowhere")
+    for taken in ("x", "link"):
+        with pytest.raises(FileExistsError):
+            created(tmp_path / taken)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_copy_is_of_a_regular_file_and_replaces_a_link(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"text")
+    (tmp_path / "mine").write_bytes(b"mine")
+    (tmp_path / "target").symlink_to("mine")
+    copy(tmp_path / "x", tmp_path / "target")
+    assert (tmp_path / "target").read_bytes() == b"text"
+    assert not (tmp_path / "target").is_symlink() and (tmp_path / "mine").read_bytes() == b"mine"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(Unfit):
+        copy(tmp_path / "pipe", tmp_path / "other")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "pipe", "target", "x"]

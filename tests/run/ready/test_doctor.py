@@ -17,7 +17,16 @@ from msgspec.structs import replace
 from instrumentor.machine.environment import Machine
 from instrumentor.machine.interpreter import Interpreter, Package
 from instrumentor.machine.tracy_tools import find_tools
-from instrumentor.run.ready.doctor import Check, PlannedRun, Status, doctor, failed, host
+from instrumentor.run.ready.doctor import (
+    Check,
+    PlannedRun,
+    Status,
+    doctor,
+    failed,
+    host,
+    planned_run,
+)
+from instrumentor.run.ready.doctor.model import came_with
 from tests.conftest import STANDINS
 
 MODULES = ("yaml", "click", "loguru", "seaborn")
@@ -257,3 +266,38 @@ def test_disk_space(
 
     monkeypatch.setattr(host.shutil, "disk_usage", Usage)
     assert named(doctor(make_planned()), "disk").status is status
+
+
+def repository(folder: Path) -> Path:
+    """As much of a repository as tells one."""
+    (folder / ".git").mkdir(parents=True)
+    (folder / ".git" / "HEAD").touch()
+    return folder
+
+
+@pytest.mark.parametrize("inner", ["sub", "deep/er/sub", "."])
+def test_a_checkout_that_came_with_a_clone_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str
+) -> None:
+    """A submodule's repository is not the only one that its files came with."""
+    clone = repository(tmp_path / "clone")
+    script = (repository(clone / inner) if inner != "." else clone) / "train.py"
+    script.touch()
+    package = script.parent.parent / "tt-xla" / "python_package" / "tracy"
+    package.mkdir(parents=True)
+    for name in ("__init__.py", "__main__.py"):
+        (package / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{clone}")
+    planned = planned_run(script)
+    assert planned.machine.has("tracy") and not planned.ask_tracy
+    if inner != ".":
+        assert str(clone) not in planned.env["PYTHONPATH"]
+    assert named(doctor(planned), "tracy").text.startswith("tracy is not started: ")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_parts_of_an_archive_came_together(tmp_path: Path) -> None:
+    assert came_with(tmp_path / "archive" / "a") == tmp_path / "archive"
+    outer = repository(tmp_path / "clone")
+    assert came_with(repository(outer / "sub")) == outer
+    assert came_with(Path.home() / "scripts") == Path.home() / "scripts"

@@ -32,6 +32,10 @@ def record_of(repo: Path, *names: str) -> Journal:
     return journal.new(tuple(entries), repo)
 
 
+def kept_in(repo: Path) -> tuple[Journal, ...]:
+    return tuple(journal.kept(repo / ".git", ref) for ref in journal.refs(repo / ".git"))
+
+
 def test_its_text_gives_it_back(repo: Path) -> None:
     record = record_of(repo, "train.py", "other.py")
     assert journal.parse(record.text()) == record
@@ -55,7 +59,10 @@ def test_its_text_gives_it_back(repo: Path) -> None:
         ({"id": "0123456789abc"}, "at `$.id`"),
         ({"entries": 3}, "at `$.entries`"),
         ({"pid": "x"}, "at `$.pid`"),
+        ({"pid": 0}, "at `$.pid`"),
         ({"location": None}, ""),
+        ({"location": "/a\0b"}, "null character"),
+        ({"location": "/\ud800"}, "surrogates not allowed"),
     ],
 )
 def test_one_of_another_kind_is_refused_with_the_reason(
@@ -66,6 +73,24 @@ def test_one_of_another_kind_is_refused_with_the_reason(
         journal.parse(json.dumps(document).encode())
     assert caught.value.message.startswith("a journal cannot be read: ")
     assert why in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"mode": 0o10000}, {"mtime_ns": 10**30}, {"blob": "--batch"}, {"sha256": ""}, {"stem": "x"}],
+)
+def test_an_entry_that_the_system_could_not_take_is_refused(
+    repo: Path, change: dict[str, object]
+) -> None:
+    document = json.loads(record_of(repo).text())
+    document["entries"][0].update(change)
+    with pytest.raises(RestoreNeeded, match="cannot be read"):
+        journal.parse(json.dumps(document).encode())
+
+
+def test_a_text_without_an_end_is_refused(repo: Path) -> None:
+    with pytest.raises(RestoreNeeded, match="cannot be read"):
+        journal.parse(b"[" * 100_000)
 
 
 def test_during_the_run_it_is_whole_closed_to_others_and_held(repo: Path) -> None:
@@ -132,16 +157,19 @@ def test_git_keeps_the_originals_and_the_journal_until_it_is_closed(repo: Path, 
         assert git(folder, "cat-file", "blob", f"{record.ref}:{number}").strip() == "x = 1"
         git(folder, "gc", "-q", "--prune=now")
         assert journal.load(entries[number].blob, folder / ".git") == TEXT
-        assert journal.in_repository(folder) == (record,)
+        assert kept_in(folder) == (record,)
     journal.close(record, Disk())
-    assert journal.in_repository(repo) == journal.in_repository(other) == ()
+    assert kept_in(repo) == kept_in(other) == ()
 
 
 def test_a_ref_that_bears_anothers_journal_is_not_that_run(repo: Path) -> None:
     record = record_of(repo)
     journal.hold(record, Disk())
-    git(repo, "update-ref", f"{journal.REFS}/0123456789ab", record.ref)
-    assert journal.in_repository(repo) == (record,)
+    other = f"{journal.REFS}/0123456789ab"
+    git(repo, "update-ref", other, record.ref)
+    assert journal.kept(repo / ".git", record.ref) == record
+    with pytest.raises(RestoreNeeded, match=f"keeps the journal of {record.ref}"):
+        journal.kept(repo / ".git", other)
 
 
 def test_bytes_that_git_does_not_give_back_stop_the_run(repo: Path, monkeypatch) -> None:
@@ -171,4 +199,4 @@ def test_closing_survives_what_is_gone_already(repo: Path) -> None:
     with journal.written(record, Disk()):
         journal.hold(record, Disk())
     journal.close(record, Disk())
-    assert not record.location.exists() and journal.in_repository(repo) == ()
+    assert not record.location.exists() and kept_in(repo) == ()

@@ -73,6 +73,7 @@ def test_a_journal_in_the_cache_names_files_of_its_repository_only(
     [
         ("../outside/.profile", "not a plain path"),
         ("link/.profile", "through a link"),
+        ("gone/x.py", "a folder that is gone"),
         (".git/hooks/pre-commit", "in a git folder"),
         ("sub/.git/hooks/pre-commit", "in a git folder"),
         ("nested/x.py", "does not lie in the repository"),
@@ -94,35 +95,148 @@ def test_a_repository_that_brings_refs_of_ours_writes_nothing_outside(
     assert nothing_written(tmp_path, before)
 
 
-def test_refs_that_name_another_repository_are_refused(repo: Path, git_repo) -> None:
-    other = git_repo({"a.py": "a\n"}, name="other")
-    found = planted(repo, repo / "new.py")
-    journal.hold(found, Disk())
-    elsewhere = replace(found, entries=(replace(found.entries[0], repository=other / ".git"),))
-    text = Disk().git(
-        repo, "--git-dir", str(repo / ".git"), "hash-object", *journal.STORE, stdin=elsewhere.text()
-    )
-    line = b"100644 blob " + text.strip() + b"\tjournal.json\n"
+def held(found: Journal, repo: Path) -> None:
+    """Let the refs of a repository keep a journal, whatever repository that names."""
+    text = journal.STORE
+    blob = Disk().git(repo, "hash-object", *text, stdin=found.text()).decode().strip()
+    line = f"100644 blob {blob}\tjournal.json\n".encode()
     tree = Disk().git(repo, "mktree", stdin=line).decode().strip()
     git(repo, "update-ref", found.ref, tree)
-    with pytest.raises(RestoreNeeded, match="does not lie in the repository"):
+
+
+def standing(path: Path) -> tuple[bytes, int, int]:
+    return path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns
+
+
+def refused(repo: Path, why: str) -> RestoreNeeded:
+    with pytest.raises(RestoreNeeded, match=why) as caught:
         restore(repo)
-    assert not (repo / "new.py").exists()
+    assert [each.action for each in caught.value.restored] == ["failed"]
+    return caught.value
 
 
-def test_a_repository_does_not_make_programs_run_as_their_owner(repo: Path) -> None:
-    journal.hold(planted(repo, repo / "new.py", mode=0o6755), Disk())
-    restore(repo)
-    assert (repo / "new.py").read_bytes() == EVIL
-    assert (repo / "new.py").stat().st_mode & 0o7777 == 0o755
+def test_refs_change_nothing_in_a_repository_that_they_name(repo: Path, git_repo) -> None:
+    """Old content must not come back where somebody mended it."""
+    other = git_repo({"a.py": "check_signature = False\n"}, name="other")
+    blob = git(other, "rev-parse", "HEAD:a.py").strip()
+    (other / "a.py").write_text("check_signature = True\n")
+    before = standing(other / "a.py")
+    found = planted(
+        repo,
+        other / "a.py",
+        repository=other / ".git",
+        blob=blob,
+        sha256=journal.digest(b"check_signature = False\n"),
+        instrumented_sha256=journal.digest(before[0]),
+    )
+    held(found, repo)
+    refused(repo, "does not lie in this repository")
+    assert standing(other / "a.py") == before
+
+
+def test_refs_that_name_a_repository_that_is_gone_change_nothing(
+    repo: Path, tmp_path: Path
+) -> None:
+    """Its parent would be everybody's: with `/gone` every file of the machine."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".bashrc").write_bytes(EVIL)
+    (home / ".bashrc").chmod(0o600)
+    before = standing(home / ".bashrc")
+    for content in (EVIL, b"something else"):
+        found = planted(
+            repo,
+            home / ".bashrc",
+            repository=Path("/gone"),
+            sha256=journal.digest(EVIL),
+            instrumented_sha256=journal.digest(content),
+            mode=0o666,
+        )
+        held(found, repo)
+        error = refused(repo, "does not lie in this repository")
+        assert standing(home / ".bashrc") == before
+        assert f"update-ref -d {found.ref}" in error.message
+
+
+def test_refs_count_only_for_what_git_tracks(repo: Path) -> None:
+    (repo / "notes.txt").write_bytes(b"present")
+    journal.hold(planted(repo, repo / "notes.txt"), Disk())
+    refused(repo, "is not tracked by git")
+    assert (repo / "notes.txt").read_bytes() == b"present"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "why"),
+    [
+        (lambda path: None, "holds something else than the instrumented text; .* cat-file blob"),
+        (Path.unlink, "is gone"),
+        (lambda path: (path.unlink(), path.mkdir()), "holds something else"),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "holds something else"),
+    ],
+)
+def test_refs_count_only_for_a_file_that_is_instrumented(repo: Path, prepare, why: str) -> None:
+    path = repo / "train.py"
+    prepare(path)
+    before = sorted(str(each) for each in repo.rglob("*") if ".git" not in each.parts)
+    journal.hold(planted(repo, path), Disk())
+    refused(repo, why)
+    after = sorted(str(each) for each in repo.rglob("*") if ".git" not in each.parts)
+    assert after == before
+
+
+@pytest.mark.parametrize("present", [b"present", EVIL])
+def test_refs_do_not_give_a_file_a_mode(repo: Path, present: bytes) -> None:
+    path = repo / "train.py"
+    path.write_bytes(present)
+    path.chmod(0o600)
+    os.utime(path, ns=(1, 1))
+    journal.hold(planted(repo, path, mode=0o6777), Disk())
+    (done,) = restore(repo)
+    assert path.read_bytes() == EVIL and path.stat().st_mode & 0o7777 == 0o600
+    # What holds the original already is not touched at all.
+    assert (done.action, path.stat().st_mtime_ns) == (
+        ("restored", 10**18) if present != EVIL else ("unchanged", 1)
+    )
+
+
+def test_a_file_that_bears_the_journals_name_is_not_trusted_more(
+    repo: Path, tmp_path: Path
+) -> None:
+    """A repository can bring a file of this user's that holds the journal, too."""
+    location = repo / f"{NAME}.json"
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"present")
+    found = replace(planted(repo, outside), location=location)
+    location.write_bytes(found.text())
+    journal.hold(found, Disk())
+    refused(repo, "does not lie in the repository")
+    assert outside.read_bytes() == b"present"
+
+
+def test_one_damaged_ref_keeps_no_other_away(repo: Path) -> None:
+    path = repo / "train.py"
+    path.write_bytes(b"present")
+    journal.hold(planted(repo, path), Disk())
+    for number, text in enumerate((b"[" * 100_000, b" " * (journal.LIMIT_BYTES + 1))):
+        blob = Disk().git(repo, "hash-object", *journal.STORE, stdin=text).decode().strip()
+        line = f"100644 blob {blob}\tjournal.json\n".encode()
+        tree = Disk().git(repo, "mktree", stdin=line).decode().strip()
+        git(repo, "update-ref", f"refs/instrumentor/00000000000{number}", tree)
+    git(repo, "update-ref", "refs/instrumentor/other", "HEAD")
+    with pytest.raises(RestoreNeeded) as caught:
+        restore(repo)
+    actions = sorted(each.action for each in caught.value.restored)
+    assert actions == ["failed", "failed", "failed", "restored"]
+    assert path.read_bytes() == EVIL
 
 
 def test_other_bytes_than_the_originals_are_not_put_anywhere(repo: Path) -> None:
     """A blob that holds something else than what was swapped out: damaged, or made up."""
-    journal.hold(planted(repo, repo / "new.py", sha256=journal.digest(b"other")), Disk())
-    with pytest.raises(RestoreNeeded, match="holds other bytes than the original"):
-        restore(repo)
-    assert not (repo / "new.py").exists() and not list(repo.glob(".instrument-*"))
+    (repo / "train.py").write_bytes(b"present")
+    held(planted(repo, repo / "train.py", sha256=journal.digest(b"other")), repo)
+    refused(repo, "holds other bytes than the original")
+    assert (repo / "train.py").read_bytes() == b"present"
+    assert not list(repo.glob(".instrument-*"))
 
 
 @pytest.mark.parametrize("stem", ["../x", ".instrument-../x", "train"])

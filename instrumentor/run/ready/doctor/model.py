@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from instrumentor.machine.device_nodes import Holder, device_holders, device_root
 from instrumentor.machine.environment import Machine
-from instrumentor.shared.project import is_git_root
+from instrumentor.shared.project import home_folder, is_git_root
 
 if TYPE_CHECKING:
     from instrumentor.run.options import RunOptions
@@ -114,8 +114,7 @@ def planned_run(
     path = script_path(Path(script)) if script is not None else None
     project = find_project(path) if path is not None else None
     root = project.root if project is not None else options.folder
-    # All of the repository counts as the project's, even where the project is only a part of it.
-    repository = next((folder for folder in (root, *root.parents) if is_git_root(folder)), None)
+    came = {came_with(root), came_with(options.folder.resolve())}
     named = options.tt_xla is not None and "tt_xla" not in options.configured
     machine = options.examine(root, preview=True)
     profiler = options.profiler
@@ -124,22 +123,34 @@ def planned_run(
         profiler=choose(profiler, machine)[0].name if profiler == "auto" else profiler,
         config=config_of(path, arguments, options.folder) if path is not None else {},
         folders=(cache_folder(root), options.folder),
-        env=_outside(repository or root, options.variables),
+        env=_outside(came, options.variables),
         cwd=options.folder,
         port=options.port,
-        ask_tracy=machine.asked and (named or _came_apart(machine.tt_xla, repository)),
+        # A checkout that was found, not named, may have come in the same clone or archive.
+        ask_tracy=machine.asked and (named or machine.tt_xla is None),
     )
 
 
-def _outside(root: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """An environment, its PYTHONPATH free of what lies in the project."""
+def came_with(folder: Path) -> Path:
+    """The folder below which everything may have come together with this one, from anybody.
+
+    The outermost repository around it: a submodule, or a repository in an unpacked archive, has
+    its own inside. Without one the folder above, beside which an archive's other parts lie; the
+    home folder is no part of an archive.
+    """
+    around = [each for each in (folder, *folder.parents) if is_git_root(each)]
+    if around:
+        return around[-1]
+    home = home_folder()
+    return folder if home is not None and home.is_relative_to(folder.parent) else folder.parent
+
+
+def _outside(came: Set[Path], env: Mapping[str, str]) -> dict[str, str]:
+    """An environment, its PYTHONPATH free of what lies in one of these folders."""
     entries = [Path(entry) for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    kept = [str(path.absolute()) for path in entries if not path.resolve().is_relative_to(root)]
+    kept = [
+        str(path.absolute())
+        for path in entries
+        if not any(path.resolve().is_relative_to(folder) for folder in came)
+    ]
     return {**env, "PYTHONPATH": os.pathsep.join(kept)}
-
-
-def _came_apart(checkout: Path | None, repository: Path | None) -> bool:
-    """Whether a tt-xla checkout that was found, not named, is none of the repository's files."""
-    if checkout is None or repository is None:
-        return checkout is None
-    return not checkout.resolve().is_relative_to(repository)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 
 from instrumentor.machine.environment import Machine
@@ -70,7 +71,13 @@ def tracy(planned: PlannedRun) -> Iterator[Check]:
             )
         return
     if not planned.ask_tracy:
-        yield Check("tracy", Status.OK, "tracy is installed, not started: it is the project's")
+        text = "tracy is installed, not started: it is the project's"
+        if machine.tt_xla is not None:
+            text = (
+                f"tracy is not started: {machine.tt_xla} was found, not named (--tt-xla "
+                f"{shlex.quote(str(machine.tt_xla))} has it asked)"
+            )
+        yield Check("tracy", Status.OK, text)
         return
     try:
         options = read_options(machine.python, _tracy_environment(planned), planned.cwd)
