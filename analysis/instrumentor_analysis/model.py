@@ -60,6 +60,8 @@ class Sample(Struct, frozen=True):
         batch_shape: of the first tensor in its (first) batch.
         samples, tokens: in all batches of the step: along the axis of the batch, and the elements
             of two-dimensional integer tensors; None where unknown.
+        nodes: of autograd that it made; None where unknown. Steps of another kind make others.
+        device: type of the device that was waited for.
     """
 
     name: str
@@ -71,6 +73,8 @@ class Sample(Struct, frozen=True):
     batch_shape: Annotated[tuple[_Size, ...], Meta(min_length=1)] | None = None
     samples: _Size | None = field(default=None, name="batch_samples")
     tokens: _Size | None = field(default=None, name="batch_tokens")
+    nodes: int | None = None
+    device: str | None = None
 
 
 class Interval(Struct, frozen=True):
@@ -105,6 +109,82 @@ class Compilation(Struct, frozen=True):
 
     name: str
     ms: float
+
+
+class Population(Struct, frozen=True):
+    """Steps of one kind among several that take turns.
+
+    Attributes:
+        samples: how many of them are of this kind.
+        steps: which, as positions among all.
+        median_interval_ms: 95 % sure; None of fewer than six independent steps.
+    """
+
+    samples: int
+    median_ms: float
+    min_ms: float
+    max_ms: float
+    median_interval_ms: Interval | None = None
+    steps: tuple[int, ...] = ()
+
+
+class Part(Struct, frozen=True):
+    """A part of the iteration.
+
+    Attributes:
+        name: ``data`` (the wait for the data loader), ``next batch`` (without a loader: from the
+            last thing seen of an iteration to the loop's next), ``before forward`` (from the entry
+            of the loop's body), the label of the timed region, ``optimizer``, ``other``.
+        percent: of the iteration.
+    """
+
+    name: str
+    ms: float
+    percent: float
+
+
+class Iteration(Struct, frozen=True):
+    """What an iteration takes: from the start of a steady step to the start of the next one.
+
+    Attributes:
+        count: iterations that the figures describe.
+        median_ms: of several kinds that take turns the mean of their medians, weighted by how
+            often each comes.
+        median_interval_ms: 95 % sure; None of fewer than six independent iterations.
+        parts: in the order in which they come; they add up to the median.
+        populations: kinds that take turns, such as micro-steps with and without an update; none
+            where all are of one kind.
+        samples_per_s, tokens_per_s: what the script trains on a second, data loading and optimizer
+            included; None where a step does not say its batch.
+        values_ms: in order.
+    """
+
+    count: int
+    median_ms: float
+    min_ms: float
+    max_ms: float
+    median_interval_ms: Interval | None = None
+    parts: tuple[Part, ...] = ()
+    populations: tuple[Population, ...] = ()
+    samples_per_s: float | None = None
+    tokens_per_s: float | None = None
+    values_ms: tuple[float, ...] = ()
+
+    def percent(self, name: str) -> float:
+        """The share of a part; 0 where it was not seen."""
+        return sum(part.percent for part in self.parts if part.name == name)
+
+
+class Memory(Struct, frozen=True):
+    """Peak memory of the script's process; None where it was not read.
+
+    Attributes:
+        allocated_bytes: of the CUDA allocator.
+        resident_bytes: of the process on the host, its whole life.
+    """
+
+    allocated_bytes: int | None = None
+    resident_bytes: int | None = None
 
 
 class Barrier(Struct, frozen=True):
@@ -172,9 +252,9 @@ class WallClock(Struct, frozen=True, kw_only=True, rename=_BARE):
         compile_ms: the label's first sample, which compiles.
         warmup_ms: the samples between the first and the steady ones.
         compilations: later steps that compiled, too; not in the other figures.
-        median_interval_ms: at least 95 % sure, or as sure as its confidence says
-            (:mod:`instrumentor_analysis.clock.intervals`); None below three samples. Steps that
-            drift have both ends of their line in it.
+        median_interval_ms: at least 95 % sure (:mod:`instrumentor_analysis.clock.intervals`);
+            None of fewer than six independent samples, and of several kinds. Steps that drift have
+            both ends of their line in it.
         outliers: samples far above the rest; they count in the other figures.
         trend_percent: change from the first steady sample to the last along the Theil-Sen line,
             percent of the first, outliers left out; None below four samples.
@@ -182,10 +262,14 @@ class WallClock(Struct, frozen=True, kw_only=True, rename=_BARE):
         samples_ms: the steady samples in order.
         p50_ms, p90_ms, p95_ms, p99_ms: latency percentiles, interpolated linearly; None where
             the samples are too few to tell (:mod:`instrumentor_analysis.clock.throughput`).
-        samples_per_s, tokens_per_s: what a steady step works on, on average, over the median;
-            None unless each of them says its batch.
+        samples_per_s, tokens_per_s: what a steady step works on, on average, over the median; None
+            unless each of them says its batch. Of the timed region alone: what the script trains
+            a second is ``iteration``'s.
         batch_shape: of the first tensor in a step's batch, when all steady steps share it.
         mfu: model FLOPs utilisation; None where neither the model nor an option tells FLOPs.
+        iteration: from the start of a steady sample to that of the next; None where none was seen.
+        populations: kinds of samples that take turns, of which no common median says anything; none
+            where all are of one kind.
     """
 
     label: str
@@ -211,6 +295,8 @@ class WallClock(Struct, frozen=True, kw_only=True, rename=_BARE):
     tokens_per_s: float | None = None
     batch_shape: tuple[int, ...] | None = None
     mfu: Mfu | None = None
+    iteration: Iteration | None = None
+    populations: tuple[Population, ...] = ()
 
 
 class Window(Struct, frozen=True):
@@ -570,6 +656,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
         wall_clock: statistics of the main label; None when nothing was timed.
         wall_clock_by_label: the same per label; never pooled.
         barrier: how the device was waited for; None on the CPU, where nothing can be pending.
+        memory: peaks of the script's process; None where none was read.
         step_wall_clock_ms: wall clock of the very step that ``window`` shows.
         device_time_ms: kernel time of the window's device ops; None where no device was timed.
         device_time_source: which column or trace that is.
@@ -648,6 +735,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
     profiler_cost_percent: float | None = None
     barrier: Barrier | None = None
     host_layers: tuple[HostLayer, ...] = ()
+    memory: Memory | None = None
     verification: Mapping[str, Any] | None = None
 
     @classmethod

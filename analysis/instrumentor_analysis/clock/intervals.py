@@ -20,8 +20,10 @@ from msgspec import Struct
 from instrumentor_analysis.model import Interval
 
 CONFIDENCE = 0.95
-#: Number of samples below which a median has no interval.
+#: Number of samples below which a comparison of medians has no interval.
 FEWEST = 3
+#: Number of independent samples below which not even their range is 95 % sure to hold the median.
+FEWEST_OF_MEDIAN = 6
 #: Above this a correlation cannot be told from a trend.
 _HIGHEST_RHO = 0.9
 #: Standard errors above 0 from which a correlation counts: few independent steps look correlated.
@@ -34,20 +36,17 @@ _MANY = 900
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """The narrowest order-statistic interval that is at least so sure; None below three values.
+    """The narrowest order-statistic interval that is at least so sure.
 
-    Its confidence is the exact binomial one, 1 - 2 P(B(n, 1/2) < c) between the c-th smallest and
-    the c-th largest (David and Nagaraja, Order Statistics, 7.1). Below six values not even their
-    range reaches 95 %: it is given with the confidence that it has. Of correlated values it is
-    that of as many independent ones as they are worth.
+    None of fewer than six independent values, of which none is 95 % sure. Its confidence is the
+    exact binomial one, 1 - 2 P(B(n, 1/2) < c) between the c-th smallest and the c-th largest (David
+    and Nagaraja, Order Statistics, 7.1). Of correlated values it is that of as many independent
+    ones as they are worth.
     """
-    count = len(values)
-    if count < FEWEST:
+    count, worth = len(values), math.floor(effective_samples(values))
+    if worth < FEWEST_OF_MEDIAN:
         return None
-    ordered, worth = sorted(values), math.floor(effective_samples(values))
-    if worth < FEWEST:
-        return Interval(ordered[0], ordered[-1], 1 - 2.0 ** (1 - effective_samples(values)))
-    rank = _rank(worth, confidence)
+    ordered, rank = sorted(values), _rank(worth, confidence)
     place = max(1, math.floor(rank * (count + 1) / (worth + 1)))
     return Interval(ordered[place - 1], ordered[count - place], 1 - 2 * _tail(worth, rank))
 

@@ -20,8 +20,18 @@ from msgspec.structs import replace
 from instrumentor_analysis.clock.drift import drift
 from instrumentor_analysis.clock.flops import ModelFacts
 from instrumentor_analysis.clock.intervals import median_interval
+from instrumentor_analysis.clock.iterations import Taken, iteration
+from instrumentor_analysis.clock.populations import populations
 from instrumentor_analysis.clock.throughput import PERCENTILES, common_shape, percentile, rate
-from instrumentor_analysis.model import Barrier, Compilation, Outlier, Sample, WallClock
+from instrumentor_analysis.model import (
+    Barrier,
+    Compilation,
+    Memory,
+    Outlier,
+    Population,
+    Sample,
+    WallClock,
+)
 from instrumentor_analysis.shared.caveats import Caveat, recorded
 from instrumentor_analysis.shared.documents import fitted, number
 
@@ -47,6 +57,8 @@ class Timings(Struct, frozen=True):
         warnings: what the recorder warned of, and what was wrong with the file itself.
         barrier: how the device was waited for; None where nothing can be pending.
         model: what is known of the model; None where it was not looked at.
+        iterations: what lies between the starts of two samples.
+        memory: peaks; None where none was read.
     """
 
     samples: tuple[Sample, ...] = ()
@@ -55,6 +67,8 @@ class Timings(Struct, frozen=True):
     warnings: tuple[Caveat, ...] = ()
     barrier: Barrier | None = None
     model: ModelFacts | None = None
+    iterations: tuple[Taken, ...] = ()
+    memory: Memory | None = None
 
     def labels(self) -> tuple[str, ...]:
         """The labels in order of first appearance."""
@@ -123,7 +137,20 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
         warnings=tuple(dict.fromkeys(warnings)),
         barrier=barrier,
         model=next((fitted(e, ModelFacts) for e in mine if e["event"] == "model"), None),
+        iterations=tuple(fitted(e, Taken) for e in mine if e["event"] == "iteration"),
+        memory=_memory(mine),
     )
+
+
+def _memory(events: Sequence[Event]) -> Memory | None:
+    """The last peaks that were read."""
+    allocated, resident = (
+        next((number(e.get("bytes")) for e in reversed(events) if e["event"] == kind), None)
+        for kind in ("memory", "resident")
+    )
+    if allocated is resident is None:
+        return None
+    return Memory(*(None if peak is None else int(peak) for peak in (allocated, resident)))
 
 
 def _of_main_process(events: Sequence[Event]) -> tuple[Sequence[Event], list[Caveat]]:
@@ -213,23 +240,25 @@ def main_label(timings: Timings) -> str | None:
 
 def wall_clock(timings: Timings, label: str) -> WallClock:
     """Statistics of one label; see :class:`.model.WallClock` for the figures."""
-    kinds: dict[str, list[Sample]] = {"compile": [], "warmup": [], "steady": []}
+    by_kind: dict[str, list[Sample]] = {"compile": [], "warmup": [], "steady": []}
     for sample in timings.samples:
         if sample.label == label:
-            kinds.setdefault(sample.kind, []).append(sample)
-    compiled, steady = kinds["compile"], kinds["steady"]
+            by_kind.setdefault(sample.kind, []).append(sample)
+    compiled, steady = by_kind["compile"], by_kind["steady"]
     wall = WallClock(
         label=label,
         samples=len(steady),
         compile_ms=compiled[0].ms if compiled else None,
-        warmup_ms=tuple(s.ms for s in kinds["warmup"]),
+        warmup_ms=tuple(s.ms for s in by_kind["warmup"]),
         compilations=tuple(Compilation(s.name, s.ms) for s in compiled[1:]),
     )
     if not steady:
         return wall
-    values, slow = [s.ms for s in steady], outliers(steady)
-    line = drift([s.ms for s in steady if s.name not in {outlier.name for outlier in slow}])
-    interval = median_interval(values)
+    values = [s.ms for s in steady]
+    kinds = populations([s.nodes for s in steady], values)
+    slow = outliers(steady, kinds)
+    line = drift([s.ms for s in _alike(steady, kinds) if s.name not in {o.name for o in slow}])
+    interval = None if kinds else median_interval(values)
     return replace(
         wall,
         mean_ms=statistics.fmean(values),
@@ -246,7 +275,14 @@ def wall_clock(timings: Timings, label: str) -> WallClock:
         samples_per_s=rate([s.samples for s in steady], steady),
         tokens_per_s=rate([s.tokens for s in steady], steady),
         batch_shape=common_shape(steady),
+        iteration=iteration(steady, timings.iterations),
+        populations=kinds,
     )
+
+
+def _alike(steady: Sequence[Sample], kinds: Sequence[Population]) -> Sequence[Sample]:
+    """The samples of one kind: of several the most frequent."""
+    return [steady[at] for at in kinds[0].steps] if kinds else steady
 
 
 def unfit_steps(timings: Timings) -> dict[str, str]:
@@ -256,7 +292,8 @@ def unfit_steps(timings: Timings) -> dict[str, str]:
     """
     label = main_label(timings)
     steady = [s for s in timings.samples if s.label == label and s.kind == "steady"]
-    slow = {outlier.name: outlier for outlier in outliers(steady)}
+    kinds = populations([s.nodes for s in steady], [s.ms for s in steady])
+    slow = {outlier.name: outlier for outlier in outliers(steady, kinds)}
     fit: set[str] = set()
     unfit: dict[str, str] = {}
     for sample in timings.samples:
@@ -272,13 +309,15 @@ def unfit_steps(timings: Timings) -> dict[str, str]:
     return {name: why for name, why in unfit.items() if name not in fit}
 
 
-def outliers(steady: Sequence[Sample]) -> tuple[Outlier, ...]:
-    """Steady samples far above the rest: a recompilation hides among them, or a pause.
+def outliers(steady: Sequence[Sample], kinds: Sequence[Population] = ()) -> tuple[Outlier, ...]:
+    """Steady samples far above the rest of their kind: a recompilation, or a pause.
 
     Each sample is held against the *other* ones of its label, so that one slow step among
     three is seen although it moves their common median. Of many samples one cannot. More than
     a quarter of the samples (and more than one) are no exception: that is how the steps are.
     """
+    if kinds:
+        return tuple(o for kind in kinds for o in outliers([steady[at] for at in kind.steps]))
     everything = [s.ms for s in steady]
     common = _limit(everything) if len(everything) > MANY else None
     found: list[Outlier] = []

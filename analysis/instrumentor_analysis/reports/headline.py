@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from instrumentor_analysis.clock.intervals import effective_samples
+from instrumentor_analysis.clock.iterations import OTHER
 from instrumentor_analysis.clock.throughput import PERCENTILES
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
@@ -17,7 +18,10 @@ from instrumentor_analysis.model import (
     PAUSE_US,
     Barrier,
     Gaps,
+    Iteration,
+    Memory,
     Mfu,
+    Part,
     Summary,
     WallClock,
 )
@@ -30,6 +34,12 @@ from instrumentor_analysis.shared.caveats import Caveat, by_weight
 GOOD_PERCENT = 65.0
 #: Share of the steady steps that they are worth at most, where that is said.
 WORTH_SHARE = 0.75
+#: Share from which a part of the iteration is named, percent.
+LEAST_PART_PERCENT = 1.0
+#: Steps to ask for where there are too few.
+ENOUGH_STEPS = 30
+#: Label of samples that are iterations themselves.
+WHOLE_STEP = "whole step"
 #: Later compilations that are listed by name.
 _MOST_COMPILATIONS = 8
 
@@ -81,7 +91,11 @@ def wall_clock_figures(summary: Summary) -> tuple[Figures, ...]:
     return tuple(
         Figures(
             f"Wall clock of {wall.label}, {formatting.plural(wall.samples, 'steady step')}",
-            (*_wall_clock(wall), *_barrier(summary.barrier if wall is main else None)),
+            (
+                *_wall_clock(wall),
+                *_barrier(summary.barrier if wall is main else None),
+                *_memory(summary.memory if wall is main else None),
+            ),
         )
         for wall in (main, *others)
     )
@@ -116,6 +130,7 @@ def _untraced(summary: Summary) -> Iterator[Figures]:
 
 
 def _wall_clock(wall: WallClock) -> Iterator[Line]:
+    yield from _iteration(wall.iteration)
     yield from _throughput(wall)
     yield from _statistics(wall, _between(wall), _latencies(wall))
     yield _line("compile", wall.compile_ms, "the first step, not in the figures above")
@@ -147,36 +162,77 @@ def _statistics(
     yield _line("max", wall.max_ms)
 
 
+def _iteration(found: Iteration | None) -> Iterator[Line]:
+    """From the start of one step to the start of the next, and what it is made of."""
+    if found is None:
+        return
+    note = " | ".join(f"{part.name} {formatting.number(part.ms)}" for part in shown_parts(found))
+    if found.populations:
+        kinds = ", ".join(
+            f"{each.samples} of {formatting.ms(each.median_ms)}" for each in found.populations
+        )
+        note += f"; mean of several kinds: {kinds}"
+    yield Line("iteration", formatting.ms(found.median_ms), note)
+
+
+def shown_parts(found: Iteration) -> tuple[Part, ...]:
+    """The parts that are worth a word; the rest goes to the others, so that they still add up."""
+    shown = [part for part in found.parts if part.percent >= LEAST_PART_PERCENT]
+    named = [part for part in shown if part.name != OTHER]
+    rest = found.median_ms - sum(part.ms for part in named)
+    percent = 100 - sum(part.percent for part in named)
+    return (*named, *([Part(OTHER, rest, percent)] if percent >= LEAST_PART_PERCENT else ()))
+
+
 def _between(wall: WallClock) -> str:
-    """The interval of the median, and why it is wider than so many steps would have it."""
-    interval = wall.median_interval_ms
+    """The interval of the median, or why there is none."""
+    interval, worth = wall.median_interval_ms, effective_samples(wall.samples_ms)
+    if wall.populations:
+        kinds = (
+            f"{each.samples} steps of {formatting.ms(each.median_ms)}" for each in wall.populations
+        )
+        return f"no median describes steps of several kinds: {', '.join(kinds)}"
     if interval is None:
-        return ""
+        return f"too few for an interval: --steps {ENOUGH_STEPS}" if wall.samples else ""
     low, high = formatting.number(interval.low), formatting.number(interval.high)
     found = f"{interval.confidence * 100:.0f} % interval {low} .. {high}"
-    worth = effective_samples(wall.samples_ms)
-    if wall.samples_ms and worth <= WORTH_SHARE * len(wall.samples_ms):
-        independent = formatting.plural(max(1, round(worth)), "independent step")
-        found += f"; neighbouring steps are correlated: worth {independent}"
+    if worth <= WORTH_SHARE * len(wall.samples_ms):
+        found += f"; neighbouring steps are alike: worth {worth:.0f} independent ones"
     return found
 
 
 def _throughput(wall: WallClock) -> Iterator[Line]:
     """Work a second, and how much of the peak that is; nothing where no batch was seen."""
-    work = formatting.measured(wall.samples_per_s), formatting.measured(wall.tokens_per_s)
-    if work[0]:
-        size = wall.batch_shape
-        shape = "" if size is None else f", {' x '.join(map(str, size))} a step"
-        note = f"samples of {wall.label} at the median{shape}"
-        yield Line("throughput", f"{formatting.number(wall.samples_per_s)} /s", note)
-    if work[1]:
-        rate = f"{formatting.number(wall.tokens_per_s)} /s"
+    whole, part = wall.iteration, (wall.samples_per_s, wall.tokens_per_s)
+    rates = part if whole is None else (whole.samples_per_s, whole.tokens_per_s)
+    size = wall.batch_shape
+    shape = "" if size is None else f"; {' x '.join(map(str, size))} a step"
+    if formatting.measured(rates[0]):
+        what = f"samples of {wall.label} alone" if whole is None else "samples, of the iteration"
+        yield Line("throughput", f"{formatting.number(rates[0])} /s", what + shape)
+    if formatting.measured(rates[1]):
+        rate = f"{formatting.number(rates[1])} /s"
         yield Line("token throughput", rate, "tokens, padding included")
+    if whole is not None and formatting.measured(part[0]) and wall.label != WHOLE_STEP:
+        without = "without data loading and what else lies between two of them"
+        yield Line(f"{wall.label} only", f"{formatting.number(part[0])} /s", f"samples, {without}")
     if wall.mfu is not None:
         yield from _model_flops(wall.mfu)
-    elif not any(work) and wall.samples:
+    elif not formatting.measured(rates[0]) and not formatting.measured(rates[1]) and wall.samples:
         note = "no batch was seen to enter the forward"
         yield Line("throughput", formatting.NOT_MEASURED, note, "absent")
+
+
+def _memory(found: Memory | None) -> Iterator[Line]:
+    """What the script's process had at most."""
+    if found is None:
+        return
+    if found.allocated_bytes is not None:
+        size = formatting.size(found.allocated_bytes)
+        yield Line("peak memory", size, "allocated on the GPU, by torch")
+    if found.resident_bytes is not None:
+        name = "peak memory" if found.allocated_bytes is None else "peak on the host"
+        yield Line(name, formatting.size(found.resident_bytes), "of the script's process")
 
 
 def _model_flops(mfu: Mfu) -> Iterator[Line]:

@@ -143,6 +143,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         untraced=untraced,
         profiler_cost_percent=cost_percent,
         barrier=timings.barrier,
+        memory=timings.memory,
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from instrumentor.locate.located import Kept, Located, Skipped
-from instrumentor.plan.passes.region import region
+from instrumentor.plan.passes.region import entry, region
 from instrumentor.read.syntax import Source, address
 from instrumentor.shared.edits import Edit, Kind
 
@@ -66,7 +66,7 @@ def cache_clears(located: Located, recorder: str) -> Edits:
 #: before host reads move behind it.
 PASSES: dict[str, Callable[[Located, str], Edits]] = {
     each.__name__: each
-    for each in (region, host_reads, early_stop, validation, checkpoints, cache_clears)
+    for each in (entry, region, host_reads, early_stop, validation, checkpoints, cache_clears)
 }
 
 

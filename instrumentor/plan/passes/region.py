@@ -1,4 +1,4 @@
-"""Opens the clock before the forward and closes it after the barrier."""
+"""Opens the clock before the forward and closes it after the barrier; notes the loop's entry."""
 
 from __future__ import annotations
 
@@ -8,8 +8,22 @@ from collections.abc import Iterator
 from instrumentor.locate.located import Located
 from instrumentor.locate.region.modes import Region
 from instrumentor.plan.passes.entered import entered
-from instrumentor.read.syntax import Source, address
+from instrumentor.read.syntax import LOOPS, Source, address
 from instrumentor.shared.edits import Edit, Kind
+
+
+def entry(located: Located, recorder: str) -> Iterator[tuple[Source, Edit]]:
+    """Notes that the body of the loop is entered, where the region does not begin with it.
+
+    What comes before is the next batch; what comes after prepares it.
+    """
+    candidate = located.candidate
+    first = candidate.loop.body[0]
+    if not isinstance(candidate.loop, LOOPS) or any(r.begin is first for r in located.regions):
+        return
+    why = "the loop's body is entered: the next batch is there"
+    at = address(first)
+    yield candidate.source, Edit(Kind.INSERT_BEFORE, at, f"{recorder}.enter()", reason=why)
 
 
 def region(located: Located, recorder: str) -> Iterator[tuple[Source, Edit]]:

@@ -136,4 +136,28 @@ def counted() -> Dict[str, int]:
     return found
 
 
-FACTS = (Batches, Loss, Compilations)
+class Nodes:
+    """Number of autograd's nodes that each sample made: steps of another kind make another one."""
+
+    def __init__(self, records: Records) -> None:
+        self.before: Optional[int] = None
+
+    def begin(self, batch: Tuple[Any, ...], resumed: bool) -> None:
+        """Read autograd's counter ahead of the step."""
+        if not resumed:
+            self.before = made_nodes()
+
+    def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
+        """``nodes`` of this thread; {} before torch 2.1, which does not say."""
+        now = made_nodes()
+        return {} if now is None or self.before is None else {"nodes": now - self.before}
+
+
+def made_nodes() -> Optional[int]:
+    """How many nodes this thread's autograd has made so far, by its own counter."""
+    lowest = getattr(getattr(sys.modules.get("torch"), "_C", None), "_autograd", None)
+    counter = getattr(lowest, "_get_sequence_nr", None)
+    return None if counter is None else int(counter())
+
+
+FACTS = (Batches, Loss, Compilations, Nodes)

@@ -9,6 +9,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from instrumentor.runtime.recorder.barrier import CHECK, Barrier, Waited
 from instrumentor.runtime.recorder.extra_step import ExtraStep
 from instrumentor.runtime.recorder.facts import FACTS
+from instrumentor.runtime.recorder.iterations import Iterations
+from instrumentor.runtime.recorder.marks import Marks
 from instrumentor.runtime.recorder.model import Model
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.sampling import Sampling
@@ -28,6 +30,8 @@ class Recorder:
         self.model = Model(self.records)
         self.extra = ExtraStep(self.records)
         self.witness = Witness(self.records)
+        self.marks = Marks()
+        self.iterations = Iterations(self.records, self.marks)
         self.taken = 0  # samples so far
         self.asides: List[Tuple[str, float]] = []  # open ones, with their start
         self.refused = 0  # steps for which nothing proved the device idle
@@ -39,6 +43,11 @@ class Recorder:
         if self.records.active:
             atexit.register(self.summarise)
 
+    def enter(self) -> None:
+        """Note that the body of the loop is entered: what came before fetched its batch."""
+        if not self.done and self.records.ours:
+            self.iterations.enter()
+
     def begin(self, *batch: Any, resume: bool = False, when: Any = True) -> None:
         """Open a region, ahead of the forward.
 
@@ -48,6 +57,7 @@ class Recorder:
         """
         if self.done or not self.records.ours or not when:
             return
+        called = time.perf_counter()
         if self.name is not None and resume:
             for fact in self.facts:
                 fact.begin(batch, True)
@@ -56,6 +66,9 @@ class Recorder:
             self.signpost(self.name + "_cancelled")
             self.records.write("cancelled", name=self.name)
         self.barrier.clear()
+        pending = time.perf_counter() - called
+        self.marks.on()
+        self.iterations.begin(called, pending)
         if not self.witness.begin():
             self.name = None
             self.complete()
@@ -149,6 +162,8 @@ class Recorder:
         print(line % (self.taken, label, milliseconds, shown), flush=True)
         if self.witness.failed:
             self.complete()
+        facts = {"name": name, "index": self.taken - 1, "ms": milliseconds}
+        self.iterations.end(**facts)  # last: what this took is no part of it
 
     def aside(self, what: str = "") -> None:
         """Time what stays ahead of the first sample: opened with its name, closed without."""
@@ -184,10 +199,10 @@ class Recorder:
         """True once enough samples are taken and an optimizer step has been made."""
         if self.done or not stepped:
             return self.done
-        if (
-            not self.sampling.enough(self.taken + self.refused, self.barrier.device)
-            or self.extra.due
-        ):
+        asked = time.perf_counter()
+        enough = self.sampling.enough(self.taken + self.refused, self.barrier.device)
+        self.iterations.own_s += time.perf_counter() - asked
+        if not enough or self.extra.due:
             return False
         self.complete()
         return True
@@ -200,6 +215,7 @@ class Recorder:
         if self.barrier.device == "cuda":
             peak = sys.modules["torch"].cuda.max_memory_allocated()
             self.records.write("memory", what="torch.cuda.max_memory_allocated", bytes=peak)
+        self.records.write("resident", bytes=peak_resident())
         self.records.write("complete", samples=self.taken)
         # Called first of all, when all threads have ended: from here on the process is closing.
         atexit.register(self.records.write, "leaving")
@@ -220,6 +236,16 @@ class Recorder:
             print("  min     : %.1f ms" % ordered[0])
             print("  max     : %.1f ms" % ordered[-1])
             print("=" * 50 + "\n", flush=True)
+
+
+def peak_resident() -> Optional[int]:
+    """The most memory that this process has had on the host, bytes; None where nothing says."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def find_signpost(profiler: str) -> Callable[[str], None]:

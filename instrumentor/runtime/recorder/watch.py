@@ -144,9 +144,10 @@ def optimizer_in(frame: Any) -> Any:
 
 
 def caller() -> Any:
-    """The frame that called a replaced function; that of torch.compile's own wrapper is none."""
+    """The frame that called a replaced function; those of torch.compile's wrapper and of other
+    functions in its place are none."""
     frame: Any = sys._getframe(2)
-    while "_dynamo" in frame.f_code.co_filename:
+    while "_dynamo" in frame.f_code.co_filename or frame.f_code.co_name.startswith("instrument_"):
         frame = frame.f_back
     return frame
 

@@ -4,11 +4,9 @@ For trainers of installed packages, which no edit of the user's files reaches. A
 that happens in between: data loading, logging, callbacks, the update itself.
 """
 
-import sys
 from typing import Any, List, Optional
 
 from instrumentor.runtime.recorder.recorder import Recorder
-from instrumentor.runtime.recorder.watch import STEP, caller, optimizer_in
 
 LABEL = "whole step"
 
@@ -21,17 +19,9 @@ class WholeSteps:
         self.optimizer: Optional[Any] = None
 
     def start(self) -> None:
-        """Begin to time steps; the replaced function stays, as it is what tells the steps."""
-        mark = sys.modules["torch"].autograd.profiler.record_function
-        leave = mark.__exit__
-
-        def instrument_leave(this: Any, *failure: Any) -> Any:
-            result = leave(this, *failure)
-            if str(this.name).startswith(STEP):
-                self.stepped(optimizer_in(caller()))
-            return result
-
-        mark.__exit__ = instrument_leave
+        """Begin to time steps, as torch's own marks tell them."""
+        self.recorder.marks.after_step = self.stepped
+        self.recorder.marks.on()
 
     def stepped(self, optimizer: Any) -> None:
         """End the sample and begin the next, or end the script when there are enough."""

@@ -1,0 +1,116 @@
+"""What an iteration takes, from the start of one step to the start of the next, and its parts.
+
+The recorder notes what lies between two samples: waiting for the data loader, the optimizer's step,
+the way from the entry of the loop's body to the timed region. The parts are the shares of the
+iterations in the middle (half of them, the quarter of the shortest and of the longest left out)
+times the median, so that they add up to it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from instrumentor_analysis.clock.populations import populations, typical_interval, typical_ms
+from instrumentor_analysis.model import Iteration, Part, Sample
+
+DATA, OPTIMIZER, BEFORE, NEXT, OTHER = "data", "optimizer", "before forward", "next batch", "other"
+
+
+class Taken(Struct, frozen=True):
+    """One iteration, by the names of the record; times in milliseconds.
+
+    Attributes:
+        name: of its sample.
+        data_ms, optimizer_ms: waiting for torch's data loaders, and the optimizers' steps with
+            what the device had left to do for them, both outside of the timed region.
+        inside_data_ms, inside_optimizer_ms: the same within it.
+        next_ms: from the last of these to the entry of the loop's body.
+        lead_ms: from there to the timed region.
+        stepped: numbers of the optimizers that stepped in it.
+    """
+
+    name: str = ""
+    ms: float = 0.0
+    data_ms: float = 0.0
+    optimizer_ms: float = 0.0
+    inside_data_ms: float = 0.0
+    inside_optimizer_ms: float = 0.0
+    next_ms: float | None = None
+    lead_ms: float | None = None
+    stepped: tuple[int, ...] = ()
+
+
+def iteration(steady: Sequence[Sample], taken: Iterable[Taken]) -> Iteration | None:
+    """The figures of the iterations of these samples; None where none was seen.
+
+    The last sample has none: nothing follows it.
+    """
+    found = {each.name: each for each in taken}
+    pairs = [(sample, found[sample.name]) for sample in steady if sample.name in found]
+    if not pairs:
+        return None
+    values = [each.ms for _, each in pairs]
+    kinds = populations([(sample.nodes, each.stepped) for sample, each in pairs], values)
+    middle_ms = typical_ms(kinds, values)
+    return Iteration(
+        count=len(values),
+        median_ms=middle_ms,
+        min_ms=min(values),
+        max_ms=max(values),
+        median_interval_ms=typical_interval(kinds, values),
+        parts=_parts(pairs, middle_ms, every_kind=bool(kinds)),
+        populations=kinds,
+        samples_per_s=_rate([sample.samples for sample, _ in pairs], middle_ms),
+        tokens_per_s=_rate([sample.tokens for sample, _ in pairs], middle_ms),
+        values_ms=tuple(values),
+    )
+
+
+def _rate(work: Sequence[int | None], middle_ms: float) -> float | None:
+    """Work a second; None unless every step says how much it did."""
+    known = [amount for amount in work if amount is not None]
+    if not known or len(known) < len(work) or middle_ms <= 0:
+        return None
+    return statistics.fmean(known) / middle_ms * 1000
+
+
+def _parts(
+    pairs: Sequence[tuple[Sample, Taken]], middle_ms: float, *, every_kind: bool
+) -> tuple[Part, ...]:
+    """The parts in the order in which they come; those that were not seen left out."""
+    ordered = sorted(pairs, key=lambda pair: pair[1].ms)
+    # Of steps of several kinds the shortest and the longest are no exceptions.
+    cut = 0 if every_kind else len(ordered) // 4
+    means = _means(ordered[cut : len(ordered) - cut])
+    whole = sum(means.values())
+    if whole <= 0:
+        return ()
+    return tuple(
+        Part(name, share / whole * middle_ms, share / whole * 100) for name, share in means.items()
+    )
+
+
+def _means(pairs: Sequence[tuple[Sample, Taken]]) -> Mapping[str, float]:
+    """Mean milliseconds of each part."""
+
+    def mean(*values: float | None) -> float:
+        return sum(value or 0.0 for value in values) / len(pairs)
+
+    taken = [each for _, each in pairs]
+    # On a device the host's time within the region tells nothing of what ran meanwhile.
+    within = [each for sample, each in pairs if sample.device in (None, "cpu", "unknown")]
+    fetched, updated = (e.inside_data_ms for e in within), (e.inside_optimizer_ms for e in within)
+    inside_data, inside_optimizer = mean(*fetched), mean(*updated)
+    inside = inside_data + inside_optimizer
+    loader = mean(*(each.data_ms for each in taken)) + inside_data
+    optimizer = mean(*(each.optimizer_ms for each in taken)) + inside_optimizer
+    following, lead = mean(*(e.next_ms for e in taken)), mean(*(e.lead_ms for e in taken))
+    region = mean(*(sample.ms for sample, _ in pairs)) - inside
+    # What a loader hands out, the loop takes over: tqdm, enumerate.
+    parts: dict[str, float] = {DATA: loader + following} if loader else {NEXT: following}
+    parts |= {BEFORE: lead, pairs[0][0].label: region, OPTIMIZER: optimizer}
+    rest = mean(*(each.ms for each in taken)) - sum(parts.values())
+    return {name: value for name, value in {**parts, OTHER: max(0.0, rest)}.items() if value > 0}

@@ -1,0 +1,103 @@
+"""What an iteration takes, from the start of one sample to the start of the next, and its parts.
+
+No barrier and no clock is added to the step for it: the begin and the end of the timed region, the
+entry of the loop's body and torch's own marks tell the parts. What the recorder itself does between
+two samples is left out.
+"""
+
+import time
+from typing import Any, Dict, NamedTuple, Optional
+
+from instrumentor.runtime.recorder.marks import DATA, OPTIMIZER, Marks
+from instrumentor.runtime.recorder.records import Records
+
+
+class Known(NamedTuple):
+    """How much of the marks has been seen at some time: seconds by kind, steps."""
+
+    data_s: float
+    optimizer_s: float
+    steps: int
+
+
+class Iterations:
+    """Follows the script from region to region.
+
+    Attributes:
+        taken: milliseconds of all iterations so far, by the name of their sample.
+    """
+
+    def __init__(self, records: Records, marks: Marks) -> None:
+        self.records = records
+        self.marks = marks
+        self.taken: Dict[str, float] = {}
+        self.sample: Optional[Dict[str, Any]] = None  # whose iteration goes on
+        self.outside = self.begun = Known(0.0, 0.0, 0)
+        self.left_s = 0.0  # when the region was left, and the recorder with it
+        self.own_s = 0.0  # spent in the recorder since
+        self.entered: Optional[float] = None
+        self.at_entry = self.begun
+
+    def known(self) -> Known:
+        """What the marks say now."""
+        spent = self.marks.spent_s
+        return Known(spent[DATA], spent[OPTIMIZER], len(self.marks.stepped))
+
+    def enter(self) -> None:
+        """The body of the loop is entered."""
+        self.entered, self.at_entry = time.perf_counter(), self.known()
+
+    def begin(self, called_s: float, pending_s: float) -> None:
+        """A region begins: the iteration of the sample before it is over.
+
+        Args:
+            called_s: when the script came to the region.
+            pending_s: how long the device then worked on what was asked of it after the last one.
+        """
+        now = self.known()
+        if self.sample is not None:
+            self.write(self.sample, now, called_s, pending_s)
+        self.sample, self.entered = None, None
+        self.begun = now
+
+    def end(self, **sample: Any) -> None:
+        """A sample was taken: name, index, ms, label and device of it; its iteration goes on."""
+        self.outside, self.sample = self.known(), sample
+        self.left_s, self.own_s = time.perf_counter(), 0.0
+
+    def write(self, sample: Dict[str, Any], now: Known, called_s: float, pending_s: float) -> None:
+        """The iteration of a sample, in milliseconds by parts."""
+        outside_s = called_s - self.left_s - self.own_s + pending_s
+        milliseconds = sample["ms"] + outside_s * 1000.0
+        self.taken[sample["name"]] = milliseconds
+        parts = {
+            "data_ms": now.data_s - self.outside.data_s,
+            "optimizer_ms": now.optimizer_s - self.outside.optimizer_s + pending_s,
+            "inside_data_ms": self.outside.data_s - self.begun.data_s,
+            "inside_optimizer_ms": self.outside.optimizer_s - self.begun.optimizer_s,
+            **self.around_entry(now, called_s),
+        }
+        self.records.write(
+            "iteration",
+            index=sample["index"],
+            name=sample["name"],
+            ms=milliseconds,
+            own_ms=self.own_s * 1000.0,
+            stepped=self.marks.stepped[self.begun.steps : now.steps],
+            **{part: seconds * 1000.0 for part, seconds in parts.items()},
+        )
+
+    def around_entry(self, now: Known, called_s: float) -> Dict[str, float]:
+        """Seconds from the last thing seen to the entry of the body, and from there to the region.
+
+        The first is the next batch where the loop's own iterator makes it, with what the body does
+        last; neither holds what a mark is around. Nothing where the entry was not seen.
+        """
+        if self.entered is None or self.entered < self.left_s:
+            return {}
+        last_s = max(self.left_s, self.marks.ended_s if self.marks.ended_s < self.entered else 0.0)
+        marked_s = sum(now[:2]) - sum(self.at_entry[:2])
+        return {
+            "next_ms": self.entered - last_s,
+            "lead_ms": max(0.0, called_s - self.entered - marked_s),
+        }

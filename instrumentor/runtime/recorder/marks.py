@@ -1,0 +1,97 @@
+"""How long the script's optimizers step and its data loaders make it wait, by torch's own marks.
+
+torch sets a profiler's mark around every optimizer's step and around each batch that a DataLoader
+hands out. They are seen for the whole run, by no hook of an optimizer or a module: torch.compile
+guards on those, and never looks into a mark.
+"""
+
+import sys
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from instrumentor.runtime.recorder.watch import STEP, caller, optimizer_in
+
+LOADER = "enumerate(DataLoader)#"
+DATA, OPTIMIZER = "data", "optimizer"
+
+
+def kind_of(name: str) -> Optional[str]:
+    """What a mark of that name is around; None where that is of no interest."""
+    return OPTIMIZER if name.startswith(STEP) else DATA if name.startswith(LOADER) else None
+
+
+class Marks:
+    """Adds up the time within marks on the thread that trains, outermost ones only.
+
+    Attributes:
+        spent_s: seconds so far, by kind.
+        ended_s: when the last of them was left.
+        stepped: numbers of the optimizers that have stepped, as they came.
+    """
+
+    def __init__(self) -> None:
+        self.spent_s: Dict[str, float] = {DATA: 0.0, OPTIMIZER: 0.0}
+        self.ended_s = 0.0
+        self.stepped: List[int] = []
+        self.seen: List[Any] = []  # optimizers
+        self.open: List[Any] = []  # marks, the outermost first
+        self.since_s = 0.0
+        self.thread = 0
+        self.after_step: Optional[Callable[[Any], None]] = None
+
+    def on(self) -> None:
+        """Begin to look at marks, once and for good."""
+        record_function = getattr(torch_profiler(), "record_function", None)
+        if self.thread or record_function is None:
+            return
+        self.thread = threading.get_ident()
+        never_compiled = getattr(sys.modules.get("torch._dynamo"), "disable", None)
+        for name, around in (("__enter__", self.enter), ("__exit__", self.leave)):
+            ours = around(getattr(record_function, name))
+            setattr(record_function, name, never_compiled(ours) if never_compiled else ours)
+
+    def enter(self, real: Any) -> Any:
+        """Around the begin of a mark."""
+
+        def instrument_enter(this: Any) -> Any:
+            kind = kind_of(str(this.name))
+            if kind is not None and threading.get_ident() == self.thread:
+                self.open.append(this)
+                if kind == OPTIMIZER and len(self.open) == 1:
+                    self.note_step(optimizer_in(caller()))
+                self.since_s = self.since_s if len(self.open) > 1 else time.perf_counter()
+            return real(this)
+
+        return instrument_enter
+
+    def leave(self, real: Any) -> Any:
+        """Around the end of a mark."""
+
+        def instrument_leave(this: Any, *failure: Any) -> Any:
+            result = real(this, *failure)
+            if self.open and this is self.open[-1]:
+                self.open.pop()
+                if not self.open:
+                    self.close(str(kind_of(str(this.name))))
+            return result
+
+        return instrument_leave
+
+    def note_step(self, optimizer: Any) -> None:
+        """Which one of the optimizers steps."""
+        if not any(optimizer is each for each in self.seen):
+            self.seen.append(optimizer)
+        self.stepped.append(next(n for n, each in enumerate(self.seen) if each is optimizer))
+
+    def close(self, kind: str) -> None:
+        """The outermost mark is left."""
+        self.ended_s = time.perf_counter()
+        self.spent_s[kind] += self.ended_s - self.since_s
+        if kind == OPTIMIZER and self.after_step is not None:
+            self.after_step(self.seen[self.stepped[-1]])
+
+
+def torch_profiler() -> Any:
+    """torch.autograd.profiler where the script has torch, else None."""
+    return getattr(getattr(sys.modules.get("torch"), "autograd", None), "profiler", None)
