@@ -47,6 +47,7 @@ TESTED_IN = {
     "tests/tune/test_edits.py": "shared/variant",
     "tests/workspace/test_copy_planner.py": "workspace/git_listing",
     "tests/workspace/test_shadow.py": "workspace/run_location workspace/private_git",
+    "tests/analysis/clock/test_iterations.py": "analysis/clock/populations",
     "tests/analysis/test_parity.py": (
         "analysis/ops/advice analysis/load/attributes analysis/load/cells analysis/ops/op_models "
         "analysis/load/schema"

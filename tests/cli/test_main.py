@@ -247,7 +247,7 @@ def test_a_dry_run_is_a_patch_that_gives_the_instrumented_file(
     assert snapshot(repo) == before
     said = done.stderr.decode()
     assert f"Found the training loop at {name}:" in said
-    assert "Would insert at 4 places: signposts" in said
+    assert "Would insert at 5 places: signposts" in said
     assert said.rstrip().endswith(f"Next: instrument run {shlex.quote(name)}")
 
     (expected,) = prepare(repo / name, Options()).replacements.values()
@@ -263,7 +263,7 @@ def test_the_diff_is_one_import_and_the_edits(git_repo: RepoFactory, run_cli: Ru
     )
     added = [line[1:] for line in short.splitlines() if line.startswith("+") and line[1:2] != "+"]
     assert "from _instrument_recorder import recorder as _instrument" in added
-    assert len(added) == 7
+    assert len(added) == 8
     assert full.startswith(short) and "+++ b/_instrument_recorder.py\n" in full
     subprocess.run(["git", "apply", "-"], cwd=repo, input=full, text=True, check=True)
     ran = subprocess.run(

@@ -69,6 +69,6 @@ def test_it_runs_by_itself(form: str, tmp_path: Path, interpreter: Path) -> None
     assert "True 1" in done.stdout
     events = [json.loads(line) for line in record.read_text().splitlines()]
     assert [e["event"] for e in events] == [
-        *("load", "witness", "warning", "sample", "complete", "leaving")
+        *("load", "witness", "warning", "sample", "resident", "complete", "leaving")
     ]
     assert events[0]["file"] == str(script)

@@ -39,6 +39,8 @@ _INFLATES = Caveat(
     hint="--untraced measures by how much",
 )
 _NO_SPLIT = Caveat("no-split", "Tracy does not split host time into Python and PJRT", "note")
+#: Outliers that are named.
+_MOST_OUTLIERS = 3
 #: Width of the median's interval from which more steps are asked for, percent of the median.
 SCATTER_PERCENT = 50.0
 KERNEL_TIME = "DEVICE KERNEL DURATION"
@@ -158,27 +160,47 @@ def _unsteady(wall: WallClock) -> Iterator[Caveat]:
             "graph; more of them mean that shapes change"
         )
         yield Caveat("recompiled", text, hint="pad to fixed sizes")
+    yield from _mixed(wall)
     interval, middle, trend = wall.median_interval_ms, wall.median_ms, wall.trend_percent
     if wall.drifts and trend is not None:
-        text = (
-            f"{wall.label} has not reached steady state: its steps become "
-            f"{'slower' if trend > 0 else 'faster'} by {abs(trend):.0f} % from the first to the "
-            "last; the interval is widened to hold both"
-        )
-        yield Caveat("not-steady", text, "wrong", hint="more --warmup, more --steps")
-    elif interval is not None and middle and not wall.outliers:
+        text = f"{wall.label} got {abs(trend):.0f} % {'slower' if trend > 0 else 'faster'} during "
+        text += "the run: it has not reached steady state, and its interval holds both ends"
+        hint = "more --steps" if trend > 0 else "more --warmup, more --steps"
+        yield Caveat("not-steady", text, "wrong", hint=hint)
+    elif wall.outliers:
+        yield _outliers(wall)
+    elif interval is not None and middle:
         if interval.high - interval.low > SCATTER_PERCENT / 100 * middle:
             text = (
                 f"the median of {wall.label} is uncertain ({interval.low:.1f} .. "
                 f"{interval.high:.1f} ms): the steps differ too much for so few of them"
             )
             yield Caveat("scatter", text, hint="more --steps")
-    for slow in wall.outliers:
+
+
+def _mixed(wall: WallClock) -> Iterator[Caveat]:
+    """That steps of several kinds take turns, which no common median describes."""
+    if wall.populations:
+        kinds = (f"{each.samples} of {each.median_ms:.1f} ms" for each in wall.populations)
         text = (
-            f"{slow.name} took {slow.ms:.1f} ms, {slow.times_median:.1f} times the median of the "
-            "others: a pause, other work on the machine, or a compilation that no counter shows"
+            f"steps of {len(wall.populations)} kinds take turns ({', '.join(kinds)}): their common "
+            "median describes none of them"
         )
-        yield Caveat("outlier", text)
+        yield Caveat("several-kinds", text, "wrong", hint="--loop or --region times one of them")
+
+
+def _outliers(wall: WallClock) -> Caveat:
+    """The steps that are far above the others, the slowest of them by name."""
+    slowest = sorted(wall.outliers, key=lambda each: -each.ms)
+    told = (f"{s.name} {s.ms:.1f} ms, {s.times_median:.1f} times" for s in slowest[:_MOST_OUTLIERS])
+    count = len(slowest)
+    more = f" and {count - _MOST_OUTLIERS} more" if count > _MOST_OUTLIERS else ""
+    are = "1 step is an outlier" if count == 1 else f"{count} steps are outliers"
+    text = (
+        f"{are} of {wall.label} ({', '.join(told)} the median{more}): a pause, other work on the "
+        "machine, or a compilation that no counter shows"
+    )
+    return Caveat("outlier", text)
 
 
 def _untraced(folder: RunFolder, traced: WallClock | None) -> tuple[WallClock | None, float | None]:

@@ -95,7 +95,8 @@ class Iterations:
         """
         if self.entered is None or self.entered < self.left_s:
             return {}
-        last_s = max(self.left_s, self.marks.ended_s if self.marks.ended_s < self.entered else 0.0)
+        ended_s = self.marks.ended_s
+        last_s = max(self.left_s, ended_s if ended_s <= self.entered else 0.0)
         marked_s = sum(now[:2]) - sum(self.at_entry[:2])
         return {
             "next_ms": self.entered - last_s,

@@ -8,7 +8,7 @@ guards on those, and never looks into a mark.
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from instrumentor.runtime.recorder.watch import STEP, caller, optimizer_in
 
@@ -39,17 +39,31 @@ class Marks:
         self.since_s = 0.0
         self.thread = 0
         self.after_step: Optional[Callable[[Any], None]] = None
+        self.undo: Dict[str, Tuple[Any, Any]] = {}  # name -> torch's function, ours
 
     def on(self) -> None:
-        """Begin to look at marks, once and for good."""
+        """Begin to look at marks, where that has not begun."""
         record_function = getattr(torch_profiler(), "record_function", None)
         if self.thread or record_function is None:
             return
         self.thread = threading.get_ident()
         never_compiled = getattr(sys.modules.get("torch._dynamo"), "disable", None)
         for name, around in (("__enter__", self.enter), ("__exit__", self.leave)):
-            ours = around(getattr(record_function, name))
-            setattr(record_function, name, never_compiled(ours) if never_compiled else ours)
+            real = getattr(record_function, name)
+            ours = never_compiled(around(real)) if never_compiled else around(real)
+            setattr(record_function, name, ours)
+            self.undo[name] = real, ours
+
+    def off(self) -> None:
+        """Put torch's own functions back, but where someone is told of each step."""
+        if self.after_step is not None:
+            return
+        record_function = getattr(torch_profiler(), "record_function", None)
+        while self.undo:
+            name, (real, ours) = self.undo.popitem()
+            # Someone else may have wrapped our function meanwhile: that stays in place.
+            if getattr(record_function, name, None) is ours:
+                setattr(record_function, name, real)
 
     def enter(self, real: Any) -> Any:
         """Around the begin of a mark."""

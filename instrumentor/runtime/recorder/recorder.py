@@ -211,6 +211,7 @@ class Recorder:
         """Say that nothing more is to be measured."""
         self.done = True
         self.witness.conclude()
+        self.marks.off()
         self.signpost("benchmark_complete")
         if self.barrier.device == "cuda":
             peak = sys.modules["torch"].cuda.max_memory_allocated()
@@ -225,6 +226,7 @@ class Recorder:
         if not self.records.ours:
             return
         self.witness.conclude()
+        self.marks.off()
         for label, steady in self.sampling.steady.items():
             ordered = sorted(milliseconds for _, milliseconds in steady)
             middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]

@@ -1,0 +1,95 @@
+"""Iterations: parts that add up, rates, and steps of several kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from instrumentor_analysis.clock.timings import read_timings, wall_clock
+from instrumentor_analysis.model import WallClock
+from tests.analysis.records import Event, batch, event, record
+
+
+def measured(tmp_path: Path, *steps: tuple[Event, Event | None]) -> WallClock:
+    """The wall clock of samples, each with what its iteration says."""
+    events: list[Event] = []
+    for at, (sample, between) in enumerate(steps):
+        name = f"step_steady_{at}"
+        events.append(event(name, **sample))
+        if between is not None:
+            events.append({"event": "iteration", "pid": 1, "name": name, **between})
+    return wall_clock(read_timings(record(tmp_path / "t.jsonl", *events)), "fwd+bwd")
+
+
+def test_parts_add_up_to_the_median_and_throughput_is_the_iteration_s(tmp_path: Path) -> None:
+    between = {"ms": 80.0, "data_ms": 65.0, "next_ms": 1.0, "optimizer_ms": 1.0, "lead_ms": 2.0}
+    found = measured(tmp_path, *[({"ms": 8.0, **batch(32, 4)}, between)] * 8, ({"ms": 8.0}, None))
+    whole = found.iteration
+    assert (whole.count, whole.median_ms, found.median_ms) == (8, 80.0, 8.0)
+    assert [(part.name, part.ms) for part in whole.parts] == [
+        ("data", 66.0), ("before forward", 2.0), ("fwd+bwd", 8.0), ("optimizer", 1.0),
+        ("other", 3.0),
+    ]  # fmt: skip
+    assert sum(part.ms for part in whole.parts) == pytest.approx(whole.median_ms)
+    assert whole.samples_per_s == pytest.approx(400.0)
+
+
+def test_without_a_loader_of_torch_the_wait_is_not_called_data(tmp_path: Path) -> None:
+    found = measured(tmp_path, *[({"ms": 8.0}, {"ms": 20.0, "next_ms": 12.0})] * 3)
+    assert [part.name for part in found.iteration.parts] == ["next batch", "fwd+bwd"]
+
+
+def test_data_within_the_region_is_taken_out_of_it_on_the_cpu_alone(tmp_path: Path) -> None:
+    between = {"ms": 10.0, "inside_data_ms": 4.0}
+    parts = {
+        device: [
+            part.name
+            for part in measured(
+                tmp_path, *[({"ms": 10.0, "device": device}, between)] * 3
+            ).iteration.parts
+        ]
+        for device in ("cpu", "cuda")
+    }
+    assert parts == {"cpu": ["data", "fwd+bwd"], "cuda": ["fwd+bwd"]}
+
+
+def test_micro_steps_with_and_without_an_update_are_weighted(tmp_path: Path) -> None:
+    plain, update = {"ms": 10.0, "stepped": []}, {"ms": 30.0, "stepped": [0], "optimizer_ms": 20.0}
+    sample = {"ms": 10.0, "nodes": 7, **batch(4, 2)}
+    found = measured(tmp_path, *[(sample, plain), (sample, update)] * 6)
+    whole = found.iteration
+    assert not found.populations and found.median_interval_ms is not None
+    assert [(each.samples, each.median_ms) for each in whole.populations] == [(6, 10.0), (6, 30.0)]
+    assert whole.median_ms == 20.0 and whole.samples_per_s == pytest.approx(200.0)
+    assert {part.name: part.ms for part in whole.parts} == {"fwd+bwd": 10.0, "optimizer": 10.0}
+
+
+def test_two_models_by_turns_have_no_common_interval(tmp_path: Path) -> None:
+    small, large = {"ms": 10.0, "nodes": 7}, {"ms": 40.0, "nodes": 30}
+    found = measured(tmp_path, *[(small, None), (large, None)] * 10)
+    assert [(each.samples, each.median_ms) for each in found.populations] == [
+        (10, 10.0),
+        (10, 40.0),
+    ]
+    assert found.median_interval_ms is None and not found.outliers
+
+
+def test_a_rare_kind_is_no_outlier(tmp_path: Path) -> None:
+    plain, regularised = {"ms": 10.0, "nodes": 7}, {"ms": 25.0, "nodes": 50}
+    found = measured(tmp_path, *[(plain, None)] * 15, (regularised, None), *[(plain, None)] * 15,
+                     (regularised, None))  # fmt: skip
+    assert [each.samples for each in found.populations] == [30, 2]
+    assert found.outliers == ()
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [[7] * 8, [None] * 8, [1, 2, 3, 4, 5, 6, 7, 8], [7, 7, 7, 9, 7, 7, 7, 7], [7, 9] * 4],
+)
+def test_steps_that_vary_or_are_alike_are_of_one_kind(
+    tmp_path: Path, nodes: list[int | None]
+) -> None:
+    found = measured(tmp_path, *[({"ms": 10.0 + at / 100, "nodes": n}, None)
+                                 for at, n in enumerate(nodes)])  # fmt: skip
+    assert found.populations == ()
