@@ -193,9 +193,11 @@ class Barrier(Struct, frozen=True):
     Attributes:
         device: its type, in torch's word.
         method: what waited.
-        left_ms: what reading everything of the step still had to wait for afterwards, in a check
-            outside of the samples; None where that was not possible.
+        left_ms: what reading everything of the step, or waiting again where nothing can be read,
+            still had to wait for afterwards, in a check outside of the samples; None where that
+            was not possible.
         tensors_read: of that check.
+        cost_ms: what the barrier takes when nothing is left; None where it was not checked.
         given_up: methods that left work behind, and the most that each left, ms; the times of
             these samples were taken after the check.
     """
@@ -204,6 +206,7 @@ class Barrier(Struct, frozen=True):
     method: str
     left_ms: float | None = None
     tensors_read: int = 0
+    cost_ms: float | None = None
     given_up: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -42,6 +42,7 @@ from instrumentor.run.verification import (
     verification,
 )
 from instrumentor.runtime.bundle import write_module
+from instrumentor.runtime.recorder.runtimes import runtime_of
 from instrumentor.shared.edits import Kind
 from instrumentor.shared.errors import (
     InstrumentError,
@@ -419,7 +420,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             )
             hint = "give it more data or epochs, or ask for fewer --steps"
             self.warnings.append(Caveat("few-samples", text, hint=hint))
-        self._fall_back_on_xla()
+        self._fall_back_on_wallclock()
         # Ahead of the summary, which is made from what stands in the folder.
         self._write_facts()
         summary = self._summarise() if samples and failure(self.verification) is None else None
@@ -482,16 +483,17 @@ class TrainingRun(InstrumentedRun[RunResult]):
         here = {name: path for name, path in named.items() if (self.folder / path).is_file()}
         return here | {name: os.path.relpath(path, self.folder) for name, path in made.items()}
 
-    def _fall_back_on_xla(self) -> None:
-        """torch.profiler sees nothing of XLA work: what was measured there is the wall clock."""
+    def _fall_back_on_wallclock(self) -> None:
+        """Where torch.profiler sees nothing of a device's work, the wall clock was measured."""
         devices = {
             r.get("device")
             for r in (self.last.records if self.last else ())
             if r.get("event") == "sample"
         }
-        if self.profiler.name == "torch" and devices == {"xla"}:
+        unseen = [str(each) for each in devices if each and not runtime_of(str(each)).profiled]
+        if self.profiler.name == "torch" and len(unseen) == len(devices) == 1:
             self.profiler = WALLCLOCK
-            why = "torch.profiler sees nothing of XLA work"
+            why = f"torch.profiler sees nothing of {unseen[0]} work"
             self.reason = f"{self.reason}; wallclock in its place: {why}"
             self.warnings = [each for each in self.warnings if each.kind != NO_OPS]
             self.warnings.append(Caveat(NO_OPS, f"{why}: wall clock only"))

@@ -260,12 +260,12 @@ def test_that_torch_sees_nothing_of_xla_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INSTRUMENT_RECORD", str(tmp_path / "timings.jsonl"))
-    ExtraStep(Records()).cancel()
+    ExtraStep(Records()).cancel("xla")
     by_recorder = recorded(json.loads((tmp_path / "timings.jsonl").read_text()))
     measured = TrainingRun("train.py", (), RunOptions(), None)
     measured.profiler, measured.reason = TORCH, "asked for"
     measured.last = cast(Execution, SimpleNamespace(records=[{"event": "sample", "device": "xla"}]))
     measured.warnings = [by_recorder, Caveat("no-torch-ops", "torch.profiler wrote no operations")]
-    measured._fall_back_on_xla()
+    measured._fall_back_on_wallclock()
     assert measured.profiler.name == "wallclock"
     assert measured.warnings == [by_recorder]  # which the record says again to the analysis

@@ -210,6 +210,7 @@ def _barrier(events: Sequence[Event]) -> Barrier | None:
         method=method,
         left_ms=number(passed.get("left_ms")),
         tensors_read=int(number(passed.get("reads")) or 0),
+        cost_ms=number(passed.get("cost_ms")),
         given_up=given_up,
     )
 

@@ -108,7 +108,10 @@ def _barrier(found: Barrier | None) -> Iterator[Line]:
     note = f"waited for by {found.method}"
     if found.left_ms is not None:
         read = formatting.plural(found.tensors_read, "tensor")
-        note += f"; reading {read} then found {formatting.ms(found.left_ms)} left"
+        check = f"reading {read}" if found.tensors_read else "waiting again"
+        note += f"; {check} then found {formatting.ms(found.left_ms)} left"
+        if found.cost_ms is not None:
+            note += f", and waiting for nothing takes {formatting.ms(found.cost_ms)}"
     else:
         note += "; not checked, because no tensor was in sight"
     for method, left in found.given_up.items():

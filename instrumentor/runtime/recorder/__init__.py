@@ -8,8 +8,8 @@ each imports the standard library and its neighbours only, runs on Python 3.8, k
 annotations such that they can be evaluated there, and has no string of several lines but
 docstrings.
 
-Where things go: how a device is waited for is :mod:`.barrier` alone; what else is to be known of
-each sample is one class in :mod:`.facts`.
+Where things go: a device runtime is a row of :mod:`.runtimes`; how devices are waited for is
+:mod:`.barrier` alone; what else is to be known of each sample is one class in :mod:`.facts`.
 
 The environment it reads:
 

@@ -1,6 +1,5 @@
 """Waits until the device that holds the loss is idle, says how, and finds out whether it was."""
 
-import sys
 import time
 from typing import Any, Iterable, List, NamedTuple, Optional, Tuple
 
@@ -12,6 +11,13 @@ from instrumentor.runtime.recorder.produced import (
     trained,
 )
 from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.runtimes import (
+    TTNN_DEVICES,
+    Runtime,
+    opened_runtimes,
+    runtime_of,
+    undriven,
+)
 from instrumentor.runtime.recorder.waits import Way, ways_to_wait
 
 #: What a sample waited by whose barrier had left something.
@@ -39,7 +45,10 @@ class Waited(NamedTuple):
 
 
 class Barrier:
-    """Finds the device by what it is given; never opens another one.
+    """Finds the devices by what it is given and by what is open; never opens another one.
+
+    A step may use several runtimes, such as torch on the host and ttnn: every one that has opened
+    a device is waited for, and a device in use that no known runtime drives is a problem.
 
     The way to wait is the cheapest that leaves nothing: after the first samples all that the step
     has made is read to the host, which takes longer than on an idle device when the barrier has
@@ -50,6 +59,8 @@ class Barrier:
         self.records = records
         self.device: Optional[str] = None
         self.ways: List[Way] = []
+        self.opened: List[Runtime] = []  # of the script, as they were found last
+        self.beside: List[Way] = []  # of those that drive other devices than that one
         self.loss: Any = None
         self.leaves: List[Any] = []
         self.problem = ""
@@ -67,10 +78,14 @@ class Barrier:
         kind = self.find_device(values)
         if kind != self.device:
             self.turn_to(kind)
+        foreign = "" if self.settled else undriven(self.opened)
+        if foreign:
+            return Waited(foreign, "", "no runtime that is known drives it")
         if kind in ("cpu", "unknown"):
             return Waited(kind, "")
-        if kind == "xla" and not synced:
-            cut_graph()
+        cut = runtime_of(kind).cut
+        if cut is not None and not synced:
+            cut()
         loss = loss_among(values, kind)
         self.loss = None if loss is None else loss.detach()
         if loss is None and not self.leaves:
@@ -79,7 +94,8 @@ class Barrier:
         return Waited(kind, method, self.problem)
 
     def find_device(self, values: Iterable[Any]) -> str:
-        """The type of the device: of a tensor given, else the one that the script has opened."""
+        """The type of the device: of a tensor given, else one that the script has opened."""
+        self.opened = opened_runtimes(look=self.device is None)
         kind = None
         for value in values:
             kind = self.device_of(value) or kind
@@ -88,8 +104,10 @@ class Barrier:
         # A loss on the CPU may be a copy of one on a device: no proof of where the step trains.
         if kind == "cpu":
             known = self.device not in (None, "unknown")
-            kind = self.device if known else where_it_trains(values)
-        kind = kind or opened_device() or self.device
+            kind = self.device if known else where_it_trains(values, self.opened)
+        if kind in (None, "cpu"):
+            open_ones = (each.kind for each in self.opened if kind is None or not each.in_torch)
+            kind = next(open_ones, kind) or self.device
         if kind is None:
             self.records.warn("no tensor at the barrier, and no device is open: nothing waited for")
         return kind or "unknown"
@@ -98,9 +116,12 @@ class Barrier:
         """Start anew with the device of that type."""
         self.device, self.problem, self.settled = kind, "", False
         self.ways = [] if kind in ("cpu", "unknown") else ways_to_wait(kind)
+        others = (each for each in self.opened if not each.in_torch and each.kind != kind)
+        self.beside = [way for each in others for way in ways_to_wait(each.kind)]
 
     def clear(self) -> None:
         """Wait for what runs still, such as the last update, which is not the next sample's."""
+        self.opened = opened_runtimes(look=not self.settled)
         while self.drain() and not self.settled and self.ways[0] is not self.ways[-1]:
             try:
                 self.ways[-1].wait(self.loss, self.leaves)
@@ -112,13 +133,19 @@ class Barrier:
         """Wait for the device of the last barrier; returns what waited."""
         while self.ways:
             try:
-                self.ways[0].wait(self.loss, self.leaves)
-                return self.ways[0].name
+                for way in (self.ways[0], *self.beside):
+                    way.wait(self.loss, self.leaves)
+                return " and ".join(way.name for way in (self.ways[0], *self.beside))
             except Exception as error:  # an unknown device's own
                 self.problem = "%s: %s" % (self.ways.pop(0).name, error)
                 if self.ways:
                     self.problem = ""
         return ""
+
+    def release(self) -> None:
+        """Hold no device any longer: when one is closed is the script's to decide."""
+        self.opened, self.loss, self.leaves = [], None, []
+        TTNN_DEVICES.clear()
 
     def check(self, values: Tuple[Any, ...], milliseconds: float) -> Optional[float]:
         """Wait harder than the barrier did; returns when that had ended if it found something.
@@ -139,16 +166,19 @@ class Barrier:
         leaves = trained(values)
         self.leaves = [leaf for leaf in leaves if device_type(leaf) == self.device] or self.leaves
         tensors = ([] if self.loss is None else [self.loss]) + self.leaves
-        if self.device == "xla":  # where a part of a tensor is a graph of its own
-            tensors = tensors[: int(self.loss is not None)]
-        if not self.ways or not tensors:
+        runtime = runtime_of(self.device)
+        if not runtime.readable:
+            tensors = tensors[: int(self.loss is not None)] if runtime.in_torch else []
+        if not self.ways or (runtime.in_torch and not tensors and not self.beside):
             self.settled = True
             return None
         ends = [time.perf_counter()]
         for _ in range(3):  # again, and again, on a device that is idle for certain
-            read_all(tensors)
+            self.find_left(tensors, runtime.in_torch)
             ends.append(time.perf_counter())
         first, second, third = (ends[n + 1] - ends[n] for n in range(3))
+        self.drain()
+        cost = time.perf_counter() - ends[-1]
         left = max(0.0, first - max(second, third)) * 1000.0
         idle = max(second, third) * 1000.0
         found = left > max(LEFT_OF_SAMPLE * milliseconds, LEFT_OF_READS * idle)
@@ -157,12 +187,19 @@ class Barrier:
             device=self.device,
             method=self.ways[0].name,
             left_ms=left,
+            cost_ms=cost * 1000.0,
             reads=len(tensors),
             idle=not found,
             certain=self.read_before,
         )
         self.judge(found)
         return ends[1] if found else None
+
+    def find_left(self, tensors: List[Any], in_torch: bool) -> None:
+        """Wait for what a barrier may have left: by reads, and where none tell by waiting again."""
+        read_all(tensors)
+        for way in self.beside if in_torch else (*self.ways[:1], *self.beside):
+            way.wait(None, [])
 
     def judge(self, found: bool) -> None:
         """Keep the way to wait, or after some strikes take the next one."""
@@ -186,38 +223,11 @@ class Barrier:
         return None
 
 
-def where_it_trains(values: Iterable[Any]) -> Optional[str]:
+def where_it_trains(values: Iterable[Any], opened: List[Runtime]) -> Optional[str]:
     """The device of a step that hands out tensors on the CPU, which may be copies.
 
     That of what is trained; where nothing such is in sight None, if the script has opened another.
     """
     kinds = [device_type(leaf) for leaf in trained(values)]
     elsewhere = [kind for kind in kinds if kind not in ("cpu", "meta")]
-    return elsewhere[0] if elsewhere else "cpu" if kinds or opened_device() is None else None
-
-
-def cut_graph() -> None:
-    """Sync XLA's pending graph, which advances the seed on the device: that is put back."""
-    import torch_xla
-    import torch_xla.core.xla_model
-
-    seed = torch_xla.core.xla_model.get_rng_state()
-    if hasattr(torch_xla, "sync"):
-        torch_xla.sync(wait=True)
-    else:
-        torch_xla.core.xla_model.mark_step(wait=True)
-    torch_xla.core.xla_model.set_rng_state(seed)
-
-
-def opened_device() -> Optional[str]:
-    """The accelerator that the script has opened, None when it has opened none."""
-    # Asks only what is initialised: anything more could open a device that the script did not.
-    lowest = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
-    if getattr(lowest, "_xla_runtime_is_initialized", bool)():
-        return "xla"
-    torch = sys.modules.get("torch")
-    own = getattr(getattr(torch, "_C", None), "_get_privateuse1_backend_name", str)()
-    for kind in ("cuda", "xpu", "mtia", own):
-        if kind and getattr(getattr(torch, kind, None), "is_initialized", bool)():
-            return kind
-    return next((name for name in ("jax", "ttml") if name in sys.modules), None)
+    return elsewhere[0] if elsewhere else "cpu" if kinds or not opened else None

@@ -26,10 +26,10 @@ class ExtraStep:
         """Whether the open region is that step."""
         return self.close_profile is not None
 
-    def cancel(self) -> None:
-        """Leave it out on XLA."""
+    def cancel(self, device: str) -> None:
+        """Leave it out where torch.profiler does not see the device's operations."""
         self.hook = ""
-        text = "torch.profiler sees nothing of XLA work: wall clock only"
+        text = "torch.profiler sees nothing of %s work: wall clock only" % device
         self.records.warn(text, "no-torch-ops")
 
     def open(self) -> None:

@@ -12,6 +12,7 @@ import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.runtimes import RUNTIMES
 
 
 class Batches:
@@ -123,11 +124,10 @@ def counted() -> Dict[str, int]:
     """Graphs compiled in this process so far, by each that counts them."""
     found: Dict[str, int] = {}
     try:
-        lowest = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
-        if lowest is not None:
-            # What torch_xla.debug.metrics.metric_data reads; that module may not be loaded.
-            data = lowest._xla_metric_data("CompileTime")
-            found["torch_xla"] = int(data[0]) if data else 0
+        for runtime in RUNTIMES:
+            count = runtime.compiled()
+            if count is not None:
+                found[runtime.module] = count
         dynamo = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
         if dynamo is not None:
             found["torch._dynamo"] = int((dynamo.get("stats") or {}).get("unique_graphs", 0))

@@ -10,13 +10,15 @@ and ``cost_ms``, the time that watching took within the first sample.
 import itertools
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
+from instrumentor.runtime.recorder.runtimes import RUNTIMES
 from instrumentor.runtime.recorder.watch import Place
 
 VERIFIABLE = ("forward", "backward", "optimizer")
 PROBLEM, UNVERIFIED, NOTE = "problem", "unverified", "note"
 WORLD = "world size"
 CHOSEN = "region"  # the label of lines that the user chose, which need not be a whole step
-ONE_PROCESS = ("tt", "fake")  # backends of torch.distributed that drive all devices from one
+#: Backends of torch.distributed that drive all devices from one process, and torch's stand-in.
+ONE_PROCESS = (*(each.process_group for each in RUNTIMES if each.process_group), "fake")
 SHOWN = 5  # further stacks of a problem
 #: When: in a watched region, behind the first one, in or behind a later one.
 INSIDE, AFTER, LATER = "inside", "after", "later"

@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 from instrumentor.runtime.recorder.flops import CompilerReports, Counting
 from instrumentor.runtime.recorder.produced import trained
 from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.runtimes import RUNTIMES
 
 #: Query projections by the names that libraries give them; packed ones hold key and value as well.
 QUERY = ("q_proj", "query", "wq", "to_q", "q_lin", "q")
@@ -149,20 +150,9 @@ def widest(module: Any, axis: Optional[int]) -> int:
 
 
 def hardware() -> Dict[str, Any]:
-    """Architecture and number of chips, where a device tells them."""
-    tt = getattr(sys.modules.get("torch"), "tt", None)
+    """Architecture and number of chips, where an opened runtime tells them."""
     try:
-        if tt is not None:
-            rows, columns = tt.mesh_shape()
-            return {"arch": str(tt.arch()), "chips": int(rows) * int(columns)}
-        runtime = sys.modules.get("torch_xla.runtime")
-        lowest = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
-        opened = getattr(lowest, "_xla_runtime_is_initialized", bool)()  # else asking would open it
-        attributes = None
-        if runtime is not None and opened:
-            attributes = runtime.global_runtime_device_attributes()
-        if attributes and "device_arch" in attributes[0]:
-            return {"arch": str(attributes[0]["device_arch"]).lower()}
+        found = (each.hardware() for each in RUNTIMES if each.opened())
+        return next(filter(None, found), {})
     except Exception:  # another version
-        pass
-    return {}
+        return {}

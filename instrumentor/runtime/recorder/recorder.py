@@ -13,6 +13,7 @@ from instrumentor.runtime.recorder.iterations import Iterations
 from instrumentor.runtime.recorder.marks import Marks
 from instrumentor.runtime.recorder.model import Model
 from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.runtimes import runtime_of
 from instrumentor.runtime.recorder.sampling import Sampling
 from instrumentor.runtime.recorder.witness import Witness
 
@@ -155,8 +156,8 @@ class Recorder:
         self.witness.end(label)
         if self.witness.wants_another:
             self.sampling.spend_one()
-        if self.extra.due and waited.device == "xla":
-            self.extra.cancel()
+        if self.extra.due and not runtime_of(waited.device).profiled:
+            self.extra.cancel(waited.device)
         shown = "COMPILE" if kind == "compile" else kind
         line = "[TIMER] Step %d: %s = %.1f ms  (%s)"
         print(line % (self.taken, label, milliseconds, shown), flush=True)
@@ -213,10 +214,11 @@ class Recorder:
         self.witness.conclude()
         self.marks.off()
         self.signpost("benchmark_complete")
-        if self.barrier.device == "cuda":
-            peak = sys.modules["torch"].cuda.max_memory_allocated()
-            self.records.write("memory", what="torch.cuda.max_memory_allocated", bytes=peak)
+        peak = runtime_of(self.barrier.device).peak_memory()
+        if peak is not None:
+            self.records.write("memory", what=peak[0], bytes=peak[1])
         self.records.write("resident", bytes=peak_resident())
+        self.barrier.release()
         self.records.write("complete", samples=self.taken)
         # Called first of all, when all threads have ended: from here on the process is closing.
         atexit.register(self.records.write, "leaving")

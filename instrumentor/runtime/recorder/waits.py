@@ -1,9 +1,9 @@
 """The ways in which a device is waited for, the cheapest first."""
 
-import sys
-from typing import Any, Callable, Iterator, List, NamedTuple, Tuple
+from typing import Any, Callable, List, NamedTuple
 
 from instrumentor.runtime.recorder.produced import read_all
+from instrumentor.runtime.recorder.runtimes import runtime_of
 
 
 class Way(NamedTuple):
@@ -24,14 +24,9 @@ def ways_to_wait(kind: str) -> List[Way]:
     A function called synchronize may do nothing, and a read may wait for that tensor alone: which
     way is good enough is found out by :class:`.barrier.Barrier`.
     """
-    if kind in OTHERS:
-        return [calling(*OTHERS[kind])]
-    return [
-        *(calling(*found) for found in synchronizers(sys.modules.get("torch"), kind)),
-        Way("reading the loss", read_loss),
-        Way("reading the loss, the first and the last gradient and parameter", read_ends),
-        Way("reading the loss, each gradient and each parameter", read_each),
-    ]
+    runtime = runtime_of(kind)
+    ways = [calling(*wait) for wait in runtime.waits()]
+    return [*ways, *READS] if runtime.readable else ways
 
 
 def calling(name: str, call: Callable[[], Any]) -> Way:
@@ -41,18 +36,6 @@ def calling(name: str, call: Callable[[], Any]) -> Way:
         call()
 
     return Way(name, wait)
-
-
-def synchronizers(torch: Any, kind: str) -> Iterator[Tuple[str, Callable[[], Any]]]:
-    """The device module's own function, or torch's for the accelerator that it is."""
-    own = getattr(getattr(torch, kind, None), "synchronize", None)
-    if callable(own):
-        yield "torch.%s.synchronize" % kind, own
-        return
-    accelerator: Any = getattr(torch, "accelerator", None)
-    current = getattr(accelerator, "current_accelerator", lambda: None)()
-    if getattr(current, "type", None) == kind:
-        yield "torch.accelerator.synchronize", accelerator.synchronize
 
 
 def read_loss(loss: Any, leaves: List[Any]) -> None:
@@ -77,31 +60,9 @@ def required(tensors: List[Any]) -> List[Any]:
     return tensors
 
 
-def wait_for_xla() -> None:
-    """Wait for torch_xla's queues: its sync alone does not.
-
-    On torch_xla 2.9 (CPU) `sync(wait=True)` returned after 1 ms with 305 ms of work still pending.
-    """
-    import torch_xla.core.xla_model
-
-    torch_xla.core.xla_model.wait_device_ops()
-
-
-def wait_for_jax() -> None:
-    """Wait for every array that lives."""
-    for array in sys.modules["jax"].live_arrays():
-        array.block_until_ready()
-
-
-def wait_for_ttml() -> None:
-    """Wait for the command queues of ttml's device."""
-    device = sys.modules["ttml"].autograd.AutoContext.get_instance().get_device()
-    sys.modules["ttnn"].synchronize_device(device)
-
-
-#: Devices that are not torch's own, by the module that has them: what waits, and how it is called.
-OTHERS = {
-    "xla": ("torch_xla.core.xla_model.wait_device_ops", wait_for_xla),
-    "jax": ("block_until_ready of every jax array", wait_for_jax),
-    "ttml": ("ttnn.synchronize_device", wait_for_ttml),
-}
+#: For devices whose tensors can be read.
+READS = (
+    Way("reading the loss", read_loss),
+    Way("reading the loss, the first and the last gradient and parameter", read_ends),
+    Way("reading the loss, each gradient and each parameter", read_each),
+)

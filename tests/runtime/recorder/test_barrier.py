@@ -259,3 +259,138 @@ def test_a_step_on_a_device_that_returns_its_loss_on_the_host(
     (sample,) = events(tmp_path, "sample")
     assert sample["ms"] == pytest.approx(300.0, rel=0.05)
     assert sample["device"] == "npu"
+
+
+class MeshDevice:
+    """A device of ttnn: two command queues that the host does not wait for."""
+
+    def __init__(self) -> None:
+        self.busy_until = 0.0
+        self.programs = 0
+
+    def num_program_cache_entries(self) -> int:
+        return self.programs
+
+
+class TTNN:
+    """As much of ttnn as the recorder asks, in simulated time."""
+
+    MeshDevice = MeshDevice
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.broken = False
+        monkeypatch.setattr("time.perf_counter", lambda: self.now)
+        monkeypatch.setitem(sys.modules, "ttnn", self)
+        monkeypatch.setitem(sys.modules, "torch", None)
+
+    def synchronize_device(self, device: MeshDevice) -> None:
+        if self.broken:
+            raise RuntimeError("TT_THROW")
+        self.now = max(self.now, device.busy_until)
+
+
+def host_loss() -> Tensor:
+    return Tensor((1,), requires_grad=True)
+
+
+def test_every_open_device_of_ttnn_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("INSTRUMENT_RECORD", str(tmp_path / "record.jsonl"))
+    monkeypatch.setattr("atexit.register", lambda *_: None)
+    ttnn = TTNN(monkeypatch)
+    recorder = Recorder(steps=4, warmup=1, profiler="wallclock")
+    devices = [MeshDevice(), MeshDevice()]  # opened ahead of the loop
+    step = 0
+    while not recorder.finished():
+        recorder.begin()
+        for queued_s, device in zip((0.1, 0.3), devices, strict=True):
+            device.busy_until = ttnn.now + queued_s
+            device.programs += step == 0
+        recorder.end(host_loss())  # which says nothing of what these devices have to do
+        devices[0].busy_until = ttnn.now + 9.0  # after the region: no part of the next
+        step += 1
+    samples = events(tmp_path, "sample")
+    assert [e["ms"] for e in samples] == pytest.approx([300.0] * 4)
+    assert {(e["device"], e["barrier"]) for e in samples} == {("ttnn", "ttnn.synchronize_device")}
+    assert [e.get("compiled") for e in samples] == [{"ttnn": 2}, None, None, None]
+    for check in events(tmp_path, "barrier"):
+        assert (check["idle"], check["left_ms"], check["cost_ms"], check["reads"]) == (
+            True,
+            0,
+            0,
+            0,
+        )
+    assert not recorder.barrier.opened  # nobody but the script keeps its devices
+
+
+def test_a_device_that_replaces_another_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("INSTRUMENT_RECORD", str(tmp_path / "record.jsonl"))
+    monkeypatch.setattr("atexit.register", lambda *_: None)
+    ttnn = TTNN(monkeypatch)
+    recorder = Recorder(steps=4, warmup=1, profiler="wallclock")
+    while not recorder.finished():
+        recorder.begin()
+        device = MeshDevice()
+        device.busy_until = ttnn.now + 0.2
+        recorder.end(host_loss())
+    assert [e["ms"] for e in events(tmp_path, "sample")] == pytest.approx([200.0] * 4)
+
+
+def test_a_device_that_cannot_be_waited_for_gives_no_sample(
+    monkeypatch: pytest.MonkeyPatch, recorder: Recorder, tmp_path: Path
+) -> None:
+    ttnn = TTNN(monkeypatch)
+    ttnn.broken = True
+    device = MeshDevice()
+    recorder.begin()
+    recorder.end(host_loss())
+    recorder.barrier.release()
+    del device
+    assert events(tmp_path, "sample") == []
+    (refused,) = events(tmp_path, "refused")
+    assert "device ttnn is idle (ttnn.synchronize_device: TT_THROW)" in refused["reason"]
+
+
+def test_ttnn_is_waited_for_beside_the_device_of_the_loss(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ttnn = TTNN(monkeypatch)
+    other = MeshDevice()
+    device = Simulated(reads_in_order=True, synchronize="works")
+    monkeypatch.setattr(device, "wait", lambda until: setattr(ttnn, "now", max(ttnn.now, until)))
+    monkeypatch.setenv("INSTRUMENT_RECORD", str(tmp_path / "record.jsonl"))
+    monkeypatch.setattr("atexit.register", lambda *_: None)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(npu=device.module))
+    recorder = Recorder(steps=3, warmup=1, profiler="wallclock")
+    while not recorder.finished():
+        recorder.begin()
+        device.busy_until, other.busy_until = ttnn.now + 0.1, ttnn.now + 0.4
+        recorder.end(DeviceTensor(device))
+    samples = events(tmp_path, "sample")
+    assert [e["ms"] for e in samples] == pytest.approx([400.0] * 3, rel=0.01)
+    assert samples[-1]["barrier"] == "torch.npu.synchronize and ttnn.synchronize_device"
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_device_that_no_known_runtime_drives_gives_no_sample(
+    monkeypatch: pytest.MonkeyPatch, recorder: Recorder, tmp_path: Path, held: bool
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    node = tmp_path / "devices" / "0"
+    node.parent.mkdir()
+    node.touch()
+    monkeypatch.setenv("INSTRUMENT_DEVICE_ROOT", str(node.parent))
+    stream = node.open()
+    if not held:
+        stream.close()
+    recorder.begin()
+    recorder.end(host_loss())
+    stream.close()
+    assert len(events(tmp_path, "sample")) == (not held)
+    reasons = [e["reason"] for e in events(tmp_path, "refused")]
+    why = "no runtime that is known drives it"
+    assert reasons == [f"nothing proves that the device {node} is idle ({why})"] * held
