@@ -39,7 +39,9 @@ TESTED_IN = {
     "tests/run/process/test_running.py": "run/process/model run/process/tree",
     "tests/run/profilers/test_tracy.py": "runtime/tracy_start",
     "tests/machine/test_interpreter.py": "runtime/probe",
-    "tests/runtime/recorder/test_barrier.py": "runtime/recorder/produced runtime/recorder/waits runtime/recorder/runtimes",
+    "tests/runtime/recorder/test_barrier.py": (
+        "runtime/recorder/produced runtime/recorder/runtimes runtime/recorder/waits"
+    ),
     "tests/runtime/recorder/test_witness.py": (
         "runtime/recorder/graph runtime/recorder/judging runtime/recorder/watch"
     ),
