@@ -17,7 +17,8 @@ TESTS = ROOT / "tests"
 #: Modules that are tested through others only, by the tests that would fail.
 TESTED_IN = {
     "tests/cli/test_main.py": (
-        "shared/about cli/verbs/apply cli/verbs/explain cli/verbs/preview cli/verbs/skill"
+        "shared/about cli/diff_preview cli/verbs/apply cli/verbs/explain cli/verbs/preview "
+        "cli/verbs/skill"
     ),
     "tests/run/test_command.py": "cli/verbs/profile",
     "tests/cli/verbs/test_compare.py": "cli/comparing",

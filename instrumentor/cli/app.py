@@ -14,16 +14,12 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from instrumentor.cli import common, next_commands
 from instrumentor.cli.config import find_defaults
-from instrumentor.cli.signature import Declared, Only, Verb, Without
+from instrumentor.cli.signature import Declared
 from instrumentor.cli.verbs import VERBS
 from instrumentor.shared import about, console
 from instrumentor.shared.errors import EXIT_CODES, UsageError
-from instrumentor.shared.options import Options
 
-# What `instrument --help` lists.
-_OF_THE_BARE_COMMAND = ("dry_run", "version", "install_completion", "show_completion")
 _EPILOG = (
     "Start with: instrument --dry-run train.py, then instrument run train.py. Exit codes: "
     + "; ".join(f"{code} {text.split(':')[0]}" for code, text in EXIT_CODES.items())
@@ -43,18 +39,10 @@ _CHECKED: dict[Any, tuple[type, str]] = {
 class _Group(typer.core.TyperGroup):
     """Takes the defaults of pyproject.toml before any option is read."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        for option in self.params:
-            if isinstance(option, typer.core.TyperOption):
-                # what --dry-run SCRIPT takes besides stands in the help of explain and run
-                option.hidden = option.name not in _OF_THE_BARE_COMMAND
-
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args[:1] in _UNCONFIGURED:
-            for option in self.params:
-                option.envvar = None
-        elif not {"-h", "--help", "--version"}.intersection(args[:1]):
+        if args[:1] not in _UNCONFIGURED and not {"-h", "--help", "--version"}.intersection(
+            args[:1]
+        ):
             ctx.default_map = _defaults()
         return super().parse_args(ctx, args)
 
@@ -108,40 +96,26 @@ def _show_version(value: bool) -> None:
         raise typer.Exit
 
 
-@Verb
 def _start(
-    context: typer.Context,
     dry_run: Annotated[
         Path | None,
         typer.Option(
             "--dry-run",
-            metavar="SCRIPT",
-            help="Print the diff that a run would apply; write nothing. Takes explain's options.",
+            metavar="SCRIPT ARGS",
+            help="Print the diff that a run would apply; write nothing (instrument preview).",
         ),
     ] = None,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
-    *,
-    rewrite: Annotated[Options, Without("profiler", "only", "skip")],
-    shown: Annotated[common.Preview, Only("full")],
 ) -> None:
-    if dry_run is None:
-        return
-    if context.invoked_subcommand is not None:
-        raise UsageError(
-            "--dry-run SCRIPT takes no command",
-            f"For a run: instrument {context.invoked_subcommand} --dry-run SCRIPT ARGS.",
-        )
-    from instrumentor.cli.verbs.preview import preview
-
-    preview(dry_run, rewrite, full=shown.full, words=next_commands.typed(context))
-    raise typer.Exit
+    # `--dry-run SCRIPT` has become the verb preview before: this is its place in the help.
+    pass
 
 
 def _defaults() -> dict[str, Any]:
-    """Defaults of `[tool.instrument]`, for the bare command and for each verb."""
+    """Defaults of `[tool.instrument]`, for each verb."""
     table, path, ignored = find_defaults(Path.cwd())
     for text in ignored:
         console.warn(text)
@@ -162,8 +136,7 @@ def _defaults() -> dict[str, Any]:
     def given(options: Mapping[str, Declared]) -> dict[str, Any]:
         return {options[key].key: value for key, value in table.items() if key in options}
 
-    own = _by_key(_start.declared.values())
-    return given(own) | {name: given(options) for name, options in known.items()}
+    return {name: given(options) for name, options in known.items()}
 
 
 def _by_key(options: Iterable[Declared]) -> dict[str, Declared]:

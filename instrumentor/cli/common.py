@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from instrumentor.cli.signature import Only
 from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError, UsageError
 from instrumentor.shared.option_fields import OUTPUT, option
+
+if TYPE_CHECKING:
+    from instrumentor.run.launchers import Started
 
 Script = Annotated[Path | None, typer.Argument(help="The training script.")]
 Arguments = Annotated[
@@ -72,22 +75,18 @@ class Remembered:
 Store = Annotated[Remembered, Only("history")]
 
 
-def script_of(
-    script: Path | None, arguments: Sequence[str] | None, module: str
-) -> tuple[Path, list[str]]:
-    """The script and its arguments, of `SCRIPT ARGS` or of `-m MODULE ARGS`.
+def started_by(script: Path | None, arguments: Sequence[str] | None, module: str) -> Started:
+    """The script and what starts it, of `SCRIPT ARGS`, `-m MODULE ARGS` or a launcher's words.
 
     Raises:
-        UsageError: neither is given, or there is no such module.
+        UsageError: no script is given, or there is no such module.
     """
-    given = list(arguments or [])
-    if not module:
-        if script is None:
-            raise UsageError("no script was given", "instrument run train.py [ARGUMENTS]")
-        return script, given
-    from instrumentor.rewrite.prepare import module_path
+    from instrumentor.run.launchers import started
 
-    return module_path(module, Path.cwd()), [*([str(script)] if script else []), *given]
+    words = [*([str(script)] if script else []), *(arguments or [])]
+    if not words and not module:
+        raise UsageError("no script was given", "instrument run train.py [ARGUMENTS]")
+    return started(words, module, Path.cwd())
 
 
 def end_on_sigterm() -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Verbs that take `-m MODULE` in the place of a script.
-_RUN_MODULES = ("run", "explain")
+_RUN_MODULES = ("run", "explain", "preview")
 
 # Verbs without children, threads or temporary files of their own.
 _ONLY_READ = (["report"], ["--dry-run"])
@@ -94,10 +94,11 @@ def _dispatch(argv: list[str]) -> int:
         from pathlib import Path
 
         gc.disable()
-        from instrumentor.cli.verbs.preview import preview
+        from instrumentor.cli.diff_preview import show
+        from instrumentor.run.launchers import Started
         from instrumentor.shared.options import Options
 
-        preview(Path(argv[1]), Options())
+        show(Started(Path(argv[1])), Options())
         return 0
     from instrumentor.cli.app import invoke
 
@@ -117,8 +118,9 @@ def as_meant(argv: list[str]) -> list[str]:
     first = argv[0] if argv else ""
     if first == "-m":
         return as_meant(["run", *argv])
-    if first == "--dry-run" and len(argv) > 2 and argv[1].startswith("-"):
-        return [*argv[1:-1], first, argv[-1]]  # its options stand before or behind it
+    if first.startswith("-") and "--dry-run" in argv:
+        at = argv.index("--dry-run")
+        return as_meant(["preview", *argv[:at], *argv[at + 1 :]])
     if first in _RUN_MODULES and "-m" in argv:
         at = argv.index("-m") + 2
         # A -m that follows a script is the script's own option.

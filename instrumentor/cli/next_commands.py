@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import typer
 
     from instrumentor.locate.located import Declined
+    from instrumentor.run.launchers import Started
     from instrumentor.shared.options import Options
 
 # How an answer is shown, and what is asked once: no next command repeats them.
@@ -38,9 +39,10 @@ def typed(context: typer.Context) -> list[str]:
     return words
 
 
-def target(script: Path, arguments: Sequence[str], module: str = "") -> list[str]:
-    """The script or module, and its own arguments."""
-    return [*(["-m", module] if module else [str(script)]), *arguments]
+def target(started: Started) -> list[str]:
+    """The script, module or launcher, and the arguments behind it."""
+    what = ["-m", started.module] if started.module else [str(started.script)]
+    return [*what, *(started.launcher or started.arguments)]
 
 
 def run(options: Sequence[str], script: Sequence[str]) -> str:

@@ -115,7 +115,7 @@ def _own_inference(program: Program, options: Options) -> Located | None:
             raise
         return None
     # a script's own loop, not a function that a library offers
-    return found if is_reachable(found.candidate) else None
+    return found if is_reachable(found.candidate, options) else None
 
 
 def _locate_other(source: Source, options: Options, roots: Sequence[Path] | None) -> Located:

@@ -51,13 +51,13 @@ def choose(program: Program, options: Options, arguments: Sequence[str] = ()) ->
         arguments: what the script is called with: they may choose among several loops.
     """
     knowledge = Knowledge(program)
-    candidates = _offered(knowledge)
+    candidates = _offered(knowledge, options)
     if options.loop is not None:
         return _understand(_by_line(program, candidates, *options.loop), options)
-    stepping = _stepping(candidates)
+    stepping = _stepping(candidates, options)
     if not stepping:
         return next(closures_anywhere(knowledge), None) or no_loop(knowledge, candidates)
-    called = _as_called(program, stepping, arguments) if len(stepping) > 1 else stepping
+    called = _as_called(program, stepping, arguments, options) if len(stepping) > 1 else stepping
     if len(called) > 1:
         reasons = [r for c in called for r in reasons_against(c)]
         raise Declined(*dict.fromkeys(reasons or several(called)))
@@ -71,26 +71,28 @@ def choose(program: Program, options: Options, arguments: Sequence[str] = ()) ->
 # -- which loop ----------------------------------------------------------------------------------
 
 
-def _offered(knowledge: Knowledge) -> list[Candidate]:
+def _offered(knowledge: Knowledge, options: Options) -> list[Candidate]:
     """What a module of the repository offers counts only when the script comes to it."""
     entry = knowledge.program.entry
-    return [c for c in find_candidates(knowledge) if c.source is entry or is_reachable(c)]
+    return [c for c in find_candidates(knowledge) if c.source is entry or is_reachable(c, options)]
 
 
-def is_reachable(candidate: Candidate) -> bool:
-    """Whether module-level code of the entry may come to the loop."""
+def is_reachable(candidate: Candidate, options: Options) -> bool:
+    """Whether module-level code of the entry, or its tests, may come to the loop."""
     program, source, scope = candidate.program, candidate.source, candidate.scope
     if isinstance(scope, FUNCTIONS):
+        if options.test is not None:
+            return scope in program.reached_by_tests(options.test)
         return scope in program.reached
     # an import does not run what stands under the `__main__` guard
     guards = (p for p in source.parents(candidate.loop) if isinstance(p, ast.If))
     return source is program.entry or not any(is_main_guard(p.test) for p in guards)
 
 
-def _stepping(candidates: list[Candidate]) -> list[Candidate]:
+def _stepping(candidates: list[Candidate], options: Options) -> list[Candidate]:
     """Loops of steps: those that the script comes to, if there are any."""
     found = _without_inner([c for c in candidates if c.updates])
-    return [c for c in found if is_reachable(c)] or found
+    return [c for c in found if is_reachable(c, options)] or found
 
 
 def _without_inner(candidates: list[Candidate]) -> list[Candidate]:
@@ -121,14 +123,14 @@ def _through_calls(outer: Candidate, inner: Candidate) -> Iterator[Site]:
 
 
 def _as_called(
-    program: Program, stepping: list[Candidate], arguments: Sequence[str]
+    program: Program, stepping: list[Candidate], arguments: Sequence[str], options: Options
 ) -> list[Candidate]:
     """The loops that the script's options leave; all of them when they rule out none."""
     entry = ScriptOptions(program, arguments).entry_as_called()
     if entry is None:
         return stepping
     called = Program.load(entry, program.roots)
-    left = {c.key for c in _stepping(_offered(Knowledge(called)))}
+    left = {c.key for c in _stepping(_offered(Knowledge(called), options), options)}
     return [c for c in stepping if c.key in left] or stepping
 
 
@@ -216,6 +218,8 @@ def _understand(candidate: Candidate, options: Options) -> Located:
     site = next(s for s in candidate.sites if s.backward is first.sites[0].backward)
     counter = find_counter(candidate, site, first.begin)
     stops = [_behind(candidate, regions, stop) for stop in find_stops(candidate)]
+    if options.test is not None:
+        stops = [replace(stop, strategy="skip") for stop in stops]
     if not stops:
         message = "no optimizer step follows the backward"
         remedy = "A training loop steps an optimizer."

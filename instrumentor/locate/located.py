@@ -66,7 +66,7 @@ class Stop(Struct, frozen=True):
     Attributes:
         unit: the statement that completes the optimizer step.
         after: the statement behind which the stop stands: the unit or what belongs to it.
-        strategy: `return` or `SystemExit`.
+        strategy: `return`, `SystemExit`, or `skip` of the test that pytest runs.
         condition: expression that tells whether this was a whole step, '' when it always is.
     """
 

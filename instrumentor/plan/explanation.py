@@ -129,7 +129,7 @@ class Stop(TypedDict):
     """The run ends behind a statement, once enough samples are taken.
 
     Attributes:
-        strategy: return or SystemExit.
+        strategy: return, SystemExit, or skip (of the test that pytest runs).
     """
 
     strategy: str

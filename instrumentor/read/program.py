@@ -136,6 +136,22 @@ class Program(Names, eq=False, dict=True):
                         stack += [(function.node, c) for c, _ in self.calls.get(function.node, ())]
         return found
 
+    def reached_by_tests(self, test: str) -> dict[ScopeNode, None]:
+        """Scopes that pytest may come to by tests of the entry.
+
+        Args:
+            test: `::TestClass::test_name[parameters]`, or its beginning; '' for all tests.
+        """
+        wanted = test.partition("[")[0].split("::")[1:]
+        found: dict[ScopeNode, None] = {}
+        for function in self.entry.functions:
+            around = self.entry.class_of.get(function)
+            path = [*([around.name] if around else []), function.name]
+            if function.name.startswith("test") and path[: len(wanted)] == wanted:
+                found[function] = None
+                found |= self.called_from(function, function.body)
+        return found
+
     @cached_property
     def reached(self) -> dict[ScopeNode, None]:
         """Scopes that the entry's module-level code may come to, what it hands on included."""

@@ -25,6 +25,7 @@ from instrumentor.rewrite import Instrumented
 from instrumentor.rewrite.prepare import Prepared, prepare, script_path
 from instrumentor.rewrite.source_map import SourceMap
 from instrumentor.run.execution import Execution
+from instrumentor.run.launchers import launched
 from instrumentor.run.options import RunOptions
 from instrumentor.run.pipeline import InstrumentedRun
 from instrumentor.run.profilers import WALLCLOCK, LaunchRequest
@@ -169,7 +170,8 @@ class Discovery(InstrumentedRun[Observed]):
     def request(self, workspace: Workspace, name: str, **more: Any) -> LaunchRequest:
         """With the observer beside the copy."""
         folder = write_module(workspace.scratch, self.options.rewrite, observing=True)
-        more |= {"import_paths": (folder,), "module": self.options.module, "observe": "step"}
+        more |= {"import_paths": (folder,), "observe": "step"}
+        more |= launched(self.options, workspace, self.script, self.cwd)
         return super().request(workspace, name, **more)
 
     def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:

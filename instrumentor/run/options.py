@@ -166,7 +166,10 @@ class RunOptions(MachineOptions):
     """Choices of a run; the rewriting's own are in `rewrite`.
 
     Attributes:
-        module: the script's name as a module: it runs as `python -m` would from `cwd`.
+        module: the name as a module of the script, or of its launcher: it runs as `python -m` would
+            from `cwd`.
+        launcher: the words of a launcher, the script among them
+            (:mod:`instrumentor.run.launchers`); empty without one.
         discover: run the script as it is for two optimizer steps, in a copy, when reading it does
             not show its step, or the run shows that it was read wrongly.
         keep: under `<output>/files`.
@@ -185,6 +188,7 @@ class RunOptions(MachineOptions):
         metavar="MODULE",
         once=True,
     )
+    launcher: tuple[str, ...] = ()
     profiler: str = same(Options, "profiler")
     output: Path | None = option(
         OUTPUT,

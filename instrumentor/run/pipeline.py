@@ -248,11 +248,14 @@ class InstrumentedRun(Pipeline[Result]):
         return LaunchRequest(
             python=self.machine.python,
             script=workspace.script,
-            arguments=self.arguments,
             cwd=workspace.cwd,
             env=workspace.environment(self.env, self.machine.import_paths),
             scratch=workspace.scratch,
-            **{"record": self.folder / f"{name or 'timings'}.jsonl", **more},
+            **{
+                "record": self.folder / f"{name or 'timings'}.jsonl",
+                "arguments": self.arguments,
+                **more,
+            },
         )
 
     def source_map(self, workspace: Workspace) -> SourceMap:

@@ -83,5 +83,7 @@ def _shown_command(
         head += ["-m", "tracy", "-p", "-r", "--sync-host-device", "-o", "SCRATCH", "-t", "PORT"]
         if machine.tools_folder:
             head += ["--tracy-tools-folder", str(machine.tools_folder)]
+    if options.launcher:
+        return (*head, "-m", options.module, *options.launcher)
     what = ["-m", options.module] if options.module else [str(script)]
     return (*head, *what, *arguments)

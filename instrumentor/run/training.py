@@ -26,6 +26,7 @@ from instrumentor.rewrite.proofs import compiles_under
 from instrumentor.run.discovery import UNMODIFIED, Discovery, Observed, may_help, prepared_by
 from instrumentor.run.execution import Execution
 from instrumentor.run.facts import conditions
+from instrumentor.run.launchers import launched
 from instrumentor.run.options import RunOptions, RunResult
 from instrumentor.run.pipeline import InstrumentedRun
 from instrumentor.run.profilers import WALLCLOCK, Launch, LaunchRequest, Profiler, choose
@@ -344,7 +345,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             workspace,
             name,
             typed=self.typed if same else "",
-            module=self.options.module,
+            **launched(self.options, workspace, self.script, self.cwd),
             steps=plan.options.steps,
             warmup=plan.options.warmup,
             tools_folder=self.machine.tools_folder,

@@ -62,6 +62,8 @@ class Options(Checked):
         self_contained: the instrumented file holds the recorder itself, so that it runs anywhere;
             else it imports :data:`instrumentor.runtime.bundle.MODULE`.
         variant: further changes that go into the copy (`instrument tune`).
+        test: which tests of the file pytest starts (`::test_step[bf16]`, '' for all of them); None
+            for a script that is started as one.
         given: which of ``steps`` and ``warmup`` were asked for, and so have no other defaults in
             inference.
 
@@ -137,6 +139,7 @@ class Options(Checked):
     )
     self_contained: bool = False
     variant: Variant | None = None
+    test: str | None = None
     given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -510,7 +510,7 @@ class TestTyped:
         ("typed", "message", "hint"),
         [
             ("rnu", "'rnu' is neither a command nor a script", "Did you mean: instrument run"),
-            ("nothing", "neither a command nor a script", "Commands: run, explain"),
+            ("nothing", "neither a command nor a script", "Commands: run, preview, explain"),
             ("folder", "a folder, not a script", "explain --summary"),
             ("notes.ipynb", "a notebook, not a script", "nbconvert --to script"),
         ],

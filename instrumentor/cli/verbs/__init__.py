@@ -11,6 +11,7 @@ SCRIPT_LAST = {"allow_interspersed_args": False, "ignore_unknown_options": False
 #: Each verb, in the order of the help: an example, and whose the words after the script are.
 VERBS: dict[str, tuple[str, dict[str, bool]]] = {
     "run": ("instrument run --steps 20 train.py --config single_chip.yaml", SCRIPT_LAST),
+    "preview": ("instrument --dry-run train.py --config x.yaml", _OURS_AND_THEIRS),
     "explain": ("instrument explain train.py", _OURS_AND_THEIRS),
     "apply": ("instrument apply train.py -o train.bench.py", {}),
     "report": ("instrument report mnist_baseline --html report.html", {}),

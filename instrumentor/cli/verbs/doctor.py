@@ -64,7 +64,7 @@ def doctor(
         for check in checks:
             _show(check)
         if script is not None and not failed(checks):
-            target = next_commands.target(script, arguments or [])
+            target = [str(script), *(arguments or [])]
             console.say(f"Next: {next_commands.run(next_commands.typed(context), target)}")
     raise typer.Exit(4 if failed(checks) else 0)
 

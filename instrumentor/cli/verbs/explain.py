@@ -47,8 +47,11 @@ def explain(
     shown: common.Json,
 ) -> None:
     """Say where the loop is, what would be changed, or why not."""
-    script, handed = common.script_of(script, arguments, options.module)
-    target = next_commands.target(script, handed, options.module)
+    started = common.started_by(script, arguments, options.module)
+    script, handed = started.script, list(started.arguments)
+    rewrite = replace(rewrite, test=started.test)
+    options = replace(options, module=started.module, launcher=started.launcher)
+    target = next_commands.target(started)
     if asked.summary:
         from instrumentor.cli.corpus import show
 

@@ -50,10 +50,17 @@ def run(
     """Measure a step: instrument a copy, run it, analyse, report."""
     from instrumentor.locate.located import Declined
 
-    script, handed = common.script_of(script, arguments, options.module)
-    options = replace(options, rewrite=rewrite, configured=common.configured(context))
+    started = common.started_by(script, arguments, options.module)
+    script, handed = started.script, list(started.arguments)
+    options = replace(
+        options,
+        rewrite=replace(rewrite, test=started.test),
+        module=started.module,
+        launcher=started.launcher,
+        configured=common.configured(context),
+    )
     common.tell_handed_over(context, script, handed)
-    words = next_commands.typed(context), next_commands.target(script, handed, options.module)
+    words = next_commands.typed(context), next_commands.target(started)
     try:
         if asked.dry_run:
             _preview(script, handed, options, words, asked)

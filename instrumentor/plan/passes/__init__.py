@@ -29,14 +29,22 @@ def host_reads(located: Located, recorder: str) -> Edits:
         yield deferred.source, Edit(Kind.MOVE_AFTER, at, to=end, reason=why)
 
 
+_LEAVE = {
+    "return": "return",
+    "SystemExit": "raise SystemExit(0)",
+    "skip": "{recorder}.skip_test()",
+}
+
+
 def early_stop(located: Located, recorder: str) -> Edits:
     """End the run after enough samples, behind a whole optimizer step, out of every loop.
 
-    By a `return` where that leaves everything and nobody misses the value, else SystemExit(0).
+    By a `return` where that leaves everything and nobody misses the value, else SystemExit(0). A
+    test is skipped: what it asserts behind its loop would fail because the loop has ended early.
     """
     why = "stop early: after the optimizer step, before logging, validation and checkpoints"
     for stop in located.stops:
-        leave = "return" if stop.strategy == "return" else "raise SystemExit(0)"
+        leave = _LEAVE[stop.strategy].format(recorder=recorder)
         # Not behind the script's own counter: where it counts first, that would cut off the step.
         code = f"if {recorder}.finished({stop.condition}):\n    {leave}"
         yield stop.source, Edit(Kind.INSERT_AFTER, address(stop.after), code, reason=why)

@@ -208,6 +208,12 @@ class Recorder:
         self.complete()
         return True
 
+    def skip_test(self) -> None:
+        """Leave the test that pytest runs: skipped, since what it asserts was not reached."""
+        from pytest import skip
+
+        skip("instrument: enough samples were taken")
+
     def complete(self) -> None:
         """Say that nothing more is to be measured."""
         self.done = True

@@ -1,0 +1,54 @@
+"""What would be changed, as a diff; without Typer, because a plain dry run does without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from instrumentor.cli import next_commands
+from instrumentor.locate.located import Declined
+from instrumentor.rewrite.prepare import prepare
+from instrumentor.shared import console
+from instrumentor.shared.options import Options
+
+if TYPE_CHECKING:
+    from instrumentor.run.launchers import Started
+
+
+def show(
+    started: Started, options: Options, *, full: bool = False, words: Sequence[str] = ()
+) -> None:
+    """Print what would be changed; write nothing.
+
+    Args:
+        full: with the recorder's module, which stands outside of the copy.
+        words: the options as they were typed, for the next command.
+
+    Raises:
+        InstrumentError: declined, or a wrong path or option.
+    """
+    target, options = next_commands.target(started), replace(options, test=started.test)
+    try:
+        prepared = prepare(started.script, options, started.arguments)
+    except Declined as declined:
+        declined.hint = next_commands.instead(declined, started.script, options, words, target)
+        raise
+    console.diff(prepared.whole_patch if full else prepared.patch)
+    explanation = prepared.plan.explanation
+    loop = explanation["loop"]
+    counter = explanation["counter"]
+    counted = f", counter {counter['name']} {counter['line']}" if counter else ""
+    backward = explanation["backward"]
+    backed = f", backward {backward['line']}" if backward else ""
+    kind = {"train": "training loop", "inference": "inference loop"}.get(
+        explanation["mode"], "lines"
+    )
+    console.say(
+        f"Found the {kind} at {console.shown(Path(loop['file']))}:{loop['line']} (forward "
+        f"{explanation['forward']['line']}{backed}{counted})"
+    )
+    console.say(console.counts_line(prepared.plan.counts(), prepared.plan.options.steps))
+    console.warn_all(prepared.plan.warnings)
+    console.say(f"Next: {next_commands.run(words, target)}")
