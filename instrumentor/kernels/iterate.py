@@ -2,7 +2,9 @@
 
 The user edits; this measures what the files hold, several runs a version, and holds it against
 the best version so far with the comparison engine's interval. A version that fails its validation
-is never called faster.
+is never called faster. Where tt-lang's simulator is installed, a version that hangs, is wrong or
+does not fit L1 there never comes to the device; without a device the simulator's counts are what
+versions are compared by.
 """
 
 from __future__ import annotations
@@ -23,19 +25,25 @@ from instrumentor.kernels.run import run_kernel
 from instrumentor.kernels.session import (
     Session,
     Version,
+    counted_against,
     described_change,
     digests,
     held_against,
     open_session,
 )
+from instrumentor.kernels.simulate import can_simulate, without_device
 from instrumentor.rewrite.prepare import script_path
-from instrumentor.shared.errors import InstrumentError, Interrupted, NotReady, UsageError
+from instrumentor.shared.errors import InstrumentError, Interrupted, NotReady, RunFailed, UsageError
 from instrumentor.shared.progress import Progress, Silent
+from instrumentor_analysis.kernels.report import KernelReport
+from instrumentor_analysis.kernels.simulated_report import SimulatedReport
 from instrumentor_analysis.shared.files import becoming
 
 if TYPE_CHECKING:
-    from instrumentor_analysis.kernels.report import KernelReport
+    from instrumentor_analysis.kernels.report import AnyReport
 
+#: Findings of the simulator with which a version does not go to the device.
+FATAL = frozenset({"above-l1", "many-buffers"})
 #: Pause between two looks at the files: a save is complete when they stay the same over one.
 POLL_S = 0.3
 
@@ -71,17 +79,22 @@ class Iteration:
         plan = make_plan(self.script, options.choice)
         self.root = plan.project.root
         self.names = [str(path.resolve().relative_to(self.root)) for path in plan.edits]
+        why = "" if options.simulated.simulate else without_device(options, self.script)
+        if why:
+            self.progress.note(why)
+        self.only_simulated = bool(options.simulated.simulate or why)
+        self.simulated = self.only_simulated or can_simulate(options, self.script)
         settings = {
             "script": str(self.script),
             "arguments": list(self.arguments),
             "kernel": plan.kernel.qualified,
             "call": options.choice.call,
-            "mode": options.mode,
+            "mode": "simulated" if self.only_simulated else options.mode,
         }
         self.session: Session = open_session(
             cwd / (folder or Path(f"{self.script.stem}_iterate")), settings
         )
-        self.report: KernelReport | None = None
+        self.report: AnyReport | None = None
 
     def texts(self) -> dict[str, bytes]:
         """The files of the kernel as they are now."""
@@ -145,7 +158,49 @@ class Iteration:
         self.session = self.session.add(version, texts)
         return version
 
+    def _simulate(self, version: Version) -> Version:
+        """The version with what the simulator counts of it.
+
+        Raises:
+            RunFailed: it hangs or fails there, or does not fit L1.
+        """
+        criteria = self.options.criteria
+        if not self.only_simulated:  # the command may need the device
+            criteria = dataclasses.replace(criteria, validate=())
+        options = dataclasses.replace(
+            self.options,
+            simulated=dataclasses.replace(self.options.simulated, simulate=True),
+            output=self.session.folder / "runs" / f"{version.number}-simulated",
+            criteria=criteria,
+        )
+        result = run_kernel(self.script, self.arguments, options, self.progress)
+        report, verdict = result.report, result.verdict
+        assert isinstance(report, SimulatedReport)
+        self.report, limit = report, report.limit
+        if limit is not None and limit.kind in FATAL:
+            raise RunFailed(f"simulated: {limit.title}", limit.change)
+        version = replace(
+            version,
+            metrics={"simulated": report.simulation.measures},
+            bottleneck=limit.title if limit else "",
+            folder=str(result.folder),
+            validated=None if verdict is None else verdict.ok,
+        )
+        if verdict is not None and not verdict.ok:
+            said = f"simulated: {verdict.by}: {verdict.detail}"
+            return replace(version, state="invalid", problem=said)
+        self._unchanged(version)
+        return version
+
+    def _unchanged(self, version: Version) -> None:
+        if digests(self.texts()) != dict(version.sha256):
+            raise NotReady("the files changed while they were measured", "It is measured again.")
+
     def _runs(self, version: Version) -> Version:
+        if self.simulated:
+            version = self._simulate(version)
+            if self.only_simulated or version.state == "invalid":
+                return version
         walls: list[float] = []
         for run in range(1, self.repeat + 1):
             folder = self.session.folder / "runs" / f"{version.number}-{run}"
@@ -154,20 +209,18 @@ class Iteration:
             options = dataclasses.replace(self.options, output=folder, criteria=criteria)
             result = run_kernel(self.script, self.arguments, options, self.progress)
             report, verdict = result.report, result.verdict
+            assert isinstance(report, KernelReport)
             if run == 1:
                 self.report = report
                 version = replace(
                     version,
-                    metrics=_metrics(report),
+                    metrics={**version.metrics, **_metrics(report)},
                     bottleneck=report.limit.title if report.limit else "",
                     folder=str(result.folder),
                     validated=None if verdict is None else verdict.ok,
                 )
             walls += [report.wall_us] if report.wall_us is not None else []
-            if digests(self.texts()) != dict(version.sha256):
-                raise NotReady(
-                    "the files changed while they were measured", "It is measured again."
-                )
+            self._unchanged(version)
             if verdict is not None and not verdict.ok:
                 said = f"{verdict.by}: {verdict.detail}"
                 return replace(version, state="invalid", wall_us=tuple(walls), problem=said)
@@ -182,6 +235,9 @@ class Iteration:
         best = self.session.best_version
         if version.state != "unsure" or best is None:
             return version
+        if self.only_simulated:
+            state, sentence = counted_against(best, version)
+            return replace(version, state=state, compared=f"against {best.number}: {sentence}")
         held = held_against(best, version)
         if held is None:
             return replace(version, state="failed", problem="a run took no time at all")

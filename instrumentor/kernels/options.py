@@ -115,6 +115,82 @@ class Criteria(Checked):
         return bool(self.validate) or self.reference is not None
 
 
+_GRID = re.compile(r"[1-9]\d{0,3},[1-9]\d{0,3}")
+
+
+def parse_grid(text: str) -> str:
+    """`8,8` as it is.
+
+    Raises:
+        UsageError: it is no pair of numbers.
+    """
+    if not _GRID.fullmatch(text):
+        raise UsageError(f"--grid {text}: expected ROWS,COLUMNS", "Such as --grid 8,8.")
+    return text
+
+
+@dataclass(frozen=True)
+class Simulated(Checked):
+    """How tt-lang's simulator runs a kernel; what is not given has the simulator's default.
+
+    Attributes:
+        grid: rows and columns.
+        arch: the chip of the floor, a model.
+
+    Raises:
+        UsageError: a value out of range.
+    """
+
+    simulate: bool = option(
+        WHERE,
+        False,
+        "Run on tt-lang's simulator (tt-lang-sim), without a device: correct or not, traffic, "
+        "balance, L1; no times.",
+        once=True,
+    )
+    grid: str | None = option(
+        WHERE,
+        None,
+        'Simulated nodes of grid="full".',
+        metavar="ROWS,COLUMNS",
+        convert=parse_grid,
+        once=True,
+    )
+    max_l1: int | None = option(
+        WHERE, None, "Simulated L1 of a node.", metavar="BYTES", minimum=1, once=True
+    )
+    num_devices: int | None = option(
+        WHERE, None, "Simulated devices.", metavar="N", minimum=1, once=True
+    )
+    scheduler: str | None = option(
+        WHERE,
+        None,
+        "Who takes turns in the simulator: whoever ran least, or each until it has to wait.",
+        choices=("fair", "greedy"),
+        once=True,
+    )
+    no_arithmetic: bool = option(
+        WHERE,
+        False,
+        "Simulate copies and waits only, much faster: results are not computed, nor checked.",
+        once=True,
+    )
+    arch: str = option(
+        MEASURE,
+        "wormhole",
+        "Chip whose peaks a simulated kernel's floor is a model of.",
+        once=True,
+    )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Options of tt-lang-sim."""
+        names = {"grid": self.grid, "max-l1": self.max_l1, "num-devices": self.num_devices}
+        pairs = {**names, "scheduler": self.scheduler}.items()
+        given = [word for name, value in pairs if value for word in (f"--{name}", str(value))]
+        return (*given, *(("--dry-run",) if self.no_arithmetic else ()))
+
+
 @dataclass(frozen=True)
 class KernelOptions(ProcessOptions):
     """Choices of a measured invocation.
@@ -128,6 +204,7 @@ class KernelOptions(ProcessOptions):
 
     choice: Choice = field(default_factory=Choice)
     criteria: Criteria = field(default_factory=Criteria)
+    simulated: Simulated = field(default_factory=Simulated)
     mode: str = option(
         MEASURE,
         "perf",

@@ -67,7 +67,12 @@ class KernelPlan(Struct, frozen=True):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the measurement should know."""
-        return (*self.found.warnings, *_warnings(self.found, self.kernel, self.invocation))
+        return self.warned(others_run=False)
+
+    def warned(self, *, others_run: bool) -> tuple[str, ...]:
+        """The same of a run in which the other calls are not held back."""
+        told = _warnings(self.found, self.kernel, self.invocation, others_run=others_run)
+        return (*self.found.warnings, *told)
 
     def bound_names(self, path: Path) -> set[str]:
         """Names of a file that the edits bind again: those of its kernels."""
@@ -108,22 +113,29 @@ def found_json(found: Found) -> dict[str, Any]:
     }
 
 
-def make_plan(script: Path, choice: Choice) -> KernelPlan:
+def make_plan(script: Path, choice: Choice, *, others_run: bool = False) -> KernelPlan:
     """Find, choose and plan; nothing is written.
+
+    Args:
+        others_run: the other calls will not be held back.
 
     Raises:
         UsageError: the script cannot be read, or the choice names nothing.
         Declined: no kernel, or several between which only the user can choose.
     """
     project = find_project(script)
-    return plan_for(project, find_kernels(script, project.import_roots), choice)
+    found = find_kernels(script, project.import_roots)
+    return plan_for(project, found, choice, others_run=others_run)
 
 
-def plan_for(project: Project, found: Found, choice: Choice) -> KernelPlan:
+def plan_for(
+    project: Project, found: Found, choice: Choice, *, others_run: bool = False
+) -> KernelPlan:
     """The plan for what was found; see :func:`make_plan`."""
     kernel = choose_kernel(found, choice)
     chosen = choose_call(found, kernel, choice)
-    refuse_lost_results(found, chosen)
+    if not others_run:
+        refuse_lost_results(found, chosen)
     numbers = {site: number for number, site in enumerate(_numbered(found), 1)}
     path = None
     if chosen is not None:
@@ -195,7 +207,9 @@ def _reason(group: Sequence[CallSite], chosen: Invocation | None) -> str:
     return "skipped: does nothing, returns its output argument"
 
 
-def _warnings(found: Found, kernel: Kernel, chosen: Invocation | None) -> Iterator[str]:
+def _warnings(
+    found: Found, kernel: Kernel, chosen: Invocation | None, *, others_run: bool
+) -> Iterator[str]:
     if chosen is None:
         yield (
             f"no call of {kernel.qualified} is visible (it is handed on): the first one at run "
@@ -211,9 +225,12 @@ def _warnings(found: Found, kernel: Kernel, chosen: Invocation | None) -> Iterat
     if chosen.loops:
         file, line, text = chosen.loops[0]
         yield (
-            f"{file.name}:{line} ({text}) repeats the call: it runs once, in the first iteration "
-            "that comes to it"
+            f"{file.name}:{line} ({text}) repeats the call: "
+            + ("the first one is profiled" if others_run else "it runs once, in the first ")
+            + ("" if others_run else "iteration that comes to it")
         )
+    if others_run:
+        return
     for producer, consumer, tensor in chained(found):
         if consumer is chosen:
             yield (

@@ -29,15 +29,18 @@ class PreparedKernel(Instrumented, frozen=True):
         return original_lines(self.replacements[self.plan.kernel.source.path])
 
 
-def prepare_kernel(script: Path, choice: Choice) -> PreparedKernel:
+def prepare_kernel(script: Path, choice: Choice, *, others_run: bool = False) -> PreparedKernel:
     """Find, choose, rewrite and prove.
+
+    Args:
+        others_run: the other calls will not be held back.
 
     Raises:
         Declined, UsageError, ProofFailed: see the parts.
     """
     path = script_path(script)
     refuse_instrumented(path, path.read_bytes())
-    plan = make_plan(path, choice)
+    plan = make_plan(path, choice, others_run=others_run)
     originals = {s.path: s.data for s in plan.found.sources if s.path in plan.edits}
     replacements: dict[Path, bytes] = {}
     for file, edits in plan.edits.items():

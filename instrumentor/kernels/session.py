@@ -31,13 +31,14 @@ class Version(Struct, frozen=True):
     """One state of the kernel's files.
 
     Attributes:
-        state: baseline, faster, slower, unsure (no difference that is sure), invalid or failed.
+        state: baseline, faster, slower, unsure (no difference that is sure), invalid or failed;
+            better or worse where only the simulator's counts are compared.
         sha256: by file name relative to the project.
         wall_us: device time of each run, microseconds.
         change: the first changed line of the diff to the version before, and its size.
         compared: sentence about the interval against the best version before.
         ratio: of the medians, new over best; below 1 is faster.
-        metrics: cores, DRAM traffic, bandwidth, bound.
+        metrics: cores, DRAM traffic, bandwidth, bound; ``simulated``: the simulator's counts.
         problem: why it is invalid or failed.
     """
 
@@ -62,7 +63,7 @@ class Version(Struct, frozen=True):
     @property
     def good(self) -> bool:
         """Whether it may be gone back to."""
-        return self.state in ("baseline", "faster", "unsure")
+        return self.state in ("baseline", "faster", "better", "unsure")
 
 
 class Session(Struct, frozen=True):
@@ -79,8 +80,8 @@ class Session(Struct, frozen=True):
     @property
     def best_version(self) -> Version | None:
         """The fastest version that is surely so: each one is held against the best before it."""
-        faster = (v for v in reversed(self.versions) if v.state in ("baseline", "faster"))
-        return next(faster, None)
+        best = ("baseline", "faster", "better")
+        return next((v for v in reversed(self.versions) if v.state in best), None)
 
     @property
     def best(self) -> int:
@@ -160,6 +161,31 @@ def held_against(old: Version, new: Version) -> tuple[Ratio, str] | None:
     said = statement(ratio, f"version {new.number}", len(old.wall_us), len(new.wall_us))
     # The sentence is one about training steps; here each sample is a run.
     return ratio, said.replace("steady steps", "runs")
+
+
+#: The simulator's counts in words.
+_COUNTS = {
+    "dram_bytes": "DRAM traffic",
+    "busiest_node_bytes": "bytes of the busiest node",
+    "busiest_node_copies": "its copies",
+}
+
+
+def counted_against(old: Version, new: Version) -> tuple[str, str]:
+    """The state of a version by the simulator's counts against another's, and why.
+
+    Better is less of one and more of none: how much a trade is worth only a device tells.
+    """
+    before, after = old.metrics["simulated"], new.metrics["simulated"]
+    changed = [name for name in _COUNTS if before[name] != after[name]]
+    less = [after[name] < before[name] for name in changed]
+    times = [
+        f"{_COUNTS[name]} {after[name] / before[name]:.3g}x" if before[name] else _COUNTS[name]
+        for name in changed
+    ]
+    state = "unsure" if not less or len(set(less)) > 1 else "better" if less[0] else "worse"
+    said = ", ".join(times) or "the same traffic, balance and copies"
+    return state, f"{said} (simulated: counts, no times)"
 
 
 def digests(texts: Mapping[str, bytes]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from instrumentor.kernels.session import Session, Version, held_against
+from instrumentor.kernels.session import Session, Version, counted_against, held_against
 from instrumentor_analysis.reports.formatting import size
 from instrumentor_analysis.reports.kernel import us
 
@@ -13,6 +13,8 @@ _WORDS = {
     "baseline": "baseline",
     "faster": "FASTER",
     "slower": "slower",
+    "better": "BETTER",
+    "worse": "worse",
     "unsure": "no significant difference",
     "invalid": "WRONG RESULT",
     "failed": "FAILED",
@@ -24,9 +26,9 @@ def version_line(version: Version) -> str:
     told = f"version {version.number}: {_WORDS[version.state]}"
     if version.state == "invalid":
         told += ", its time does not count"
-    elif version.state != "failed":
+    elif version.median_us is not None and version.state != "failed":
         runs = f" (median of {len(version.wall_us)})" if len(version.wall_us) > 1 else ""
-        told += f", {us(version.median_us) if version.median_us is not None else 'no time'}{runs}"
+        told += f", {us(version.median_us)}{runs}"
     changed = f"changed {version.change}" if version.change else ""
     return "; ".join(filter(None, (told, changed, version.problem or version.compared)))
 
@@ -39,9 +41,12 @@ def summary_lines(session: Session) -> Iterator[str]:
     document = summary_json(session)
     baseline, best = session.versions[0], session.best_version or session.versions[0]
     yield f"Kernel    {session.settings.get('kernel')}"
-    yield f"Baseline  {us(baseline.median_us or 0)}  {_metrics(baseline)}"
-    yield f"Final     {us(best.median_us or 0)}  {_metrics(best)}  (version {best.number})"
-    if best is not baseline:
+    yield f"Baseline  {_figures(baseline)}"
+    yield f"Final     {_figures(best)}  (version {best.number})"
+    if best.median_us is None:
+        said = counted_against(baseline, best)[1] if best is not baseline else "no better version"
+        yield f"Counts    {said}"
+    elif best is not baseline:
         yield f"Speed-up  {document['speedup']:.2f}x: {document['statement']}"
     else:
         yield "Speed-up  none significant"
@@ -59,7 +64,8 @@ def summary_json(session: Session) -> dict[str, Any]:
     best = session.best_version
     baseline = session.versions[0] if session.versions else None
     speedup, sentence = None, ""
-    if best is not None and baseline is not None and best is not baseline:
+    timed = best is not None and best.median_us is not None
+    if timed and best is not None and baseline is not None and best is not baseline:
         held = held_against(baseline, best)
         if held is not None:
             speedup, sentence = 1 / held[0].value, held[1]
@@ -73,9 +79,19 @@ def summary_json(session: Session) -> dict[str, Any]:
     }
 
 
+def _figures(version: Version) -> str:
+    parts = [us(version.median_us)] if version.median_us is not None else []
+    return "  ".join([*parts, _metrics(version)])
+
+
 def _metrics(version: Version) -> str:
     metrics = version.metrics
     parts = []
+    counts = metrics.get("simulated")
+    if counts and version.median_us is None:
+        parts.append(f"DRAM {size(counts['dram_bytes'])}")
+        parts.append(f"busiest node {size(counts['busiest_node_bytes'])}")
+        parts.append(f"in {counts['busiest_node_copies']:,} copies")
     if metrics.get("cores_used"):
         parts.append(f"{metrics['cores_used']} of {metrics.get('cores_available') or '?'} cores")
     if metrics.get("dram_bytes") is not None:

@@ -35,7 +35,7 @@ PACKAGES = {
     "pjrt_plugin_tt": ["pjrt-plugin-tt", "pjrt_plugin_tt"],
     "tt_crank": ["tt-crank", "tt_crank"],
     "ttnn": ["ttnn"],
-    "ttl": ["tt-lang", "ttl"],
+    "ttl": ["tt-lang", "tt-lang-sim", "ttl"],
     "pandas": ["pandas"],
     "yaml": ["pyyaml"],
     "click": ["click"],

@@ -15,7 +15,13 @@ from msgspec import Struct
 from instrumentor_analysis.kernels.facts import L1_BYTES, Facts, tensor_bytes
 from instrumentor_analysis.kernels.model import COMPUTERS, Program
 
-GOALS = {1: "use all cores", 2: "reduce DRAM traffic", 3: "larger blocks", 0: "measurement"}
+GOALS = {
+    1: "use all cores",
+    2: "reduce DRAM traffic",
+    3: "larger blocks",
+    0: "measurement",
+    4: "correct first",
+}
 #: Below this share of the cores the grid is the bottleneck.
 CORES_SHARE = 0.9
 #: Tensors and traffic that agree within this factor count as read once.
@@ -165,8 +171,8 @@ def _traffic(facts: Facts) -> Iterator[Finding]:
         "redundant-traffic",
         2,
         f"data is moved {(read + written) / max(inputs + output, 1):.1f} times",
-        f"read {_mb(read)} for inputs of {_mb(inputs)}, wrote {_mb(written)} "
-        f"for an output of {_mb(output)}",
+        f"read {data_size(read)} for inputs of {data_size(inputs)}, wrote {data_size(written)} "
+        f"for an output of {data_size(output)}",
         "Keep what is used again in L1 (a buffer that is filled once, or multicast over a pipe), "
         "and fuse kernels that hand a tensor to each other through DRAM.",
         (read + written) / max(read + written - excess, 1) if memory else None,
@@ -194,7 +200,7 @@ def _blocks(facts: Facts) -> Iterator[Finding]:
             "blocks-above-l1",
             3,
             "the dataflow buffers are larger than L1",
-            f"{_mb(size)} of about {_mb(L1_BYTES)} a core",
+            f"{data_size(size)} of about {data_size(L1_BYTES)} a core",
             "Make the blocks smaller, or lower buffer_factor.",
         )
     elif facts.program is not None and facts.program.dram_read is not None:
@@ -308,7 +314,7 @@ def _bandwidth(facts: Facts) -> Iterator[Finding]:
         "low-bandwidth",
         2,
         f"{program.bandwidth_gb_s:.1f} GB/s, {share:.0%} of the chip's {facts.peak_gb_s:.0f}",
-        f"{_mb(facts.dram_bytes or 0)} in {facts.duration_us or 0:.1f} us",
+        f"{data_size(facts.dram_bytes or 0)} in {facts.duration_us or 0:.1f} us",
         "More cores and larger blocks keep more transfers under way.",
         _memory_gain(facts),
     )
@@ -332,8 +338,8 @@ def _fit(facts: Facts) -> Iterator[Finding]:
             "fits-only-in-test",
             0,
             "the test data fits L1, production's does not",
-            f"{_mb(test)} here, {_mb(production)} in production; L1 of {cores} cores holds about "
-            f"{_mb(room)}",
+            f"{data_size(test)} here, {data_size(production)} in production; L1 of {cores} cores "
+            f"holds about {data_size(room)}",
             "Do not keep whole tensors in L1: stream them through small buffers, and measure with "
             "a shape that does not fit either.",
         )
@@ -395,7 +401,8 @@ def _repeated(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _mb(count: int) -> str:
+def data_size(count: int) -> str:
+    """Bytes, or MB where there are many."""
     return f"{count / 1e6:,.2f} MB" if count >= 10_000 else f"{count:,} B"
 
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -14,6 +14,11 @@ from instrumentor_analysis.kernels.device_log import DeviceLog, read_device_log
 from instrumentor_analysis.kernels.facts import L1_BYTES, Facts, gather
 from instrumentor_analysis.kernels.findings import GOALS, Finding, bottleneck, findings, used_cores
 from instrumentor_analysis.kernels.log import parse_log
+from instrumentor_analysis.kernels.simulated_report import (
+    SimulatedReport,
+    is_simulated,
+    simulated_report,
+)
 from instrumentor_analysis.shared.documents import plain
 from instrumentor_analysis.shared.errors import NothingMeasured
 
@@ -90,17 +95,23 @@ class KernelReport(Struct, frozen=True):
         }
 
 
+#: What the folder of a kernel's run may say.
+AnyReport: TypeAlias = KernelReport | SimulatedReport
+
+
 def _finding(finding: Finding) -> dict[str, Any]:
     return {**plain(finding), "goal_text": GOALS[finding.goal], "worth": finding.worth}
 
 
-def report(folder: Path) -> KernelReport:
-    """Read a run folder again.
+def report(folder: Path) -> AnyReport:
+    """Read a run folder again, of a run on a device or a simulated one.
 
     Raises:
         NothingMeasured: it holds no log, or nothing of tt-lang's output is in it.
         DamagedFile: its device log is none.
     """
+    if is_simulated(folder):
+        return simulated_report(folder)
     log, device = folder / "run.log", folder / DEVICE_LOG
     if not log.is_file():
         raise NothingMeasured(

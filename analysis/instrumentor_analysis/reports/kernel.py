@@ -10,9 +10,10 @@ from instrumentor_analysis.kernels.facts import L1_BYTES, Facts
 from instrumentor_analysis.kernels.findings import GOALS, Finding, used_cores
 from instrumentor_analysis.kernels.heat import HotLine, heat_map
 from instrumentor_analysis.kernels.model import Program
-from instrumentor_analysis.kernels.report import KernelReport
+from instrumentor_analysis.kernels.report import AnyReport, KernelReport
+from instrumentor_analysis.kernels.simulated_report import SimulatedReport
 from instrumentor_analysis.reports import html as pages
-from instrumentor_analysis.reports import terminal
+from instrumentor_analysis.reports import kernel_simulated, terminal
 from instrumentor_analysis.reports.document import (
     CodeLine,
     Document,
@@ -31,14 +32,18 @@ from instrumentor_analysis.shared.caveats import Caveat
 _FAILED = "The validation failed: nothing below says that it is faster."
 
 
-def console(report: KernelReport, *, width: int = 100, color: bool = False) -> str:
+def console(report: AnyReport, *, width: int = 100, color: bool = False) -> str:
     """The report as text; lines of source are cut at ``width`` columns."""
+    if isinstance(report, SimulatedReport):
+        return kernel_simulated.console(report, width=width, color=color)
     # Below that nothing of the code is left beside its figures.
     return terminal.render([_document(report)], width=max(width, 40), color=color)
 
 
-def html(report: KernelReport) -> str:
+def html(report: AnyReport) -> str:
     """The report as a page."""
+    if isinstance(report, SimulatedReport):
+        return kernel_simulated.html(report)
     facts, document = report.facts, _document(report)
     tiles = Figures("", (*_totals(facts), *_figures(facts)))
     return pages.render(replace(document, tiles=_given(tiles), figures=()))

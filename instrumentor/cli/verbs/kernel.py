@@ -13,7 +13,7 @@ import typer
 from instrumentor.cli import common
 from instrumentor.cli.signature import Only, Verb, Without
 from instrumentor.cli.verbs import SCRIPT_LAST
-from instrumentor.kernels.options import Choice, Criteria, KernelOptions
+from instrumentor.kernels.options import Choice, Criteria, KernelOptions, Simulated
 from instrumentor.shared import console
 from instrumentor.shared.errors import Interrupted, RunFailed, UsageError
 from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, option
@@ -22,7 +22,7 @@ from instrumentor.shared.outputs import Replacing, refuse_outputs, write_new
 if TYPE_CHECKING:
     from instrumentor.kernels.iterate import Iteration
     from instrumentor.kernels.run import KernelRun
-    from instrumentor_analysis.kernels.report import KernelReport
+    from instrumentor_analysis.kernels.report import AnyReport
 
 app = typer.Typer(
     help="Profile and optimise tt-lang kernels, one invocation at a time.",
@@ -159,6 +159,7 @@ def run(
     *,
     choice: Choice,
     criteria: Criteria,
+    simulated: Simulated,
     options: KernelOptions,
     shown: common.Shown,
 ) -> None:
@@ -166,7 +167,7 @@ def run(
     from instrumentor.kernels.run import run_kernel
 
     common.tell_handed_over(context, script, arguments or [])
-    options = replace(options, choice=choice, criteria=criteria)
+    options = replace(options, choice=choice, criteria=criteria, simulated=simulated)
 
     def show_partial(partial: KernelRun) -> None:
         console.warn("this is what was printed before the failure")
@@ -226,6 +227,7 @@ def iterate(
     *,
     choice: Choice,
     criteria: Criteria,
+    simulated: Simulated,
     options: Annotated[KernelOptions, Without("output")],
     asked: Iterated,
     shown: common.Shown,
@@ -234,7 +236,7 @@ def iterate(
     from instrumentor.kernels.iterate import Iteration
     from instrumentor.kernels.session_text import summary_json, summary_lines
 
-    options = replace(options, choice=choice, criteria=criteria)
+    options = replace(options, choice=choice, criteria=criteria, simulated=simulated)
     if options.mode == "signposts":
         raise UsageError(
             "--mode signposts gives no wall time", "Use --mode perf (the default) to compare."
@@ -297,14 +299,17 @@ class _Rounds:
         from instrumentor.kernels.session_text import version_line
 
         number = len(self.work.session.versions) + 1
-        self.say(f"Measuring version {number}, {self.work.repeat} runs ...")
+        runs = f"{self.work.repeat} runs"
+        told = "on the simulator" if self.work.only_simulated else runs
+        self.say(f"Measuring version {number}, {told} ...")
         version = self.work.measure()
         self.say(version_line(version))
         limit = self.work.report.limit if self.work.report else None
         if limit is not None and version.good:
             self.say(f"  bottleneck: {limit.title} ({limit.evidence})")
             self.say(f"  change: {limit.change}")
-            self.say(f"  gain: {limit.worth}")
+            if not self.work.only_simulated:
+                self.say(f"  gain: {limit.worth}")
         best = self.work.last_good()
         if version.state in ("slower", "invalid", "failed") and best is not None:
             self.offer(best.number, number)
@@ -324,7 +329,7 @@ class _Rounds:
             self.say(f"  restored version {back.number} from {back.source}")
 
 
-def _show(found: KernelReport, *, json: bool) -> None:
+def _show(found: AnyReport, *, json: bool) -> None:
     if json:
         console.out_json({**found.to_json(), "folder": str(found.folder)})
         return

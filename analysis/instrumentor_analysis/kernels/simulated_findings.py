@@ -1,0 +1,491 @@
+"""What is wrong with a simulated kernel: correct first, then nodes, traffic, blocks.
+
+Each finding names threads, tensors and buffers as the source does, says what was counted, and which
+edit to try; only a rerun shows what the edit is worth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from instrumentor_analysis.kernels.findings import (
+    REDUNDANT,
+    SMALL_BURST,
+    USABLE_L1,
+    Finding,
+    data_size,
+)
+from instrumentor_analysis.kernels.simulation import Copied, Simulation, Used, listed
+
+CORRECT, CORES, TRAFFIC, BLOCKS = 4, 1, 2, 3
+#: Above this share of waits that found nothing, whoever fills the buffer is behind.
+BEHIND = 0.5
+#: The busiest node over the mean of all, above which the rest waits for it.
+UNEVEN = 1.25
+#: With fewer copies on every node their size does not matter.
+FEW_COPIES = 16
+
+
+class Simulated(Struct, frozen=True):
+    """A simulation, and what the source and the run say about its kernel.
+
+    Attributes:
+        run: run.json; every key may be absent.
+    """
+
+    simulation: Simulation
+    run: Mapping[str, Any]
+
+    def line_of(self, name: str) -> str:
+        """Where the source defines a buffer or a thread: `` (line 12)``, else nothing."""
+        known = [*(self.run.get("buffers") or ()), *(self.run.get("threads") or ())]
+        lines = [entry["line"] for entry in known if entry.get("name") == name]
+        return f" (line {lines[0]})" if lines else ""
+
+    def named(self, name: str) -> str:
+        """A buffer or thread with its line."""
+        return name + self.line_of(name)
+
+
+def simulated_findings(facts: Simulated) -> tuple[Finding, ...]:
+    """All findings, those that limit the kernel first; within these the rules' order."""
+    found = [finding for rule in _ALWAYS for finding in rule(facts)]
+    if facts.simulation.complete:
+        found += [finding for rule in _WHOLE for finding in rule(facts)]
+    return tuple(sorted(found, key=lambda finding: not finding.limits))
+
+
+# -- correct or not ----------------------------------------------------------------------------
+
+
+def _deadlock(facts: Simulated) -> Iterator[Finding]:
+    problem = facts.simulation.problem
+    if problem is None or problem.kind != "deadlock" or not problem.blocked:
+        return
+    waits = [
+        f"{row.thread} waits at line {row.line} "
+        f"{'for a block of' if row.operation == 'wait' else 'for room in'} {row.buffer} "
+        f"({plural(len(row.nodes), 'node')}: {_nodes(facts, row.nodes)})"
+        for row in problem.blocked
+    ]
+    first = problem.blocked[0]
+    asked = "a block of" if first.operation == "wait" else "room in"
+    yield Finding(
+        "deadlock",
+        CORRECT,
+        f"deadlock: {first.thread} waits for {asked} {first.buffer} and nothing will give it",
+        "; ".join([*waits, *_balances(facts)]),
+        _way_out(facts),
+        limits=True,
+    )
+
+
+def _nodes(facts: Simulated, nodes: Sequence[int]) -> str:
+    return listed([facts.simulation.coordinates(node) for node in nodes])
+
+
+def _balances(facts: Simulated) -> Iterator[str]:
+    """What each buffer of a deadlock got and gave, on the first node that hangs."""
+    simulation = facts.simulation
+    assert simulation.problem is not None
+    for row in simulation.problem.blocked:
+        ends = [
+            f"{thread} {done} {count}"
+            for what, done in (("push", "pushed"), ("pop", "popped"))
+            for thread, count in _by_thread(simulation, row.buffer, what, row.nodes[0])
+        ]
+        if ends:
+            yield f"{facts.named(row.buffer)}: {', '.join(ends)}"
+
+
+def _by_thread(
+    simulation: Simulation, buffer: str, what: str, node: int
+) -> Iterator[tuple[str, int]]:
+    for row in simulation.blocks:
+        if (row.node, row.buffer, row.operation) == (node, buffer, what):
+            yield row.thread, row.count
+
+
+def _way_out(facts: Simulated) -> str:
+    simulation, problem = facts.simulation, facts.simulation.problem
+    assert problem is not None
+    stuck = {row.thread for row in problem.blocked}
+    for row in problem.blocked:
+        other_end = "push" if row.operation == "wait" else "pop"
+        others = [t for t, _ in _by_thread(simulation, row.buffer, other_end, row.nodes[0])]
+        others = [t for t in others if t != row.thread]
+        if not others and other_end == "push":
+            return f"No thread ever pushes a block of {row.buffer}: reserve and push it in one."
+        ended = [thread for thread in others if thread not in stuck]
+        if ended:
+            return (
+                f"{facts.named(ended[0])} has ended, {facts.named(row.thread)} has not: make both "
+                f"loops use {row.buffer} equally often."
+            )
+    return (
+        "The threads wait for each other: let them take and give the buffers in the same order, or "
+        "hold fewer blocks at once (block_count bounds how many)."
+    )
+
+
+def _error(facts: Simulated) -> Iterator[Finding]:
+    problem = facts.simulation.problem
+    if problem is not None and problem.kind == "error":
+        where = f"{problem.thread}, line {problem.line}" if problem.line else "in the simulator"
+        yield Finding(
+            "error",
+            CORRECT,
+            f"the kernel fails in {where}",
+            problem.message.splitlines()[0] if problem.message else "no message",
+            "Mend that line: the counts below end there.",
+            limits=True,
+        )
+
+
+def _wrong(facts: Simulated) -> Iterator[Finding]:
+    verdict = facts.run.get("validation")
+    if isinstance(verdict, Mapping) and not verdict.get("ok"):
+        yield Finding(
+            "wrong-result",
+            CORRECT,
+            "the result is wrong",
+            f"{verdict.get('by')}: {verdict.get('detail')}",
+            "See which tensors are moved how often below, and what is said of them under Also.",
+            limits=True,
+        )
+
+
+def _l1(facts: Simulated) -> Iterator[Finding]:
+    simulation = facts.simulation
+    used, limit = simulation.l1_bytes, simulation.l1_limit_bytes
+    if limit and used > limit:
+        by_size = sorted(simulation.buffers.items(), key=lambda item: -item[1].bytes)
+        parts = [f"{facts.named(name)} {data_size(of.bytes)}" for name, of in by_size]
+        yield Finding(
+            "above-l1",
+            CORRECT,
+            f"the dataflow buffers take {used / limit:.1f} times the L1 of a node",
+            f"{data_size(used)} of {data_size(limit)}: {listed(parts)}",
+            f"Smaller blocks, or a lower block_count, of {by_size[0][0]} first.",
+            limits=True,
+        )
+    made, most = simulation.buffers_made, simulation.buffers_limit
+    if most and made > most:
+        yield Finding(
+            "many-buffers",
+            CORRECT,
+            f"the kernel makes {made} dataflow buffers, and a node has {most}",
+            "counted when the kernel was called",
+            "Use one buffer for what is never held at the same time.",
+            limits=True,
+        )
+
+
+def _written(facts: Simulated) -> Iterator[Finding]:
+    """Outputs that are not written once: a loop bound, or the wrong tensor."""
+    for row in facts.simulation.moved.values():
+        times = facts.simulation.times(row)
+        if row.direction != "write" or times is None or times == 1:
+            continue
+        units = facts.simulation.tensors[row.tensor].units
+        again = times > 1
+        yield Finding(
+            "written-again" if again else "partly-written",
+            CORRECT,
+            f"{row.tensor} is written {times:.3g} times"
+            if again
+            else f"{row.tensor} is written only in part: {row.tiles:,} of {units:,} tiles",
+            f"{row.tiles:,} tiles written, {units:,} in the tensor",
+            "Write each tile once, when it is complete."
+            if again
+            else "Check the loop bounds, and the blocks at the edge of the grid.",
+            limits=not again,
+        )
+
+
+def _untouched(facts: Simulated) -> Iterator[Finding]:
+    simulation = facts.simulation
+    moved = {row.tensor for row in simulation.copies}
+    arguments = facts.run.get("parameters") or ()
+    for name in simulation.tensors:
+        if name in arguments and name not in moved:
+            yield Finding(
+                "untouched",
+                CORRECT,
+                f"{name} is never read or written",
+                f"it is an argument; moved are {', '.join(sorted(moved)) or 'none'}",
+                f"If the kernel is to use {name}, a copy names another tensor.",
+            )
+
+
+def _left_over(facts: Simulated) -> Iterator[Finding]:
+    simulation = facts.simulation
+    for buffer in simulation.buffers:
+        pushed, popped = simulation.count(buffer, "push"), simulation.count(buffer, "pop")
+        if pushed > popped:
+            fills, takes = simulation.uses(buffer, "push"), simulation.uses(buffer, "wait")
+            who = " and ".join(takes) or "no thread"
+            yield Finding(
+                "left-over",
+                CORRECT,
+                f"{plural(pushed - popped, 'block')} of {buffer} {_are(pushed - popped)} never "
+                "used",
+                f"{' and '.join(fills)} pushed {pushed:,}, {who} popped {popped:,}",
+                f"Make both loops use {facts.named(buffer)} equally often: on the device the next "
+                "call finds what is left.",
+            )
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 node``, ``64 nodes``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def _implied(facts: Simulated) -> Iterator[Finding]:
+    simulation = facts.simulation
+    for buffer in simulation.buffers:
+        for what in ("pop", "push"):
+            for thread, row in simulation.uses(buffer, what).items():
+                if row.implied:
+                    before = "wait" if what == "pop" else "reserve"
+                    yield Finding(
+                        f"implied-{what}",
+                        CORRECT,
+                        f"{thread} does not {what} {buffer}",
+                        f"{row.implied:,} of {row.count:,} times it was done for it, at its next "
+                        f"{before}() or its end",
+                        f"`with {buffer}.{before}() as block:` or block.{what}() gives it on as "
+                        "soon as it can be.",
+                    )
+
+
+# -- all nodes ---------------------------------------------------------------------------------
+
+
+def _idle(facts: Simulated) -> Iterator[Finding]:
+    simulation = facts.simulation
+    idle, total = simulation.idle, simulation.nodes
+    if total == 1:
+        yield Finding(
+            "single-node",
+            CORES,
+            "the kernel runs on a single node",
+            f"grid {_grid(simulation)}",
+            'Distribute the blocks over the grid: grid="full", ttl.grid_size() and ttl.node() in '
+            "every thread, blocks per node rounded up, and bounds checks for the rest.",
+            limits=True,
+        )
+    elif idle:
+        yield Finding(
+            "idle-nodes",
+            CORES,
+            f"{plural(len(idle), 'node')} of {total} {_are(len(idle))} idle",
+            f"grid {_grid(simulation)}; idle: {_nodes(facts, idle)}",
+            "Smaller blocks give more of them than nodes; rows and columns of blocks that the "
+            "grid divides leave none over.",
+            limits=True,
+        )
+
+
+def _grid(simulation: Simulation) -> str:
+    return "x".join(map(str, simulation.grid)) or "unknown"
+
+
+def _uneven(facts: Simulated) -> Iterator[Finding]:
+    simulation = facts.simulation
+    amounts = simulation.of_node(simulation.bytes_of)
+    mean = sum(amounts.values()) / len(amounts) if amounts else 0
+    busiest = max(amounts, key=lambda node: amounts[node], default=0)
+    if len(amounts) > 1 and amounts[busiest] > UNEVEN * mean:
+        least = min(amounts.values())
+        yield Finding(
+            "uneven-nodes",
+            CORES,
+            f"the busiest node moves {amounts[busiest] / mean:.2g} times the mean",
+            f"{simulation.coordinates(busiest)} moves {data_size(amounts[busiest])}, the least "
+            f"{data_size(least)}",
+            "A grid that divides the number of blocks, or the rest spread over all nodes.",
+            limits=True,
+        )
+
+
+# -- less traffic ------------------------------------------------------------------------------
+
+
+def _reread(facts: Simulated) -> Iterator[Finding]:
+    simulation = facts.simulation
+    total = simulation.dram_bytes
+    for row in simulation.moved.values():
+        times = simulation.times(row)
+        if row.direction != "read" or not row.dram or times is None or times <= REDUNDANT:
+            continue
+        of = simulation.tensors[row.tensor]
+        again = row.dram * of.unit_bytes - of.units * of.unit_bytes
+        yield Finding(
+            "read-again",
+            TRAFFIC,
+            f"{row.tensor} is read {times:.3g} times from DRAM",
+            f"{row.tiles:,} tiles of {of.units:,}; {data_size(max(again, 0))} of the "
+            f"{data_size(total)} moved are repeats",
+            _reuse(simulation, row, of.units),
+            limits=again > (REDUNDANT - 1) * total,
+        )
+
+
+def _reuse(simulation: Simulation, row: Copied, units: int) -> str:
+    readers = {each.node for each in simulation.copies if each.tensor == row.tensor}
+    if units <= SMALL_BURST:
+        return f"Read {row.tensor} once, before the loops, and keep its block."
+    parts = []
+    if _room(simulation) >= 2:
+        parts.append(
+            f"larger blocks (L1 has room for {_room(simulation)} times as much): what a block "
+            "holds is read once for all of it"
+        )
+    if len(readers) > 1:
+        parts.append(f"multicast: one node reads {row.tensor} and sends it over a ttl.Pipe")
+    parts.append("another order of the loops, with this one's innermost")
+    text = "; or ".join(parts)
+    return text[0].upper() + text[1:] + "."
+
+
+def _room(simulation: Simulation) -> int:
+    """The largest power of two by which the buffers can grow and still fit, at most 16."""
+    room = simulation.l1_limit_bytes * USABLE_L1 / simulation.l1_bytes if simulation.l1_bytes else 1
+    return min(2 ** int(math.log2(room)), 16) if room >= 2 else 1
+
+
+# -- larger blocks, more of them ---------------------------------------------------------------
+
+
+def _small(facts: Simulated) -> Iterator[Finding]:
+    simulation = facts.simulation
+    copies = sum(row.copies for row in simulation.copies)
+    tiles = sum(row.tiles for row in simulation.copies)
+    tiled = all(of.unit_bytes > SMALL_BURST for of in simulation.tensors.values())
+    busiest = max(simulation.of_node(lambda row: row.copies).values(), default=0)
+    if busiest < FEW_COPIES or not tiled or tiles / copies >= SMALL_BURST:
+        return
+    room = _room(simulation)
+    buffers = [facts.named(name) for name in simulation.buffers]
+    yield Finding(
+        "small-blocks",
+        BLOCKS,
+        f"{copies:,} copies of {_tiles(tiles / copies)}",
+        f"buffers take {simulation.l1_bytes / max(simulation.l1_limit_bytes, 1):.0%} of L1",
+        f"Enlarge the blocks of {listed(buffers)}: L1 has room for {room} times as much."
+        if room > 1
+        else "L1 is full: lower block_count before the blocks grow.",
+        limits=room > 1,
+    )
+
+
+def _tiles(count: float) -> str:
+    return "1 tile" if count == 1 else f"{count:.3g} tiles"
+
+
+def _depth(facts: Simulated) -> Iterator[Finding]:
+    simulation = facts.simulation
+    for name, of in simulation.buffers.items():
+        fills, takes = simulation.uses(name, "reserve"), simulation.uses(name, "wait")
+        apart = bool(fills) and bool(takes) and fills.keys() != takes.keys()
+        if of.blocks == 1 and apart and simulation.count(name, "push") > simulation.nodes:
+            yield Finding(
+                "single-block",
+                BLOCKS,
+                f"{name} has one block: {' and '.join(fills)} and {' and '.join(takes)} take turns",
+                f"{simulation.count(name, 'push'):,} blocks passed through {facts.named(name)}",
+                f"block_count=2 lets both work at once; it takes {data_size(of.bytes)} of L1.",
+            )
+        elif of.blocks > 2 and 0 < of.deepest < of.blocks:
+            yield Finding(
+                "spare-blocks",
+                BLOCKS,
+                f"{name} has {of.blocks} blocks and never more than {of.deepest} in use",
+                f"{data_size(of.bytes)} of L1, in the simulator's order",
+                f"block_count={max(of.deepest, 2)} of {facts.named(name)}, and larger blocks.",
+            )
+
+
+def _behind(facts: Simulated) -> Iterator[Finding]:
+    """The thread that others wait for while it hardly waits itself."""
+    simulation = facts.simulation
+    waits = {thread: _waits(simulation, thread) for thread in _threads(simulation)}
+    own = {thread: blocked / asked for thread, (asked, blocked) in waits.items() if asked}
+    slowest = min(own, key=lambda thread: own[thread], default="")
+    late = [row for row in _late(simulation, slowest) if row.blocked > BEHIND * row.count]
+    # The first wait on each node finds an empty buffer in any kernel.
+    late = [row for row in late if row.count > 4 * simulation.nodes]
+    if not late or own[slowest] > BEHIND:
+        return
+    said = [
+        f"{row.thread} finds {'no block in' if row.operation == 'wait' else 'no room in'} "
+        f"{row.buffer} {row.blocked / row.count:.0%} of the time"
+        for row in late
+    ]
+    computes = {row.name: row.kind for row in simulation.threads}.get(slowest) == "compute"
+    yield Finding(
+        "behind",
+        BLOCKS,
+        f"{facts.named(slowest)} is behind: {' and '.join({row.thread: 0 for row in late})} "
+        f"{'waits' if len({row.thread for row in late}) == 1 else 'wait'} for it",
+        f"{', '.join(said)}; {slowest} itself waits {own[slowest]:.0%} of the time; in the "
+        "simulator's order of turns, which is no time",
+        "Its work for a block is the longest chain of turns: larger blocks, or fewer buffers "
+        "passed through for each of them."
+        if computes
+        else f"Start all copies of a block before the first wait() of one, or share them between "
+        f"both data movement threads; block_count={_deeper(simulation, late)} of "
+        f"{late[0].buffer} lets it run ahead.",
+    )
+
+
+def _threads(simulation: Simulation) -> list[str]:
+    return list(dict.fromkeys(row.thread for row in simulation.blocks))
+
+
+def _waits(simulation: Simulation, thread: str) -> tuple[int, int]:
+    """How often a thread asked for a block or for room, and how often in vain."""
+    rows = [
+        row
+        for row in simulation.blocks
+        if row.thread == thread and row.operation in ("wait", "reserve")
+    ]
+    return sum(row.count for row in rows), sum(row.blocked for row in rows)
+
+
+def _late(simulation: Simulation, slowest: str) -> Iterator[Used]:
+    """What other threads ask of buffers whose other end is this thread."""
+    for name in simulation.buffers:
+        for asked, given in (("wait", "push"), ("reserve", "pop")):
+            if slowest in simulation.uses(name, given):
+                uses = simulation.uses(name, asked)
+                yield from (row for thread, row in uses.items() if thread != slowest)
+
+
+def _deeper(simulation: Simulation, late: Sequence[Used]) -> int:
+    return simulation.buffers[late[0].buffer].blocks + 1
+
+
+#: Rules that hold of a part of a run too, and those that need all of it.
+_ALWAYS = (_deadlock, _error, _wrong, _l1)
+_WHOLE = (
+    _written,
+    _left_over,
+    _untouched,
+    _idle,
+    _uneven,
+    _reread,
+    _small,
+    _depth,
+    _behind,
+    _implied,
+)

@@ -1,0 +1,262 @@
+"""What one invocation did on tt-lang's simulator, as counted there.
+
+Counts of tiles, copies and waits are exact; the order in which threads took turns is the
+simulator's own, and there are no times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+
+from instrumentor_analysis.shared.errors import NothingMeasured
+
+FILE = "simulation.json"
+
+
+class Copied(Struct, frozen=True, array_like=True):
+    """Copies of one thread between a tensor and L1; all but the first five in tiles.
+
+    Attributes:
+        direction: read or write.
+    """
+
+    node: int
+    thread: str
+    tensor: str
+    direction: str
+    copies: int
+    tiles: int
+    local_l1: int
+    remote_l1: int
+    dram: int
+
+
+class Used(Struct, frozen=True, array_like=True):
+    """One thread's use of one buffer.
+
+    Attributes:
+        operation: reserve, wait, push or pop.
+        blocked: how often it was not possible yet when it was asked for.
+        implied: how often the simulator did it where the kernel does not say so.
+    """
+
+    node: int
+    thread: str
+    buffer: str
+    operation: str
+    count: int
+    blocked: int
+    tiles: int
+    implied: int
+
+
+class Piped(Struct, frozen=True, array_like=True):
+    """Messages of one node over one pipe; ``way`` is send or receive."""
+
+    node: int
+    pipe: str
+    way: str
+    count: int
+    tiles: int
+
+
+class SimulatedThread(Struct, frozen=True, array_like=True):
+    """A thread on a node; ``kind`` is compute or datamovement."""
+
+    node: int
+    name: str
+    kind: str
+    ended: bool
+
+
+class TensorFacts(Struct, frozen=True):
+    """A tensor of the kernel, by its variable.
+
+    Attributes:
+        units: tiles of it, or elements where it is not tiled.
+        unit_bytes: of one of them.
+        memory: DRAM or L1.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    units: int
+    unit_bytes: int
+    memory: str
+
+
+class BufferFacts(Struct, frozen=True):
+    """A dataflow buffer of the kernel, by its variable.
+
+    Attributes:
+        shape: of a block, in tiles.
+        blocks: its block_count.
+        bytes: of L1 on each node.
+        deepest: the most blocks that were taken at once.
+    """
+
+    shape: tuple[int, ...] = ()
+    blocks: int = 0
+    bytes: int = 0
+    deepest: int = 0
+
+
+class Waiting(Struct, frozen=True):
+    """Where a thread stood in a deadlock; ``operation`` is reserve or wait."""
+
+    thread: str
+    operation: str
+    buffer: str
+    file: str
+    line: int
+    nodes: tuple[int, ...]
+
+
+class Problem(Struct, frozen=True):
+    """Why the invocation did not end; ``kind`` is deadlock or error."""
+
+    kind: str
+    message: str = ""
+    file: str = ""
+    line: int = 0
+    thread: str = ""
+    blocked: tuple[Waiting, ...] = ()
+
+
+class Simulation(Struct, frozen=True):
+    """The sums of one invocation.
+
+    Attributes:
+        complete: it ran to its end; else the counts are those until then.
+        grid: extents of the grid.
+        l1_bytes: of all dataflow buffers on a node.
+        arithmetic: whether values were computed at all.
+        flops: (node, FLOPs of matrix products).
+    """
+
+    complete: bool
+    events: int
+    operations: int
+    grid: tuple[int, ...] = ()
+    problem: Problem | None = None
+    tensors: Mapping[str, TensorFacts] = field(default_factory=dict)
+    buffers: Mapping[str, BufferFacts] = field(default_factory=dict)
+    copies: tuple[Copied, ...] = ()
+    blocks: tuple[Used, ...] = ()
+    pipes: tuple[Piped, ...] = ()
+    threads: tuple[SimulatedThread, ...] = ()
+    flops: tuple[tuple[int, int], ...] = ()
+    l1_bytes: int = 0
+    l1_limit_bytes: int = 0
+    buffers_made: int = 0
+    buffers_limit: int = 0
+    scheduler: str = ""
+    arithmetic: bool = True
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the grid."""
+        return math.prod(self.grid)
+
+    def of_node(self, amount: Callable[[Copied], int]) -> Counter[int]:
+        """A sum over the copies of each node; nodes without any are absent."""
+        found: Counter[int] = Counter()
+        for row in self.copies:
+            found[row.node] += amount(row)
+        return found
+
+    def bytes_of(self, row: Copied) -> int:
+        """Bytes that a row moved, on all levels."""
+        return row.tiles * self.tensors[row.tensor].unit_bytes if row.tensor in self.tensors else 0
+
+    @property
+    def dram_bytes(self) -> int:
+        """Bytes to and from DRAM, of all nodes."""
+        known = (row for row in self.copies if row.tensor in self.tensors)
+        return sum(row.dram * self.tensors[row.tensor].unit_bytes for row in known)
+
+    @property
+    def moved(self) -> Mapping[tuple[str, str], Copied]:
+        """Copies of all nodes and threads by tensor and direction, in the order of first use."""
+        found: dict[tuple[str, str], list[int]] = {}
+        for row in self.copies:
+            sums = found.setdefault((row.tensor, row.direction), [0] * 5)
+            more = (row.copies, row.tiles, row.local_l1, row.remote_l1, row.dram)
+            sums[:] = [a + b for a, b in zip(sums, more, strict=True)]
+        return {key: Copied(-1, "", *key, *sums) for key, sums in found.items()}
+
+    def times(self, row: Copied) -> float | None:
+        """How often the tensor was moved as a whole; None where its size is not known."""
+        known = self.tensors.get(row.tensor)
+        return row.tiles / known.units if known is not None and known.units else None
+
+    def uses(self, buffer: str, operation: str) -> dict[str, Used]:
+        """By thread, the uses of a buffer on all nodes."""
+        found: dict[str, list[int]] = {}
+        for row in self.blocks:
+            if (row.buffer, row.operation) == (buffer, operation):
+                sums = found.setdefault(row.thread, [0] * 4)
+                more = (row.count, row.blocked, row.tiles, row.implied)
+                sums[:] = [a + b for a, b in zip(sums, more, strict=True)]
+        return {t: Used(-1, t, buffer, operation, *sums) for t, sums in found.items()}
+
+    def count(self, buffer: str, operation: str, node: int | None = None) -> int:
+        """How often something was done to a buffer, on one node or on all."""
+        return sum(
+            row.count
+            for row in self.blocks
+            if (row.buffer, row.operation) == (buffer, operation) and node in (None, row.node)
+        )
+
+    @property
+    def idle(self) -> tuple[int, ...]:
+        """Nodes of the grid that moved nothing and used no buffer."""
+        busy = {row.node for row in self.copies} | {row.node for row in self.blocks}
+        return tuple(node for node in range(self.nodes) if node not in busy)
+
+    def coordinates(self, node: int) -> str:
+        """A node as the kernel's `ttl.node()` says it."""
+        found: list[int] = []
+        for extent in reversed(self.grid):
+            found.insert(0, node % extent)
+            node //= extent
+        return f"({', '.join(map(str, found))})"
+
+    @property
+    def measures(self) -> dict[str, int]:
+        """What two versions are compared by; less of each is better."""
+        return {
+            "dram_bytes": self.dram_bytes,
+            "busiest_node_bytes": max(self.of_node(self.bytes_of).values(), default=0),
+            "busiest_node_copies": max(self.of_node(lambda row: row.copies).values(), default=0),
+        }
+
+
+def read_simulation(folder: Path) -> Simulation:
+    """The sums that a simulated run left.
+
+    Raises:
+        NothingMeasured: there are none, since the invocation did not begin, or they are damaged.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise NothingMeasured(
+            f"{folder}: the simulator counted nothing", "See run.log for what happened before."
+        )
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Simulation)
+    except (OSError, msgspec.MsgspecError, UnicodeError) as error:
+        raise NothingMeasured(f"{path}: cannot be read: {error}", "Run it again.") from error
+
+
+def listed(texts: Iterable[str], most: int = 4) -> str:
+    """A few of them by name, the rest as a number."""
+    names = list(texts)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

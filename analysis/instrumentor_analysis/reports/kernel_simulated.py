@@ -1,0 +1,179 @@
+"""A simulated kernel's report as a document: correct or not, what limits it, what was counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from instrumentor_analysis.kernels.findings import GOALS, Finding
+from instrumentor_analysis.kernels.simulated_report import SimulatedReport
+from instrumentor_analysis.kernels.simulation import Simulation, Used
+from instrumentor_analysis.reports import html as pages
+from instrumentor_analysis.reports import terminal
+from instrumentor_analysis.reports.document import (
+    Document,
+    Figures,
+    Line,
+    Section,
+    Statement,
+    Table,
+    Verdict,
+)
+from instrumentor_analysis.reports.formatting import plural, size
+from instrumentor_analysis.shared.caveats import Caveat
+
+_NOTE = "counts of tt-lang's simulator, no times"
+
+
+def console(report: SimulatedReport, *, width: int = 100, color: bool = False) -> str:
+    """The report as text."""
+    return terminal.render([_document(report)], width=max(width, 40), color=color)
+
+
+def html(report: SimulatedReport) -> str:
+    """The report as a page."""
+    document = _document(report)
+    return pages.render(replace(document, tiles=document.figures, figures=()))
+
+
+def _document(report: SimulatedReport) -> Document:
+    run = report.facts.run
+    call = run.get("invocation") or {}
+    where = f", call {call.get('number')} at line {call.get('line')}" if call else ""
+    known = {"script": run.get("script"), "scheduler": report.simulation.scheduler}
+    return Document(
+        f"{run.get('kernel') or 'kernel'}{where}: simulated, {_outcome(report)}",
+        subtitle=_NOTE,
+        verdict=_verdict(report),
+        figures=(Figures("", tuple(_figures(report))),),
+        sections=tuple(section for section in _sections(report) if section is not None),
+        warnings=tuple(Caveat("kernel", text) for text in report.warnings),
+        facts=tuple(Line(name, str(value)) for name, value in known.items() if value),
+    )
+
+
+def _outcome(report: SimulatedReport) -> str:
+    run, problem = report.facts.run, report.simulation.problem
+    if problem is not None:
+        return "DEADLOCK" if problem.kind == "deadlock" else "FAILED"
+    if not report.simulation.complete:
+        return "not at its end"
+    verdict = run.get("validation") or {}
+    if verdict:
+        return ("right by " if verdict.get("ok") else "WRONG by ") + str(verdict.get("by"))
+    if not report.simulation.arithmetic:
+        return "result not computed"
+    return "the script ended well" if run.get("script_exit_code") == 0 else "result not checked"
+
+
+def _verdict(report: SimulatedReport) -> Verdict:
+    limit = report.limit
+    if limit is None:
+        return Verdict("Limit", "none found: no goal is missed", "plain")
+    details = (Line("seen", limit.evidence), Line("change", limit.change))
+    return Verdict("Limit", limit.title, "bad", aside=GOALS[limit.goal], details=details)
+
+
+def _figures(report: SimulatedReport) -> Iterator[Line]:
+    counted, floor = report.simulation, report.floor
+    busy = counted.nodes - len(counted.idle)
+    grid = "x".join(map(str, counted.grid))
+    cores = f"; {report.chip.name} has {report.chip.worker_cores}"
+    yield Line("Nodes", f"{busy} of {counted.nodes}", f"grid {grid}{cores}")
+    yield Line("DRAM", size(counted.dram_bytes))
+    copies = sum(row.copies for row in counted.copies)
+    tiles = sum(row.tiles for row in counted.copies)
+    if copies:
+        yield Line("Copies", f"{copies:,}", f"{tiles / copies:.3g} tiles each on average")
+    share = counted.l1_bytes / counted.l1_limit_bytes if counted.l1_limit_bytes else 0
+    yield Line(
+        "L1 a node", size(counted.l1_bytes), f"{share:.0%} of {size(counted.l1_limit_bytes)}"
+    )
+    if floor is not None:
+        at = f"a model, no time: {floor.bound} at the peaks of {floor.chip}"
+        yield Line("Floor", f"{floor.us:,.1f} us", at)
+
+
+def _sections(report: SimulatedReport) -> Iterator[Section | None]:
+    counted = report.simulation
+    yield _table("Tensors", _TENSORS, list(_tensors(counted)), 3)
+    yield _table("Buffers", _BUFFERS, list(_buffers(report)), 2)
+    yield _table("Work of the nodes", _NODES, list(_nodes(counted)), 2)
+    yield _table("Pipes", ("pipe", "way", "messages", "tiles"), list(_pipes(counted)), 2)
+    others = [finding for finding in report.found if finding is not report.limit]
+    yield Section("Also", statements=tuple(map(_remark, others))) if others else None
+
+
+_TENSORS = ("tensor", "shape", "", "tiles", "times", "DRAM", "remote L1", "local L1", "copies")
+
+
+def _tensors(counted: Simulation) -> Iterator[Sequence[str]]:
+    for row in counted.moved.values():
+        known, times = counted.tensors.get(row.tensor), counted.times(row)
+        shape = " x ".join(map(str, known.shape)) if known else ""
+        levels = (f"{tiles:,}" for tiles in (row.dram, row.remote_l1, row.local_l1))
+        often = "" if times is None else f"{times:.3g}"
+        tiles, copies = f"{row.tiles:,}", f"{row.copies:,}"
+        yield (row.tensor, shape, row.direction, tiles, often, *levels, copies)
+
+
+_BUFFERS = ("buffer", "filled by -> used by", "block", "blocks", "bytes", "no room", "not there")
+
+
+def _buffers(report: SimulatedReport) -> Iterator[Sequence[str]]:
+    counted = report.simulation
+    for name, of in counted.buffers.items():
+        fills, takes = counted.uses(name, "reserve"), counted.uses(name, "wait")
+        ends = f"{' + '.join(fills) or '?'} -> {' + '.join(takes) or '?'}"
+        block = " x ".join(map(str, of.shape))
+        yield (
+            report.facts.named(name),
+            ends,
+            block,
+            f"{of.blocks}",
+            size(of.bytes),
+            _blocked(fills),
+            _blocked(takes),
+        )
+
+
+def _blocked(uses: dict[str, Used]) -> str:
+    # The last one of a deadlock was asked for and never had.
+    asked = sum(max(row.count, row.blocked) for row in uses.values())
+    return f"{sum(row.blocked for row in uses.values()):,} of {asked:,}" if asked else ""
+
+
+_NODES = ("", "node", "moved", "copies", "share of the mean")
+
+
+def _nodes(counted: Simulation) -> Iterator[Sequence[str]]:
+    moved, copies = counted.of_node(counted.bytes_of), counted.of_node(lambda row: row.copies)
+    if counted.nodes < 2 or not moved:
+        return
+    mean = sum(moved.values()) / counted.nodes
+    most, least = max(moved, key=lambda n: moved[n]), min(moved, key=lambda n: moved[n])
+    for word, node in (("busiest", most), ("least busy", least)):
+        share = f"{moved[node] / mean:.0%}" if mean else ""
+        yield word, counted.coordinates(node), size(moved[node]), f"{copies[node]:,}", share
+    if counted.idle:
+        yield "idle", plural(len(counted.idle), "node"), size(0), "0", "0%"
+
+
+def _pipes(counted: Simulation) -> Iterator[Sequence[str]]:
+    sums: dict[tuple[str, str], list[int]] = {}
+    for row in counted.pipes:
+        one = sums.setdefault((row.pipe, row.way), [0, 0])
+        one[:] = [one[0] + row.count, one[1] + row.tiles]
+    for (pipe, way), (count, tiles) in sums.items():
+        yield pipe, way, f"{count:,}", f"{tiles:,}"
+
+
+def _remark(finding: Finding) -> Statement:
+    return Statement(f"{finding.title} ({finding.evidence})", finding.change, "room")
+
+
+def _table(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int
+) -> Section | None:
+    return Section(title, (Table.of(heads, rows, words=range(words)),)) if rows else None

@@ -1,0 +1,248 @@
+"""A kernel's run on tt-lang's simulator: the whole script, its chosen invocation watched.
+
+The simulator is an ordinary package of the script's interpreter (tt-lang-sim) and runs the kernel's
+own source. What it counts is summed in the script's process
+(:mod:`instrumentor.runtime.kernel_simulation`); nothing of it is a time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from instrumentor.kernels.environment import without_profilers
+from instrumentor.kernels.options import Criteria, KernelOptions
+from instrumentor.kernels.pipeline import RECORD, KernelPipeline
+from instrumentor.kernels.prepare import prepare_kernel
+from instrumentor.kernels.tt_lang import find_run_test
+from instrumentor.kernels.validate import Verdict, compare_files
+from instrumentor.machine.device_nodes import find_devices
+from instrumentor.machine.environment import Machine, examine
+from instrumentor.rewrite.prepare import script_path
+from instrumentor.rewrite.source_map import SourceMap
+from instrumentor.run.diagnose import last_traceback
+from instrumentor.run.execution import Execution
+from instrumentor.run.process import excerpt
+from instrumentor.run.profilers import Artifacts, Launch, LaunchRequest, Profiler
+from instrumentor.run.profilers.base import RUNTIME
+from instrumentor.shared.errors import InstrumentError, NotReady, RunFailed
+from instrumentor.shared.outputs import write_json
+from instrumentor.shared.project import find_project
+from instrumentor.workspace.run_location import Workspace
+from instrumentor_analysis.kernels.report import read_records
+from instrumentor_analysis.kernels.simulation import FILE
+
+#: Seconds that a simulation may take unless --timeout says otherwise.
+LIMIT_S = 300.0
+INSTALL = "pip install tt-lang-sim (CPython 3.11 or newer), or name its interpreter: --python."
+
+
+def simulator_of(machine: Machine) -> bool:
+    """Whether the script's interpreter has tt-lang's simulator."""
+    found = machine.packages.get("ttl")
+    folders = found.folders if found else ()
+    return any((folder / "sim" / "ttlang_sim.py").is_file() for folder in folders)
+
+
+def can_simulate(options: KernelOptions, script: Path) -> bool:
+    """Whether the script's interpreter has the simulator."""
+    root, env = _root(options, script), options.variables
+    return simulator_of(examine(root, python=options.python, env=env, cwd=options.folder))
+
+
+def without_device(options: KernelOptions, script: Path) -> str:
+    """Why a kernel is simulated though nobody asked for it; '' where it is not.
+
+    Raises:
+        UsageError: there is no such script.
+    """
+    env, root = options.variables, _root(options, script)
+    if env.get("TT_METAL_SIMULATOR") or find_devices(env=env):
+        return ""
+    if find_run_test(root, options.run_test, env) is not None or not can_simulate(options, script):
+        return ""
+    return "no device here: simulated by tt-lang-sim, which tells no times"
+
+
+def _root(options: KernelOptions, script: Path) -> Path:
+    return find_project(script_path(options.folder / script)).root
+
+
+class Simulator(Struct, frozen=True):
+    """tt-lang's simulator, as the way to measure a kernel.
+
+    Attributes:
+        words: its options.
+    """
+
+    words: tuple[str, ...]
+    name: str = "tt-lang-sim"
+
+    def launch(self, request: LaunchRequest) -> Launch:
+        """The script under the simulator, whatever device the environment names."""
+        order = {
+            "script": str(request.script),
+            "arguments": list(request.arguments),
+            "options": list(self.words),
+            "output": str(request.scratch / FILE),
+        }
+        variables = {
+            **without_profilers(request.env),
+            "PYTHONUNBUFFERED": "1",
+            "INSTRUMENT_RECORD": str(request.record),
+            "INSTRUMENT_KERNEL_OTHERS": "run",
+        }
+        runner = str(RUNTIME / "kernel_simulation.py")
+        argv = (str(request.python), runner, json.dumps(order))
+        return Launch(argv, variables, request.cwd)
+
+    def collect(self, scratch: Path, output: Path, returncode: int) -> Artifacts:
+        """The sums, as far as the run came."""
+        if not (scratch / FILE).is_file():
+            return Artifacts()
+        return Artifacts({"simulation": Path(shutil.move(scratch / FILE, output / FILE))})
+
+
+class SimulatedRun(KernelPipeline):
+    """State of one simulated run."""
+
+    profiler: Simulator
+
+    def prepare(self) -> None:
+        """Find the kernel and its invocation; the calls around it run, too."""
+        self.prepared = prepare_kernel(self.script, self.options.choice, others_run=True)
+        self.timeout_s = self.timeout_s or LIMIT_S
+        plan = self.prepared.plan
+        self.tell_plan(plan.warned(others_run=True), "run unwatched")
+
+    def examine(self) -> None:
+        """The interpreter and the simulator in it.
+
+        Raises:
+            NotReady: it has none.
+        """
+        root = self.plan.project.root
+        self.machine = examine(root, python=self.options.python, env=self.env, cwd=self.cwd)
+        if not simulator_of(self.machine):
+            raise NotReady(f"{self.machine.python} has no tt-lang-sim", INSTALL)
+        self.profiler = Simulator(self.options.simulated.words)
+
+    def ready(self) -> AbstractContextManager[None]:
+        """No device is used."""
+        return nullcontext()
+
+    def measure(self) -> None:
+        self.process(self.profiler, record=self.folder / RECORD)
+
+    def launched(self, launch: Launch, profiler: Profiler, name: str) -> None:
+        self.launch = launch
+        version = self.machine.version_of("ttl") or "of a checkout"
+        self.progress.stage("simulating", f"tt-lang-sim {version}, at most {self.timeout_s:g} s")
+
+    # -- what it showed ------------------------------------------------------------------------
+
+    def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
+        """Whether the chosen invocation ended, and whether the script finds it right."""
+        problem = self._places(self.source_map(workspace))
+        if made.finished.interrupted:
+            return made.failure
+        if made.finished.timed_out:
+            hint = "Simulate a smaller tensor, only copies and waits (--no-arithmetic), or longer: "
+            return RunFailed(
+                f"the simulation did not end within {self.timeout_s:g} s",
+                f"{hint}--timeout {2 * (self.timeout_s or LIMIT_S):g}.",
+            )
+        if problem:
+            return RunFailed(problem, f"The whole output is in {self.folder}/run.log.")
+        records = read_records(self.folder / RECORD)
+        if not any(r.get("event") == "kernel" and r.get("ok") for r in records):
+            began = any(r.get("event") == "kernel-start" for r in records)
+            return made.failure or self.never_ran((), began=began)
+        failure = self.loaded_elsewhere(made, workspace, records)
+        self._judge_result(made, workspace)
+        return failure
+
+    def _places(self, way: SourceMap) -> str:
+        """Put the user's files, lines and names into the sums; returns what went wrong."""
+        path = self.folder / FILE
+        if not path.is_file():
+            return ""
+        found = msgspec.json.decode(path.read_bytes())
+        problem = found["problem"] or {}
+        for row in (problem, *problem.get("blocked", ())):
+            if row.get("file"):
+                own = way.place(Path(row["file"]), int(row["line"]))
+                row["file"], row["line"] = (str(own[0]), own[1]) if own else (row["file"], 0)
+        write_json(path, _named(found, self._names_of_lines()))
+        return _told(problem)
+
+    def _names_of_lines(self) -> Mapping[str, str]:
+        """What the simulator calls a buffer in a list, by the copy's line -> its variable."""
+        names = {buffer.line: buffer.name for buffer in self.plan.kernel.buffers}
+        return {
+            f"line {new}": names.get(old, f"the buffer of line {old}")
+            for new, old in self.prepared.line_map.items()
+        }
+
+    def _judge_result(self, made: Execution, workspace: Workspace) -> None:
+        """The script's own checks, and what it wrote against the reference."""
+        criteria = self.options.criteria
+        if self.options.simulated.no_arithmetic:
+            return
+        if made.exit_code:
+            text = excerpt(self.folder / "run.log")
+            last = (last_traceback(text) or "no traceback").splitlines()[-1]
+            self.verdict = Verdict(False, "the script's own checks", last)
+        elif criteria.reference is not None and criteria.output_file is not None:
+            written, by = workspace.cwd / criteria.output_file, f"--reference {criteria.reference}"
+            if written.is_file():
+                limits = criteria.rtol, criteria.atol
+                self.verdict = compare_files(written, criteria.reference, *limits, by)
+            else:
+                text = f"the script did not write {criteria.output_file}"
+                self.verdict = Verdict(False, by, text)
+
+    def unchecked(self) -> Criteria:
+        """The command; the reference was compared with what the simulated script wrote."""
+        return dataclasses.replace(self.options.criteria, reference=None, output_file=None)
+
+    def own_facts(self) -> dict[str, Any]:
+        options = self.options.simulated
+        return {
+            "mode": "simulated",
+            "simulator": self.machine.version_of("ttl"),
+            "simulator_options": list(options.words),
+            "arch": options.arch,
+        }
+
+
+def _named(found: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The sums with buffers under their variables' names."""
+    found["buffers"] = {names.get(name, name): of for name, of in found["buffers"].items()}
+    for row in found["blocks"]:
+        row[2] = names.get(row[2], row[2])
+    for row in (found["problem"] or {}).get("blocked", ()):
+        row["buffer"] = names.get(row["buffer"], row["buffer"])
+    return found
+
+
+def _told(problem: Mapping[str, Any]) -> str:
+    """A problem in one sentence; '' for none."""
+    if not problem:
+        return ""
+    if problem["kind"] == "deadlock":
+        waits = [
+            f"{row['thread']} waits at line {row['line']} for {row['buffer']}"
+            for row in problem["blocked"]
+        ]
+        return f"deadlock: {', '.join(waits)}"
+    where = f" at line {problem['line']} ({problem['thread']})" if problem.get("line") else ""
+    return f"the kernel failed{where}: {problem['message']}"

@@ -1,0 +1,386 @@
+"""Runs a kernel script on tt-lang's simulator and sums up what the chosen invocation does.
+
+Started as a file by the script's interpreter, with a JSON order: ``script``, ``arguments``,
+``options`` (tt-lang-sim's own) and ``output``. Standard library only, besides the simulator. The
+simulator keeps each event of a trace in memory, ten million for a matmul of 8192; here an event
+is added to its sum and forgotten. The sums are on disk at most two seconds later, so that a run
+that is ended from outside leaves them.
+
+The gate (:mod:`instrumentor.runtime.kernel_gate`) says which invocation is the chosen one; without
+a gate every operation counts.
+"""
+
+# os.path throughout: this start-up is part of the user's run.
+# ruff: noqa: PTH120, PTH105, PTH123
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import os
+import sys
+import time
+from typing import Any
+
+#: Seconds between two writings of the sums.
+_EVERY_S = 2.0
+#: Events between two looks at the clock.
+_LOOK = 2048
+_TILE_ELEMENTS = 32 * 32
+
+
+class Sums:
+    """What an invocation moved, waited for and computed, by node and thread.
+
+    ``copies``: (node, thread, tensor, direction) -> copies, tiles, of these in local L1, remote L1
+    and DRAM. ``blocks``: (node, thread, buffer, reserve|wait|push|pop) -> count, how often it was
+    not there yet, tiles, how often the simulator did it where the kernel does not say it. Times are
+    none of this: the simulator has an order, not a clock.
+    """
+
+    def __init__(self, output: str) -> None:
+        self.output = output
+        self.scheduler: Any = None
+        self.implied = False
+        self.events = self.operations = 0
+        self.complete = False
+        self.grid: list[int] = []
+        self.limits: dict[str, Any] = {}
+        self.tensors: dict[str, dict[str, Any]] = {}
+        self.buffers: dict[str, dict[str, Any]] = {}
+        self.copies: dict[tuple[int, str, str, str], list[int]] = {}
+        self.blocks: dict[tuple[int, str, str, str], list[int]] = {}
+        self.pipes: dict[tuple[int, str, str], list[int]] = {}
+        self.flops: dict[int, int] = {}
+        self.threads: dict[tuple[int, str], list[Any]] = {}
+        self.problem: dict[str, Any] | None = None
+        self._written = time.monotonic()
+        self._adds = {
+            "copy_end": self._copied,
+            "kernel_block": self._asked,
+            "dfb_reserve_end": self._had("reserve"),
+            "dfb_wait_end": self._had("wait"),
+            "dfb_push": self._had("push"),
+            "dfb_pop": self._had("pop"),
+            "pipe_send": self._piped("send"),
+            "pipe_recv": self._piped("receive"),
+            "kernel_start": self._started,
+            "kernel_end": self._ended,
+        }
+
+    # -- events --------------------------------------------------------------------------------
+
+    def trace(self, event: str, **data: Any) -> None:
+        """The simulator's own trace(), which keeps nothing."""
+        add = self._adds.get(event)
+        if add is None:
+            return
+        kernel = self.scheduler._current_kernel_id
+        add(kernel.linear_node, kernel.func_name, data)
+        self.events += 1
+        if not self.events % _LOOK and time.monotonic() - self._written > _EVERY_S:
+            self.write()
+
+    def _copied(self, node: int, thread: str, data: dict[str, Any]) -> None:
+        if "tensor" not in data:  # over a pipe, which tells of its own
+            return
+        key = (node, thread, data["tensor"], data["direction"])
+        row = self.copies.get(key)
+        if row is None:
+            row = self.copies[key] = [0, 0, 0, 0, 0]
+        row[0] += 1
+        row[1] += data["tiles"]
+        row[2] += data.get("local_l1", 0)
+        row[3] += data.get("remote_l1", 0)
+        row[4] += data.get("dram", 0)
+
+    def _asked(self, node: int, thread: str, data: dict[str, Any]) -> None:
+        # The fair scheduler also "blocks" whoever could go on, to let others run.
+        state = self.scheduler._current_state
+        if not getattr(state.blocking_obj, "can_" + state.operation)():
+            self._block(node, thread, _name(state.blocking_obj), state.operation)[1] += 1
+
+    def _had(self, what: str) -> Any:
+        def add(node: int, thread: str, data: dict[str, Any]) -> None:
+            row = self._block(node, thread, data["dfb"], what)
+            row[0] += 1
+            row[2] += data.get("tiles", 0)
+            row[3] += self.implied
+            if what == "reserve":
+                known = self.buffers.setdefault(data["dfb"], {})
+                known["deepest"] = max(known.get("deepest", 0), data["occupied"])
+
+        return add
+
+    def _block(self, node: int, thread: str, buffer: str, what: str) -> list[int]:
+        key = (node, thread, buffer, what)
+        row = self.blocks.get(key)
+        if row is None:
+            row = self.blocks[key] = [0, 0, 0, 0]
+        return row
+
+    def _piped(self, what: str) -> Any:
+        def add(node: int, thread: str, data: dict[str, Any]) -> None:
+            row = self.pipes.setdefault((node, data["pipe"], what), [0, 0])
+            row[0] += 1
+            row[1] += data["tiles"]
+
+        return add
+
+    def _started(self, node: int, thread: str, data: dict[str, Any]) -> None:
+        kind = self.scheduler._current_kernel_id.kind.name
+        self.threads[node, thread] = ["compute" if kind == "COMPUTE" else "datamovement", False]
+
+    def _ended(self, node: int, thread: str, data: dict[str, Any]) -> None:
+        self.threads[node, thread][1] = True
+
+    def multiplied(self, left: Any, right: Any) -> None:
+        """A matrix product of two blocks of tiles."""
+        if self.scheduler is not None:
+            node = self.scheduler._current_kernel_id.linear_node
+            flops = 2 * math.prod(left.shape) * right.shape[-1] * 32**3
+            self.flops[node] = self.flops.get(node, 0) + flops
+
+    # -- what things are called ----------------------------------------------------------------
+
+    def tensor(self, tensor: Any, name: str) -> None:
+        """A tensor is what a variable of the kernel holds; its slices come later, by its name."""
+        if name in self.tensors or not _chosen():
+            return
+        tiled = getattr(tensor.layout, "name", "") != "ROW_MAJOR_LAYOUT"
+        extents = list(tensor.shape)
+        tiles = math.prod(extents[:-2]) * math.prod(-(-n // 32) for n in extents[-2:])
+        self.tensors[name] = {
+            "shape": extents,
+            "dtype": str(tensor.dtype).rpartition(".")[2],
+            "units": tiles if tiled else math.prod(extents),
+            "unit_bytes": tensor.size_in_bytes(_TILE_ELEMENTS if tiled else 1),
+            "memory": tensor.memory_config.buffer_type.name,
+        }
+
+    def buffer(self, buffer: Any, name: str) -> None:
+        """A dataflow buffer is what a variable of the kernel holds."""
+        buffer._trace_name = name
+        self.buffers.setdefault(name, {}).update(
+            shape=list(buffer.shape),
+            blocks=buffer._block_count,
+            bytes=buffer.capacity_bytes,
+        )
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def failed(self, error: BaseException, is_simulators: Any) -> None:
+        """The operation ended early: a deadlock, or an error in one of its threads."""
+        waiting: dict[tuple[str, str, str, str, int], list[int]] = {}
+        for kernel, state in self.scheduler._active.items():
+            held = state.blocking_obj
+            if held is None or getattr(held, "can_" + state.operation)():
+                break
+            file, line = _suspended(state.g.gr_frame, is_simulators)
+            key = (kernel.func_name, state.operation, _name(held), file, line)
+            waiting.setdefault(key, []).append(kernel.linear_node)
+        else:
+            names = ("thread", "operation", "buffer", "file", "line")
+            rows = [
+                {**dict(zip(names, key, strict=True)), "nodes": n} for key, n in waiting.items()
+            ]
+            self.problem = {"kind": "deadlock", "message": "", "blocked": rows}
+            return
+        while error.__cause__ or error.__context__:
+            error = error.__cause__ or error.__context__ or error
+        file, line, thread = _raised(error, is_simulators)
+        said = f"{type(error).__name__}: {error}"
+        place = {"file": file, "line": line, "thread": thread}
+        self.problem = {"kind": "error", "message": said, **place, "blocked": []}
+
+    def write(self) -> None:
+        """The sums as they are, whole or not at all."""
+        document = {
+            name: getattr(self, name)
+            for name in ("complete", "events", "operations", "grid", "problem", "tensors")
+        }
+        # One that is only known by its line may be the simulator's own copy of another.
+        used = {buffer for _, _, buffer, _ in self.blocks}
+        document["buffers"] = {name: of for name, of in self.buffers.items() if name in used}
+        document |= self.limits
+        for name in ("copies", "blocks", "pipes", "threads"):
+            document[name] = [[*key, *row] for key, row in getattr(self, name).items()]
+        document["flops"] = list(self.flops.items())
+        with open(self.output + ".part", "w", encoding="utf-8") as stream:
+            json.dump(document, stream)
+        os.replace(self.output + ".part", self.output)
+        self._written = time.monotonic()
+
+
+class _Named:
+    """The simulator's ``_name`` of an object; whoever gives one is heard."""
+
+    def __init__(self, told: Any) -> None:
+        self.told = told
+
+    def __get__(self, thing: Any, owner: Any = None) -> Any:
+        return None if thing is None else thing.__dict__.get("_name")
+
+    def __set__(self, thing: Any, name: str) -> None:
+        thing.__dict__["_name"] = name
+        self.told(thing, name)
+
+
+def _name(held: Any) -> str:
+    """What a thread waits for: a buffer by its variable, or a pipe."""
+    name = str(getattr(held, "_trace_name", "?"))
+    return "a pipe" if name.startswith("tx_") else name
+
+
+def _suspended(frame: Any, is_simulators: Any) -> tuple[str, int]:
+    while frame is not None and is_simulators(frame.f_code.co_filename):
+        frame = frame.f_back
+    return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def _raised(error: BaseException, is_simulators: Any) -> tuple[str, int, str]:
+    """The innermost place of the user's that an error came through."""
+    found, trace = ("", 0, ""), error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not is_simulators(code.co_filename) and code.co_filename != __file__:
+            found = (code.co_filename, trace.tb_lineno, code.co_name)
+        trace = trace.tb_next
+    return found
+
+
+def _replace(original: Any, new: Any, *more: Any) -> None:
+    """Put another function in the place of one of the simulator's, wherever it was imported."""
+    modules = [m for name, m in list(sys.modules.items()) if name.startswith("ttl.sim")]
+    for place in (*modules, *more):
+        for name, value in list(vars(place).items()):
+            if value is original:
+                setattr(place, name, new)
+
+
+def _said(name: str, message: str, file: str, line: int, *_: Any) -> None:
+    # The package lacks the module that its own print needs, and would raise FileNotFoundError.
+    print(f"{file}:{line}: {name}: {message}", file=sys.stderr, flush=True)
+
+
+def install(sums: Sums) -> Any:
+    """Have the simulator tell its events to the sums; returns its launcher."""
+    launcher = importlib.import_module("ttl.sim.ttlang_sim")
+    names = ("trace", "dfb", "ttnnsim", "program", "diagnostics", "context", "greenlet_scheduler")
+    trace, dfb, ttnn, program, diagnostics, context, scheduling = (
+        importlib.import_module(f"ttl.sim.{name}") for name in names
+    )
+    _replace(trace.trace, sums.trace)
+    _replace(diagnostics.print_diagnostic_error, _said)
+    warned = diagnostics.print_diagnostic_warning
+    _replace(warned, lambda text, file, line, nodes, *_: _said(nodes, text, file, line))
+    ttnn.Tensor._name = _Named(sums.tensor)
+    _name_buffers(sums, dfb.DataflowBuffer, diagnostics)
+    _count_products(sums, dfb)
+    _watch_operations(sums, program, context)
+    _watch_runs(sums, scheduling.GreenletScheduler, trace, diagnostics.is_simulator_frame)
+    return launcher
+
+
+def _name_buffers(sums: Sums, buffers: Any, diagnostics: Any) -> None:
+    """Buffers are called as their variables, those in a list or a dict by the line of their making.
+
+    What the simulator pops or pushes by itself is counted as such.
+    """
+    made = buffers.__init__
+
+    def making(self: Any, *args: Any, **kwargs: Any) -> None:
+        made(self, *args, **kwargs)
+        line = diagnostics.find_user_code_location(sys._getframe(1))[1]
+        sums.buffer(self, f"line {line}")
+
+    def implying(original: Any) -> Any:
+        def called(self: Any) -> None:
+            sums.implied = True
+            try:
+                original(self)
+            finally:
+                sums.implied = False
+
+        return called
+
+    buffers.__init__ = making
+    buffers._name = _Named(sums.buffer)
+    buffers.auto_push_block = implying(buffers.auto_push_block)
+    buffers.auto_pop_block = implying(buffers.auto_pop_block)
+
+
+def _count_products(sums: Sums, dfb: Any) -> None:
+    multiply = dfb.matmul
+
+    def counted(left: Any, right: Any, *more: Any, **named: Any) -> Any:
+        sums.multiplied(left, right)
+        return multiply(left, right, *more, **named)
+
+    _replace(multiply, counted, importlib.import_module("ttl.sim").ttl.math)
+
+
+def _watch_operations(sums: Sums, program: Any, context: Any) -> None:
+    make = program.Program
+
+    def making(*functions: Any, grid: Any, **named: Any) -> Any:
+        if _chosen():
+            now = context.get_context()
+            sums.grid = list(grid) if isinstance(grid, tuple) else [int(grid)]
+            sums.limits = {
+                "l1_bytes": now.kernel_l1_bytes,
+                "l1_limit_bytes": now.config.max_l1_bytes,
+                "buffers_made": now.kernel_dfb_count,
+                "buffers_limit": now.config.max_dfbs,
+                "scheduler": now.config.scheduler_algorithm,
+                "arithmetic": not now.config.dry_run,
+            }
+        return make(*functions, grid=grid, **named)
+
+    program.Program = making
+
+
+def _watch_runs(sums: Sums, scheduler: Any, trace: Any, is_simulators: Any) -> None:
+    original = scheduler.run
+
+    def run(self: Any) -> None:
+        if not _chosen():
+            original(self)
+            return
+        sums.scheduler, sums.complete = self, False
+        sums.operations += 1
+        trace.set_tracing(trace.ALL_CATEGORIES)
+        try:
+            original(self)
+            sums.complete = True
+        except Exception as error:
+            sums.failed(error, is_simulators)
+            raise
+        finally:
+            trace.set_tracing(frozenset())
+            sums.scheduler = None
+            sums.write()
+
+    scheduler.run = run
+
+
+def _chosen() -> bool:
+    """Whether what runs now is the chosen invocation."""
+    gate = sys.modules.get("_instrument_gate")
+    return gate is None or bool(getattr(gate, "running", False))
+
+
+def main() -> None:
+    order = json.loads(sys.argv[1])
+    launcher = install(Sums(order["output"]))
+    run_file = launcher.run_file
+    # Its own parser would take options of the script's for options of the simulator's.
+    launcher.run_file = lambda path, _: run_file(path, order["arguments"])
+    if not sys.flags.safe_path:  # as for a script that is started itself
+        sys.path[0] = os.path.dirname(order["script"])
+    sys.argv = ["tt-lang-sim", order["script"], *order["options"]]
+    launcher.main()
+
+
+if __name__ == "__main__":
+    main()
