@@ -3,6 +3,7 @@
 # make test-all    the whole test suite
 # make test-xla    the suite that needs torch_xla 2.9.0 (CPython 3.11, up to 7.5 GB of disk)
 # make test-tracy  the suite that needs the real tracy package (CPython 3.12 or 3.10, 1 GB)
+# make test-ttl    the suite that needs tt-lang's simulator (CPython 3.11 or newer, 1 GB)
 # make bench       the benchmarks: ratios, measured in one run
 # make lint        ruff, mypy --strict, and who may import whom
 # make clean       remove what these made, the environments included
@@ -15,6 +16,7 @@
 
 PYTHON ?= $(shell .ci/find-python 3.11 3.12 3.10 3.13)
 PYTHON_XLA ?= $(shell .ci/find-python 3.11)
+PYTHON_TTL ?= $(shell .ci/find-python 3.11 3.12 3.13)
 PYTHON_TTNN ?= $(shell .ci/find-python 3.12 3.10)
 TORCH ?= torch==2.13.0
 PIP_ARGS ?=
@@ -26,7 +28,7 @@ PYTEST = .venv/bin/python -m pytest
 # Whoever is done takes over tests of the others.
 SPREAD = -n $(WORKERS) --dist worksteal
 
-.PHONY: help venv venv-xla venv-ttnn demo test test-all test-xla test-tracy bench lint clean
+.PHONY: help venv venv-xla venv-ttl venv-ttnn demo test test-all test-xla test-ttl test-tracy bench lint clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -38,6 +40,10 @@ venv:
 venv-xla:
 	@test -n '$(PYTHON_XLA)'
 	@'$(PYTHON_XLA)' .ci/make_venv.py xla $(VENV_OPTIONS)
+
+venv-ttl:
+	@test -n '$(PYTHON_TTL)'
+	@'$(PYTHON_TTL)' .ci/make_venv.py ttl $(VENV_OPTIONS)
 
 venv-ttnn:
 	@test -n '$(PYTHON_TTNN)'
@@ -56,6 +62,9 @@ test-all: venv
 test-xla: venv venv-xla
 	INSTRUMENT_TEST_XLA_PYTHON='$(CURDIR)/.venv-xla/bin/python' $(PYTEST) -m xla -rsP $(TESTS)
 
+test-ttl: venv venv-ttl
+	INSTRUMENT_TEST_TTL_PYTHON='$(CURDIR)/.venv-ttl/bin/python' $(PYTEST) $(SPREAD) -m ttl -rs $(TESTS)
+
 test-tracy: venv venv-ttnn
 	INSTRUMENT_TEST_TTNN_PYTHON='$(CURDIR)/.venv-ttnn/bin/python' $(PYTEST) -m ttnn -rs $(TESTS)
 
@@ -69,7 +78,7 @@ lint: venv
 	.venv/bin/lint-imports
 
 clean:
-	rm -rf .venv .venv-xla .venv-ttnn build dist *.egg-info
+	rm -rf .venv .venv-xla .venv-ttl .venv-ttnn build dist *.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find fixtures/experiments -name checkpoints -type d -prune -exec rm -rf {} +

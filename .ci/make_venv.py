@@ -63,6 +63,16 @@ def environments(torch: str) -> dict[str, Environment]:
             cuda_download_gb=3.2,
             cuda_disk_gb=7.5,
         ),
+        "ttl": Environment(
+            folder=".venv-ttl",
+            pythons=("3.11", "3.12", "3.13"),
+            # torch is named, so that it is the build that the other options ask for
+            requirements=("tt-lang-sim==1.1.6", torch),
+            download_gb=0.3,
+            disk_gb=1.0,
+            cuda_download_gb=2.9,
+            cuda_disk_gb=5.5,
+        ),
         "ttnn": Environment(
             folder=".venv-ttnn",
             pythons=("3.12", "3.10"),
@@ -76,7 +86,7 @@ def environments(torch: str) -> dict[str, Environment]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("name", choices=["tool", "xla", "ttnn"])
+    parser.add_argument("name", choices=["tool", "xla", "ttl", "ttnn"])
     parser.add_argument("--torch", default="torch", help="requirement for torch")
     parser.add_argument("--pip-args", default="", help="further options of pip install")
     options = parser.parse_args()

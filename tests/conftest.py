@@ -25,11 +25,13 @@ EXPERIMENTS = ROOT / "fixtures" / "experiments"
 
 # Read before the isolation below clears them.
 XLA_PYTHON = os.environ.get("INSTRUMENT_TEST_XLA_PYTHON", "")
+TTL_PYTHON = os.environ.get("INSTRUMENT_TEST_TTL_PYTHON", "")
 TTNN_PYTHON = os.environ.get("INSTRUMENT_TEST_TTNN_PYTHON", "")
 WHY_NO_XLA = os.environ.get("INSTRUMENT_TEST_WHY_XLA", "needs torch_xla: make test-xla")
 WHY_NO_TTNN = os.environ.get(
     "INSTRUMENT_TEST_WHY_TTNN", "needs the tracy package of the ttnn wheel: make test-tracy"
 )
+WHY_NO_TTL = os.environ.get("INSTRUMENT_TEST_WHY_TTL", "needs tt-lang-sim: make test-ttl")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # A busy machine makes any example slow.
@@ -80,6 +82,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     missing: dict[str, str] = {}
     if not XLA_PYTHON:
         missing["xla"] = WHY_NO_XLA
+    if not TTL_PYTHON:
+        missing["ttl"] = WHY_NO_TTL
     if not TTNN_PYTHON:
         missing["ttnn"] = WHY_NO_TTNN
     if browser() is None:
@@ -274,6 +278,12 @@ def interpreter(request: pytest.FixtureRequest) -> Path:
 def xla_python() -> Path:
     """Interpreter with torch_xla; for tests marked xla."""
     return Path(XLA_PYTHON)
+
+
+@pytest.fixture(scope="session")
+def ttl_python() -> Path:
+    """Interpreter with tt-lang's simulator; for tests marked ttl."""
+    return Path(TTL_PYTHON)
 
 
 @pytest.fixture(scope="session")

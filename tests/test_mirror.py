@@ -31,6 +31,8 @@ TESTED_IN = {
     "tests/end_to_end/test_witness.py": "run/verification",
     "tests/kernels/test_cli.py": "cli/verbs/kernel",
     "tests/kernels/test_gate.py": "runtime/kernel_gate",
+    "tests/kernels/test_run.py": "kernels/device kernels/pipeline",
+    "tests/kernels/test_simulate.py": "runtime/kernel_simulation",
     "tests/locate/test_renaming.py": "read/names read/vocabulary",
     "tests/locate/gradients/test_forward.py": "read/names_used locate/gradients/tracked_values",
     "tests/locate/gradients/test_walk.py": "locate/gradients/differentiable read/values",
@@ -55,6 +57,7 @@ TESTED_IN = {
         "analysis/ops/advice analysis/load/attributes analysis/load/cells analysis/ops/op_models "
         "analysis/load/schema"
     ),
+    "tests/analysis/kernels/test_simulated_report.py": "analysis/reports/kernel_simulated",
     "tests/analysis/compare/test_comparing.py": (
         "analysis/compare/figures analysis/compare/notes analysis/compare/statement"
     ),

@@ -25,7 +25,7 @@ from instrumentor.kernels.prepare import prepare_kernel
 from instrumentor.kernels.tt_lang import find_run_test
 from instrumentor.kernels.validate import Verdict, compare_files
 from instrumentor.machine.device_nodes import find_devices
-from instrumentor.machine.environment import Machine, examine
+from instrumentor.machine.environment import examine
 from instrumentor.rewrite.prepare import script_path
 from instrumentor.rewrite.source_map import SourceMap
 from instrumentor.run.diagnose import last_traceback
@@ -45,17 +45,11 @@ LIMIT_S = 300.0
 INSTALL = "pip install tt-lang-sim (CPython 3.11 or newer), or name its interpreter: --python."
 
 
-def simulator_of(machine: Machine) -> bool:
-    """Whether the script's interpreter has tt-lang's simulator."""
-    found = machine.packages.get("ttl")
-    folders = found.folders if found else ()
-    return any((folder / "sim" / "ttlang_sim.py").is_file() for folder in folders)
-
-
 def can_simulate(options: KernelOptions, script: Path) -> bool:
     """Whether the script's interpreter has the simulator."""
     root, env = _root(options, script), options.variables
-    return simulator_of(examine(root, python=options.python, env=env, cwd=options.folder))
+    machine = examine(root, python=options.python, env=env, cwd=options.folder)
+    return machine.simulates_kernels
 
 
 def without_device(options: KernelOptions, script: Path) -> str:
@@ -131,7 +125,7 @@ class SimulatedRun(KernelPipeline):
         """
         root = self.plan.project.root
         self.machine = examine(root, python=self.options.python, env=self.env, cwd=self.cwd)
-        if not simulator_of(self.machine):
+        if not self.machine.simulates_kernels:
             raise NotReady(f"{self.machine.python} has no tt-lang-sim", INSTALL)
         self.profiler = Simulator(self.options.simulated.words)
 
@@ -221,7 +215,16 @@ class SimulatedRun(KernelPipeline):
             "simulator": self.machine.version_of("ttl"),
             "simulator_options": list(options.words),
             "arch": options.arch,
+            "tensors": self._tensors(),
         }
+
+    def _tensors(self) -> list[str]:
+        """The kernel's parameters that got a tensor."""
+        records = read_records(self.folder / RECORD)
+        started = next((r for r in records if r.get("event") == "kernel-start"), {})
+        given = [str(each["name"]) for each in started.get("arguments", ())]
+        names = dict(enumerate(self.plan.kernel.parameters))
+        return [names.get(int(name), name) if name.isdecimal() else name for name in given]
 
 
 def _named(found: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -55,6 +55,13 @@ class Machine(Struct, frozen=True):
         return found.version if found else None
 
     @property
+    def simulates_kernels(self) -> bool:
+        """Whether the script's interpreter has tt-lang's simulator."""
+        ttl = self.packages.get("ttl")
+        folders = ttl.folders if ttl else ()
+        return any((folder / "sim" / "ttlang_sim.py").is_file() for folder in folders)
+
+    @property
     def tools_folder(self) -> Path | None:
         """Where Tracy's programs are: in the folder asked for, else where they were found."""
         return self.tools.folder if self.tools else None

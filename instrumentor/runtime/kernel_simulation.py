@@ -156,6 +156,7 @@ class Sums:
             "units": tiles if tiled else math.prod(extents),
             "unit_bytes": tensor.size_in_bytes(_TILE_ELEMENTS if tiled else 1),
             "memory": tensor.memory_config.buffer_type.name,
+            "devices": getattr(tensor.mesh_shard_info, "num_devices", 1),
         }
 
     def buffer(self, buffer: Any, name: str) -> None:
@@ -349,6 +350,7 @@ def _watch_runs(sums: Sums, scheduler: Any, trace: Any, is_simulators: Any) -> N
             return
         sums.scheduler, sums.complete = self, False
         sums.operations += 1
+        sums.write()
         trace.set_tracing(trace.ALL_CATEGORIES)
         try:
             original(self)

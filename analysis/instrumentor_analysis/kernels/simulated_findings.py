@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from instrumentor_analysis.kernels.findings import (
+    CORES_SHARE,
     REDUNDANT,
     SMALL_BURST,
     USABLE_L1,
@@ -35,10 +36,12 @@ class Simulated(Struct, frozen=True):
 
     Attributes:
         run: run.json; every key may be absent.
+        cores: of the chip that the kernel is for.
     """
 
     simulation: Simulation
     run: Mapping[str, Any]
+    cores: int = 0
 
     def line_of(self, name: str) -> str:
         """Where the source defines a buffer or a thread: `` (line 12)``, else nothing."""
@@ -191,7 +194,9 @@ def _written(facts: Simulated) -> Iterator[Finding]:
         times = facts.simulation.times(row)
         if row.direction != "write" or times is None or times == 1:
             continue
-        units = facts.simulation.tensors[row.tensor].units
+        units, devices = facts.simulation.tensors[row.tensor].units, _devices(facts, row)
+        if devices > 1:  # a shard is whole where the tensor is not
+            continue
         again = times > 1
         yield Finding(
             "written-again" if again else "partly-written",
@@ -207,17 +212,20 @@ def _written(facts: Simulated) -> Iterator[Finding]:
         )
 
 
+def _devices(facts: Simulated, row: Copied) -> int:
+    return facts.simulation.tensors[row.tensor].devices
+
+
 def _untouched(facts: Simulated) -> Iterator[Finding]:
-    simulation = facts.simulation
-    moved = {row.tensor for row in simulation.copies}
-    arguments = facts.run.get("parameters") or ()
-    for name in simulation.tensors:
-        if name in arguments and name not in moved:
+    moved = {row.tensor for row in facts.simulation.copies}
+    for name in facts.run.get("tensors") or ():
+        if name not in moved:
             yield Finding(
                 "untouched",
                 CORRECT,
                 f"{name} is never read or written",
-                f"it is an argument; moved are {', '.join(sorted(moved)) or 'none'}",
+                f"it is a tensor that the kernel is given; moved are "
+                f"{', '.join(sorted(moved)) or 'none'}",
                 f"If the kernel is to use {name}, a copy names another tensor.",
             )
 
@@ -270,25 +278,31 @@ def _implied(facts: Simulated) -> Iterator[Finding]:
 # -- all nodes ---------------------------------------------------------------------------------
 
 
-def _idle(facts: Simulated) -> Iterator[Finding]:
+def _small_grid(facts: Simulated) -> Iterator[Finding]:
     simulation = facts.simulation
-    idle, total = simulation.idle, simulation.nodes
-    if total == 1:
+    total = simulation.nodes
+    if total and total < CORES_SHARE * facts.cores:
         yield Finding(
-            "single-node",
+            "single-node" if total == 1 else "small-grid",
             CORES,
-            "the kernel runs on a single node",
-            f"grid {_grid(simulation)}",
+            "the kernel runs on a single node"
+            if total == 1
+            else f"the kernel runs on {total} of {facts.cores} cores",
+            f"grid {_grid(simulation)}; {facts.run.get('arch') or 'the chip'} has {facts.cores}",
             'Distribute the blocks over the grid: grid="full", ttl.grid_size() and ttl.node() in '
             "every thread, blocks per node rounded up, and bounds checks for the rest.",
             limits=True,
         )
-    elif idle:
+
+
+def _idle(facts: Simulated) -> Iterator[Finding]:
+    idle, total = facts.simulation.idle, facts.simulation.nodes
+    if idle:
         yield Finding(
             "idle-nodes",
             CORES,
             f"{plural(len(idle), 'node')} of {total} {_are(len(idle))} idle",
-            f"grid {_grid(simulation)}; idle: {_nodes(facts, idle)}",
+            f"grid {_grid(facts.simulation)}; idle: {_nodes(facts, idle)}",
             "Smaller blocks give more of them than nodes; rows and columns of blocks that the "
             "grid divides leave none over.",
             limits=True,
@@ -369,17 +383,17 @@ def _room(simulation: Simulation) -> int:
 def _small(facts: Simulated) -> Iterator[Finding]:
     simulation = facts.simulation
     copies = sum(row.copies for row in simulation.copies)
-    tiles = sum(row.tiles for row in simulation.copies)
+    moved = sum(row.tiles for row in simulation.copies)
     tiled = all(of.unit_bytes > SMALL_BURST for of in simulation.tensors.values())
     busiest = max(simulation.of_node(lambda row: row.copies).values(), default=0)
-    if busiest < FEW_COPIES or not tiled or tiles / copies >= SMALL_BURST:
+    if busiest < FEW_COPIES or not tiled or moved / copies >= SMALL_BURST:
         return
     room = _room(simulation)
     buffers = [facts.named(name) for name in simulation.buffers]
     yield Finding(
         "small-blocks",
         BLOCKS,
-        f"{copies:,} copies of {_tiles(tiles / copies)}",
+        f"{copies:,} copies of {tiles(moved / copies)}",
         f"buffers take {simulation.l1_bytes / max(simulation.l1_limit_bytes, 1):.0%} of L1",
         f"Enlarge the blocks of {listed(buffers)}: L1 has room for {room} times as much."
         if room > 1
@@ -388,7 +402,8 @@ def _small(facts: Simulated) -> Iterator[Finding]:
     )
 
 
-def _tiles(count: float) -> str:
+def tiles(count: float) -> str:
+    """``1 tile``, ``7.99 tiles``."""
     return "1 tile" if count == 1 else f"{count:.3g} tiles"
 
 
@@ -482,6 +497,7 @@ _WHOLE = (
     _left_over,
     _untouched,
     _idle,
+    _small_grid,
     _uneven,
     _reread,
     _small,

@@ -138,7 +138,8 @@ def simulated_report(folder: Path) -> SimulatedReport:
     run: Mapping[str, Any] = {}
     if (folder / "run.json").is_file():
         run = msgspec.json.decode((folder / "run.json").read_bytes())
-    facts = Simulated(counted, run)
+    chip = architecture(str(run.get("arch") or "wormhole"))
+    facts = Simulated(counted, run, chip.worker_cores)
     found = simulated_findings(facts)
     limit = next((finding for finding in found if finding.limits), None)
     warnings = [str(each) for each in run.get("warnings", ())]
@@ -146,5 +147,10 @@ def simulated_report(folder: Path) -> SimulatedReport:
         warnings.append("the run ended before the kernel did: all counts are those until then")
     if not counted.arithmetic:
         warnings.append("nothing was computed (--no-arithmetic): results say nothing")
-    chip = architecture(str(run.get("arch") or "wormhole"))
+    devices = max((tensor.devices for tensor in counted.tensors.values()), default=1)
+    if devices > 1:
+        warnings.append(
+            f"tensors are sharded over {devices} devices, which the simulator runs as one: counts "
+            "and nodes are those of all of them"
+        )
     return SimulatedReport(facts, chip, found, limit, tuple(warnings), folder)

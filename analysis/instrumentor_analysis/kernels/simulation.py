@@ -82,13 +82,15 @@ class TensorFacts(Struct, frozen=True):
         units: tiles of it, or elements where it is not tiled.
         unit_bytes: of one of them.
         memory: DRAM or L1.
+        devices: that it is sharded over; the simulator has it as a whole.
     """
 
     shape: tuple[int, ...]
     dtype: str
     units: int
     unit_bytes: int
-    memory: str
+    memory: str = "DRAM"
+    devices: int = 1
 
 
 class BufferFacts(Struct, frozen=True):

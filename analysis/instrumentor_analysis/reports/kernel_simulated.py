@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from instrumentor_analysis.kernels.findings import GOALS, Finding
+from instrumentor_analysis.kernels.simulated_findings import tiles as amount
 from instrumentor_analysis.kernels.simulated_report import SimulatedReport
 from instrumentor_analysis.kernels.simulation import Simulation, Used
 from instrumentor_analysis.reports import html as pages
@@ -85,7 +86,7 @@ def _figures(report: SimulatedReport) -> Iterator[Line]:
     copies = sum(row.copies for row in counted.copies)
     tiles = sum(row.tiles for row in counted.copies)
     if copies:
-        yield Line("Copies", f"{copies:,}", f"{tiles / copies:.3g} tiles each on average")
+        yield Line("Copies", f"{copies:,}", f"{amount(tiles / copies)} each")
     share = counted.l1_bytes / counted.l1_limit_bytes if counted.l1_limit_bytes else 0
     yield Line(
         "L1 a node", size(counted.l1_bytes), f"{share:.0%} of {size(counted.l1_limit_bytes)}"

@@ -166,6 +166,7 @@ def test_without_tracy_in_play_nothing_of_it_stops_a_run(make_planned: MakePlann
         "interpreter",
         "torch",
         "device",
+        "tt-lang-sim",
         "disk",
     }
 
@@ -301,3 +302,13 @@ def test_the_parts_of_an_archive_came_together(tmp_path: Path) -> None:
     outer = repository(tmp_path / "clone")
     assert came_with(repository(outer / "sub")) == outer
     assert came_with(Path.home() / "scripts") == Path.home() / "scripts"
+
+
+def test_where_kernels_can_be_simulated(make_planned: MakePlanned, tmp_path: Path) -> None:
+    assert "pip install tt-lang-sim" in named(doctor(make_planned(devices=())), "tt-lang-sim").text
+    assert "tt-lang-sim" not in {check.name for check in doctor(make_planned())}
+    (tmp_path / "sim").mkdir()
+    (tmp_path / "sim" / "ttlang_sim.py").touch()
+    packages = {"ttl": Package("ttl", "1.1.6", (tmp_path,))}
+    said = named(doctor(make_planned(packages=packages)), "tt-lang-sim").text
+    assert said == "tt-lang-sim 1.1.6: kernel run --simulate"

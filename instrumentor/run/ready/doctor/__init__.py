@@ -25,6 +25,7 @@ CHECKS: tuple[Callable[[PlannedRun], Iterator[Check]], ...] = (
     tracy.tools,
     tracy.captures,
     host.devices,
+    host.kernel_simulator,
     host.holders,
     host.smi,
     tracy.port,

@@ -58,6 +58,17 @@ def devices(planned: PlannedRun) -> Iterator[Check]:
         yield Check("device", Status.OK, f"no Tenstorrent device; {planned.profiler} needs none")
 
 
+def kernel_simulator(planned: PlannedRun) -> Iterator[Check]:
+    """tt-lang's simulator, which runs kernels where there is no device."""
+    machine = planned.machine
+    if machine.simulates_kernels:
+        version = machine.version_of("ttl") or "of a checkout"
+        yield Check("tt-lang-sim", Status.OK, f"tt-lang-sim {version}: kernel run --simulate")
+    elif not machine.devices:
+        text = "no tt-lang-sim; to run tt-lang kernels without a device: pip install tt-lang-sim"
+        yield Check("tt-lang-sim", Status.OK, f"{text} (CPython 3.11 or newer)")
+
+
 def holders(planned: PlannedRun) -> Iterator[Check]:
     """Processes that have a device open."""
     found = planned.holders() if planned.machine.devices else ()

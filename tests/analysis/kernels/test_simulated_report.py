@@ -1,0 +1,66 @@
+"""A simulated run's folder as a report: its floor is a model, and no time is anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from instrumentor_analysis.kernels.report import report
+from instrumentor_analysis.kernels.simulated_report import SimulatedReport, simulated_report
+from instrumentor_analysis.reports import kernel
+from instrumentor_analysis.shared.errors import BadOption
+from tests.analysis.kernels.counted import changed, folder_with
+
+
+def test_a_folder_is_read_for_what_it_is(tmp_path: Path) -> None:
+    found = report(folder_with(tmp_path, changed()))
+    assert isinstance(found, SimulatedReport)
+    document = found.to_json()
+    assert document["simulated"] and document["wall_time_us"] is None
+    assert document["dram_bytes"] == 32768 and document["matrix_flops"] == 4 * 32**3
+
+
+def test_the_floor_is_of_the_named_chip_and_of_whole_runs(tmp_path: Path) -> None:
+    wormhole = simulated_report(folder_with(tmp_path, changed())).floor
+    assert wormhole is not None and wormhole.bound == "memory"
+    assert wormhole.dram_us == pytest.approx(32768 / 288e3)
+    assert wormhole.compute_us == pytest.approx(4 * 32**3 / (2 * 74 / 72) / 1e6)
+    blackhole = simulated_report(folder_with(tmp_path, changed(), arch="blackhole")).floor
+    assert blackhole is not None and blackhole.dram_us < wormhole.dram_us
+    assert simulated_report(folder_with(tmp_path, changed(complete=False))).floor is None
+    with pytest.raises(BadOption):
+        simulated_report(folder_with(tmp_path, changed(), arch="z80"))
+
+
+def test_devices_that_are_run_as_one_are_said(tmp_path: Path) -> None:
+    document = changed()
+    document["tensors"]["a"]["devices"] = 4
+    assert "4 devices" in simulated_report(folder_with(tmp_path, document)).warnings[0]
+
+
+def test_text_and_page_show_counts_and_call_the_floor_a_model(tmp_path: Path) -> None:
+    found = simulated_report(folder_with(tmp_path, changed()))
+    text = kernel.console(found, width=140)
+    assert "counts of tt-lang's simulator, no times" in text and "a model, no time" in text
+    assert "a_dfb (line 6)  read -> compute" in text and "on the device" not in text
+    page = kernel.html(found)
+    assert "a model, no time" in page and "small-grid" not in page
+
+
+@pytest.mark.parametrize(
+    ("more", "run", "words"),
+    [
+        ({}, {}, "the script ended well"),
+        ({}, {"validation": {"ok": True, "by": "pytest"}}, "right by pytest"),
+        ({}, {"validation": {"ok": False, "by": "pytest"}}, "WRONG by pytest"),
+        ({"complete": False}, {}, "not at its end"),
+        ({"arithmetic": False}, {}, "result not computed"),
+        ({"problem": {"kind": "deadlock"}}, {}, "DEADLOCK"),
+    ],
+)
+def test_the_heading_says_whether_it_is_right(
+    tmp_path: Path, more: dict[str, object], run: dict[str, object], words: str
+) -> None:
+    found = simulated_report(folder_with(tmp_path, changed(**more), **run))
+    assert words in kernel.console(found).splitlines()[0]

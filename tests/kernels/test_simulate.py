@@ -1,0 +1,307 @@
+"""Kernels on tt-lang's own simulator: what it counts, and each seeded fault by its name."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from instrumentor.kernels.iterate import Iteration
+from instrumentor.kernels.options import Choice, Criteria, KernelOptions, Simulated
+from instrumentor.kernels.prepare import explain_kernel
+from instrumentor.kernels.run import KernelRun, run_kernel
+from instrumentor.machine.environment import examine
+from instrumentor.shared.errors import InstrumentError, NotReady, RunFailed
+from instrumentor_analysis.kernels.simulated_report import SimulatedReport
+from tests.conftest import RepoFactory
+from tests.kernels.scripts import FIXTURES
+
+pytestmark = pytest.mark.ttl
+
+KERNEL = "multiply_add.py"
+
+
+class Here:
+    """A repository with the kernel, and the interpreter that has the simulator."""
+
+    def __init__(self, folder: Path, python: Path) -> None:
+        self.folder = folder
+        self.options = KernelOptions(
+            python=str(python),
+            cwd=folder,
+            env={**os.environ, "INSTRUMENT_DEVICE_ROOT": str(folder / "none")},
+            simulated=Simulated(simulate=True),
+        )
+
+    def simulate(self, name: str = KERNEL, **options: object) -> KernelRun:
+        return run_kernel(name, (), dataclasses.replace(self.options, **options))  # type: ignore[arg-type]
+
+    def seeded(self, before: str, after: str, count: int = 1) -> KernelRun:
+        """The run of a kernel with a fault; of one that fails, what was counted until then."""
+        self.edit(before, after, count)
+        try:
+            return self.simulate()
+        except RunFailed as error:
+            assert isinstance(error.result, KernelRun)
+            return error.result
+
+    def edit(self, before: str, after: str, count: int = 1) -> None:
+        path = self.folder / KERNEL
+        text = path.read_text()
+        assert before in text
+        path.write_text(text.replace(before, after, count))
+
+
+@pytest.fixture
+def here(git_repo: RepoFactory, ttl_python: Path) -> Here:
+    files = {path.name: path.read_bytes() for path in FIXTURES.glob("*.py")}
+    return Here(git_repo(files, "kernels"), ttl_python)
+
+
+def report_of(run: KernelRun) -> SimulatedReport:
+    assert isinstance(run.report, SimulatedReport)
+    return run.report
+
+
+def line_of(words: str) -> int:
+    lines = (FIXTURES / KERNEL).read_text().splitlines()
+    return next(n for n, line in enumerate(lines, 1) if words in line)
+
+
+def test_a_right_kernel_is_counted_by_the_names_of_its_source(here: Here) -> None:
+    run = here.simulate()
+    counted, document = report_of(run).simulation, report_of(run).to_json()
+    assert run.script_exit_code == 0 and run.valid and counted.complete
+    assert list(counted.buffers) == ["a_dfb", "b_dfb", "c_dfb", "y_dfb"]
+    moved = {(row["tensor"], row["direction"]): row["times"] for row in document["moved"]}
+    assert moved == {("a", "read"): 1, ("b", "read"): 1, ("c", "read"): 1, ("y", "write"): 1}
+    assert document["wall_time_us"] is None and counted.grid == (4, 1) and not counted.idle
+    assert counted.dram_bytes == 4 * 256 * 256 * 2
+    assert run.users_files.fate == "your files were not touched"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "count", "kind", "words"),
+    [
+        pytest.param(
+            "for index in range(blocks_per_node):\n            if",
+            "for index in range(blocks_per_node + 1):\n            if True or",
+            1,
+            "deadlock",
+            "compute waits for a block of a_dfb",
+            id="a loop of compute that is too long",
+        ),
+        pytest.param(
+            "for index in range(blocks_per_node):\n            block",
+            "for index in range(blocks_per_node - 1):\n            block",
+            2,
+            "deadlock",
+            "compute waits for a block of a_dfb",
+            id="loops of read and write that are too short",
+        ),
+        pytest.param(
+            "if block < blocks:\n                row, column = block // columns * BLOCK, block % "
+            "columns * BLOCK\n                rows, cols = slice(row, row + BLOCK), slice(column, "
+            "column + BLOCK)\n                with y",
+            "if block < blocks - 1:\n                row, column = block // columns * BLOCK, block "
+            "% columns * BLOCK\n                rows, cols = slice(row, row + BLOCK), slice(column"
+            ", column + BLOCK)\n                with y",
+            1,
+            "partly-written",
+            "y is written only in part: 60 of 64 tiles",
+            id="the last block is not written",
+        ),
+        pytest.param(
+            "with y_dfb.wait() as y_block:\n                    y_copy = ttl.copy(y_block, "
+            "y[rows, cols])\n                    y_copy.wait()",
+            "y_block = y_dfb.wait()\n                y_copy = ttl.copy(y_block, y[rows, cols])\n"
+            "                y_copy.wait()",
+            1,
+            "implied-pop",
+            "write does not pop y_dfb",
+            id="a missing pop",
+        ),
+        pytest.param(
+            "ttl.copy(c[rows, cols]", "ttl.copy(b[rows, cols]", 1, "wrong-result", "", id="swapped"
+        ),
+        pytest.param(
+            "ttl.copy(c[rows, cols]",
+            "ttl.copy(b[rows, cols]",
+            1,
+            "untouched",
+            "c is never read or written",
+            id="swapped, by name",
+        ),
+        pytest.param(
+            "block_count=2", "block_count=100", 4, "above-l1", "2.2 times the L1", id="L1"
+        ),
+        pytest.param(
+            "GRID = (4, 1)", "GRID = (9, 1)", 1, "idle-nodes", "1 node of 9 is idle", id="idle"
+        ),
+        pytest.param(
+            "y_block.store(a_block * b_block + c_block)",
+            "y_block.store(a_block @ undefined)",
+            1,
+            "error",
+            f"the kernel fails in compute, line {line_of('y_block.store')}",
+            id="an error in a thread",
+        ),
+    ],
+)
+def test_a_seeded_fault_is_named(
+    here: Here, before: str, after: str, count: int, kind: str, words: str
+) -> None:
+    found = {each.kind: each for each in report_of(here.seeded(before, after, count)).found}
+    assert kind in found
+    assert words in found[kind].title
+
+
+def test_a_deadlock_says_who_waits_where_and_which_loop_to_mend(here: Here) -> None:
+    here.edit("range(blocks_per_node):\n            if", "range(5):\n            if True or")
+    with pytest.raises(RunFailed, match=r"deadlock: compute waits at line \d+ for a_dfb") as caught:
+        here.simulate()
+    assert isinstance(caught.value.result, KernelRun)
+    limit = report_of(caught.value.result).limit
+    assert limit is not None
+    assert f"compute waits at line {line_of('a_dfb.wait()')} for a block of a_dfb" in limit.evidence
+    assert f"a_dfb (line {line_of('a_dfb = ')}): read pushed 4, compute popped 4" in limit.evidence
+    assert f"read (line {line_of('def read')}) has ended" in limit.change
+
+
+def test_the_script_and_the_reference_say_whether_it_is_right(here: Here, tmp_path: Path) -> None:
+    import numpy as np
+
+    kept = here.simulate().folder
+    assert json.loads((kept / "run.json").read_text())["validated"] is None
+    reference = tmp_path / "right.csv"
+    np.savetxt(reference, np.full(100, 7.0), delimiter=",")
+    criteria = Criteria(reference=reference, output_file=Path("y.csv"))
+    wrong = here.simulate(criteria=criteria)
+    assert wrong.verdict is not None and "100 of 100 elements differ" in wrong.verdict.detail
+    assert not (here.folder / "y.csv").exists()
+
+
+def test_without_a_device_it_is_simulated_by_itself_and_said(here: Here) -> None:
+    plain = dataclasses.replace(here.options, simulated=Simulated())
+    assert isinstance(run_kernel(KERNEL, (), plain).report, SimulatedReport)
+    device = here.folder / "none" / "0"
+    device.parent.mkdir()
+    device.touch()
+    with pytest.raises(NotReady, match="TT_METAL_HOME"):
+        run_kernel(KERNEL, (), plain)
+
+
+def test_options_reach_the_simulator(here: Here) -> None:
+    here.edit("grid=GRID", 'grid="full"')
+    chosen = Simulated(simulate=True, grid="2,1", max_l1=50_000, scheduler="greedy")
+    report = report_of(here.simulate(simulated=chosen))
+    assert report.simulation.grid == (2, 1) and report.simulation.scheduler == "greedy"
+    assert report.limit is not None and report.limit.kind == "above-l1"
+
+
+def test_movement_alone_is_counted_the_same_and_checks_nothing(here: Here) -> None:
+    run = here.simulate(simulated=Simulated(simulate=True, no_arithmetic=True))
+    assert report_of(run).simulation.measures == report_of(here.simulate()).simulation.measures
+    assert run.verdict is None and "nothing was computed" in " ".join(run.report.warnings)
+
+
+def test_what_was_counted_until_the_limit_is_kept(here: Here) -> None:
+    here.edit("y_block.store(", "__import__('time').sleep(600)\n                    y_block.store(")
+    with pytest.raises(RunFailed, match="did not end within 20 s") as caught:
+        here.simulate(timeout_s=20.0)
+    assert isinstance(caught.value.result, KernelRun)
+    report = report_of(caught.value.result)
+    assert not report.simulation.complete and report.floor is None and not report.found
+    assert "until then" in " ".join(report.warnings)
+
+
+def test_the_chosen_of_two_is_counted_and_the_other_runs_too(here: Here) -> None:
+    here.edit("        multiply_add(a, b, c, y)\n", "        multiply_add(a, b, c, y)\n" * 2)
+    run = here.simulate(choice=Choice(call=2))
+    assert run.valid and report_of(run).simulation.operations == 1
+    assert "another with --call N" in " ".join(run.report.warnings)
+
+
+def test_versions_are_judged_by_counts_and_a_wrong_one_is_no_better(here: Here) -> None:
+    work = Iteration(here.folder / KERNEL, (), here.options, repeat=1)
+    assert work.measure().state == "baseline"
+    here.edit("BLOCK = 2", "BLOCK = 4")
+    here.edit("GRID = (4, 1)", "GRID = (2, 2)")
+    better = work.measure()
+    assert better.state == "better" and "its copies 0.25x" in better.compared
+    assert "no times" in better.compared and better.median_us is None
+    here.edit("a_block * b_block", "a_block + b_block")
+    assert work.measure().state == "invalid"
+    here.edit("block_count=2", "block_count=40", 4)
+    assert work.measure().problem.startswith("simulated: the dataflow buffers take")
+    assert work.session.best == 2
+
+
+# -- the tutorials of the simulator --------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tutorials(ttl_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scripts that come with it, matmul at an eighth of its extents."""
+    folder = tmp_path_factory.mktemp("tutorials")
+    setup = ttl_python.parent / "tt-lang-setup-tutorials"
+    subprocess.run([str(setup), "-t", str(folder)], check=True, capture_output=True, timeout=120)
+    for script in folder.glob("matmul/*.py"):
+        script.write_text(script.read_text().replace("8192, 8192, 8192", "1024, 1024, 1024"))
+    return folder
+
+
+def test_every_tutorial_with_a_kernel_is_explained(tutorials: Path) -> None:
+    scripts = sorted(tutorials.rglob("*.py"))
+    assert len(scripts) == 15
+    for script in scripts:
+        document = explain_kernel(script, Choice())
+        if "step_0" in script.name:
+            assert document["declined"][0]["kind"] == "no-kernel"
+            continue
+        (kernel,) = document["kernels"]
+        assert document["chosen"]["invocation"] is not None
+        assert [t["kind"] for t in kernel["threads"]].count("datamovement") == 2
+        assert kernel["buffers"] and all(buffer["factor"] == 2 for buffer in kernel["buffers"])
+
+
+MEASURES = ("dram_bytes", "busiest_node_bytes", "busiest_node_copies")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", ["elementwise", "matmul"])
+def test_the_steps_improve_as_their_authors_meant(
+    here: Here, tutorials: Path, subject: str
+) -> None:
+    steps = sorted(tutorials.glob(f"{subject}/step_[1-4]*.py"))
+    reports = [report_of(here.simulate(str(step))) for step in steps]
+    counts = [report.simulation.measures for report in reports]
+    for before, after in pairwise(counts):
+        assert all(after[name] <= before[name] for name in MEASURES)
+        assert after != before
+    kinds = [report.limit.kind if report.limit else "" for report in reports]
+    last = "" if subject == "elementwise" else "read-again"
+    assert kinds == ["single-node", "single-node", "small-grid", last]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["broadcast/*multitile*", "matmul/step_5*", "matmul/step_7*"])
+def test_other_tutorials_run_and_nothing_right_is_called_wrong(
+    here: Here, tutorials: Path, name: str
+) -> None:
+    (script,) = tutorials.glob(name)
+    run = here.simulate(str(script))
+    assert run.valid and not [f for f in run.report.found if f.goal == 4]
+
+
+def test_the_simulator_is_found_where_it_is(here: Here) -> None:
+    assert examine(here.folder, python=here.options.python).simulates_kernels
+    assert not examine(here.folder).simulates_kernels
+    with pytest.raises(InstrumentError, match="has no tt-lang-sim") as caught:
+        here.simulate(python=None)
+    assert "pip install tt-lang-sim" in (caught.value.hint or "")
