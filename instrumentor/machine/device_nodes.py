@@ -1,4 +1,7 @@
-"""The devices of this machine, by their nodes, and who has them open; nothing opens one."""
+"""The devices of this machine, by their nodes, and who has them open; nothing opens one.
+
+A simulator takes the place of all of them: tt-metal loads it when its variable is set.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from msgspec import Struct
 
 DEVICE_ROOT = Path("/dev/tenstorrent")
 DEVICE_ROOT_VARIABLE = "INSTRUMENT_DEVICE_ROOT"
+SIMULATOR_VARIABLE = "TT_METAL_SIMULATOR"  # tt-metal's own: the simulator's library or folder
 
 
 class Holder(Struct, frozen=True):
@@ -26,13 +30,21 @@ class Holder(Struct, frozen=True):
 def find_devices(
     root: Path | None = None, env: Mapping[str, str] | None = None
 ) -> tuple[Path, ...]:
-    """The device nodes, in numeric order; empty when there is no Tenstorrent card."""
+    """The device nodes, in numeric order; empty when there is no Tenstorrent card to be used."""
+    if find_simulator(env) is not None:
+        return ()
     root = root or device_root(env)
     if not root.is_dir():
         return ()
     # The driver (tt-kmd) keeps a folder of links there, too: by-id.
     nodes = [path for path in root.iterdir() if not path.is_dir()]
     return tuple(sorted(nodes, key=lambda path: (len(path.name), path.name)))
+
+
+def find_simulator(env: Mapping[str, str] | None = None) -> Path | None:
+    """The simulator that a run would use instead of any device; it need not be there."""
+    named = (os.environ if env is None else env).get(SIMULATOR_VARIABLE)
+    return Path(named) if named else None
 
 
 def device_root(env: Mapping[str, str] | None = None) -> Path:

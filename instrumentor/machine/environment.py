@@ -12,9 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from instrumentor.machine.device_nodes import find_devices
+from instrumentor.machine.device_nodes import find_devices, find_simulator
 from instrumentor.machine.interpreter import Interpreter, Package, ask, find_interpreter, look
-from instrumentor.machine.tracy_tools import Tools, find_tools
+from instrumentor.machine.tracy_tools import Tools, find_tools, library_without_tracy
 from instrumentor.shared.errors import UsageError
 
 
@@ -26,7 +26,8 @@ class Machine(Struct, frozen=True):
         python_version: such as ``3.11.4``; empty where the interpreter was not asked and nothing
             beside it says so.
         packages: by import name, only those found.
-        devices: device nodes, in order.
+        devices: device nodes, in order; none where a simulator takes their place.
+        simulator: the one that tt-metal is told to use.
         tt_xla: a tt-xla checkout, if one was named or stands beside the project.
         tools: Tracy's programs, if found.
         asked: the interpreter itself said all this; not so where only its folders were read.
@@ -36,6 +37,7 @@ class Machine(Struct, frozen=True):
     python_version: str
     packages: Mapping[str, Package] = field(default_factory=dict)
     devices: tuple[Path, ...] = ()
+    simulator: Path | None = None
     tt_xla: Path | None = None
     tools: Tools | None = None
     asked: bool = True
@@ -60,6 +62,18 @@ class Machine(Struct, frozen=True):
         ttl = self.packages.get("ttl")
         folders = ttl.folders if ttl else ()
         return any((folder / "sim" / "ttlang_sim.py").is_file() for folder in folders)
+
+    @property
+    def device(self) -> str:
+        """The device that a run would use, real or simulated, for the reader; '' without one."""
+        if self.simulator is not None:
+            return f"a simulated device ({self.simulator})"
+        return str(self.devices[0]) if self.devices else ""
+
+    @property
+    def untraced(self) -> Path | None:
+        """The runtime's library, when it is built without Tracy and none is there that is."""
+        return library_without_tracy(self.packages)
 
     @property
     def tools_folder(self) -> Path | None:
@@ -115,6 +129,7 @@ def examine(
         python_version=version,
         packages=packages,
         devices=find_devices(device_root, env),
+        simulator=find_simulator(env),
         tt_xla=checkout,
         tools=find_tools(tools_folder, packages, checkout, env, cwd or project),
         asked=asked,

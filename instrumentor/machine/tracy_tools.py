@@ -1,7 +1,8 @@
-"""Tracy's capture and export programs: how they are called, and where they may be."""
+"""Tracy's capture and export programs, and whether the runtime is built to be captured."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,13 @@ from instrumentor.shared.errors import UsageError
 TOOL_NAMES = (("capture-release", "csvexport-release"), ("tracy-capture", "tracy-csvexport"))
 # As tracy/common.py names them (CSVEXPROT is its own spelling).
 _TOOL_CONSTANT = re.compile(r'^TRACY_(CAPTURE|CSVEXP)\w*_TOOL\s*=\s*"([^"]+)"', re.MULTILINE)
+
+# What drives a device, and can have tt-metal's library beside it.
+_RUNTIMES = ("pjrt_plugin_tt", "tt_crank", "ttnn")
+_LIBRARIES = ("build/lib/libtt_metal.so", "lib/libtt_metal.so", "../lib/libtt_metal.so")
+# The file that a build with Tracy writes the device's zones to: the others do not know its name.
+_DEVICE_LOG = b"profile_log_device.csv"
+_LARGEST_LIBRARY = 2**30
 
 
 class Tools(Struct, frozen=True):
@@ -101,7 +109,7 @@ def _tool_folders(
     cwd: Path | None,
 ) -> Iterable[Path]:
     # Wheels that CI builds carry no programs, so builds and installs are looked at as well.
-    for name in ("pjrt_plugin_tt", "tt_crank", "ttnn", "tracy"):
+    for name in (*_RUNTIMES, "tracy"):
         for folder in packages[name].folders if name in packages else ():
             yield folder / "bin"
             yield folder.parent / "bin"
@@ -122,3 +130,32 @@ def _tool_folders(
 
 def _built(root: Path) -> list[Path]:
     return sorted(root.glob("build*/tools/profiler/bin"))
+
+
+def library_without_tracy(packages: Mapping[str, Package]) -> Path | None:
+    """tt-metal's library of the installed runtimes, if none of them is built with Tracy.
+
+    Such a build ends in a TT_FATAL where the device's profiler is asked for. None also where no
+    library is found.
+    """
+    folders = [
+        folder for name in _RUNTIMES if name in packages for folder in packages[name].folders
+    ]
+    found = [
+        folder / name for folder in folders for name in _LIBRARIES if (folder / name).is_file()
+    ]
+    return None if not found or any(map(_knows_device_log, found)) else found[0]
+
+
+def _knows_device_log(library: Path) -> bool:
+    """Yes where that cannot be told."""
+    try:
+        if not 0 < library.stat().st_size < _LARGEST_LIBRARY:
+            return True
+        with (
+            library.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
+        ):
+            return text.find(_DEVICE_LOG) >= 0
+    except OSError:
+        return True

@@ -71,6 +71,7 @@ def _environment(machine: Machine) -> dict[str, Any]:
     return {
         "packages": {name: package.version for name, package in sorted(machine.packages.items())},
         "devices": [str(d) for d in machine.devices],
+        "simulator": str(machine.simulator) if machine.simulator else None,
         "tt_xla": str(machine.tt_xla) if machine.tt_xla else None,
         "cpu_count": os.cpu_count(),
         "instrumentor": version(),

@@ -31,6 +31,7 @@ def test_devices_in_numeric_order(tmp_path: Path) -> None:
         (tmp_path / str(number)).touch()
     assert [path.name for path in find_devices(tmp_path)] == ["0", "2", "10"]
     assert find_devices(env={"INSTRUMENT_DEVICE_ROOT": str(tmp_path)}) == find_devices(tmp_path)
+    assert find_devices(tmp_path, {"TT_METAL_SIMULATOR": "/sim/libttsim.so"}) == ()  # instead
 
 
 def test_tt_xla_stands_beside_the_project(tmp_path: Path) -> None:

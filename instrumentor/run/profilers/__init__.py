@@ -58,9 +58,12 @@ def choose(
 
 
 def _automatic(machine: Machine) -> tuple[Profiler, str]:
-    if machine.devices and machine.has("tracy"):
-        return TRACY, f"tracy: {machine.devices[0]} and the tracy package are there"
-    if machine.devices:
+    if machine.device and machine.has("tracy"):
+        if machine.untraced is not None:
+            why = f"{machine.untraced} is built without Tracy, so it cannot time the device"
+            return WALLCLOCK, f"wallclock: {why}"
+        return TRACY, f"tracy: {machine.device} and the tracy package are there"
+    if machine.device:
         without_tracy = "a Tenstorrent device, but no tracy package in the interpreter"
     else:
         without_tracy = "no Tenstorrent device on this machine"

@@ -19,7 +19,8 @@ from instrumentor.shared.progress import Progress
 
 # Not to stop a run for: which modules a version of Tracy really imports differs, and a script may
 # reach the device without the plugin (ttnn). When Tracy cannot be imported, its own check says so.
-NOT_FATAL = ("report-modules", "pjrt-plugin")
+# A library that was patched, or that the script does not load, may be profiled all the same.
+NOT_FATAL = ("report-modules", "pjrt-plugin", "tracy-build")
 
 
 @contextmanager
@@ -51,7 +52,7 @@ def _checks(planned: PlannedRun) -> tuple[Check, ...]:
 
     if planned.for_tracy:
         return doctor(planned)
-    few = (host.interpreter, host.torch, host.space)
+    few = (host.interpreter, host.torch, host.devices, host.space)
     return tuple(check for one in CHECKS if one in few for check in one(planned))
 
 

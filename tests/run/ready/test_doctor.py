@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from instrumentor.machine.environment import Machine
 from instrumentor.machine.interpreter import Interpreter, Package
 from instrumentor.machine.tracy_tools import find_tools
+from instrumentor.run.profilers import choose
 from instrumentor.run.ready.doctor import (
     Check,
     PlannedRun,
@@ -312,3 +313,43 @@ def test_where_kernels_can_be_simulated(make_planned: MakePlanned, tmp_path: Pat
     packages = {"ttl": Package("ttl", "1.1.6", (tmp_path,))}
     said = named(doctor(make_planned(packages=packages)), "tt-lang-sim").text
     assert said == "tt-lang-sim 1.1.6: kernel run --simulate"
+
+
+def test_a_script_on_ttnn_needs_no_plugin(make_planned: MakePlanned) -> None:
+    packages = {**without(make_planned, "pjrt_plugin_tt"), "ttnn": Package("ttnn", "0.81.1")}
+    checks = doctor(make_planned(packages=packages))
+    assert named(checks, "ttnn").text == "ttnn 0.81.1"
+    assert not [check for check in checks if check.name == "pjrt-plugin"]
+
+
+def test_a_simulator_is_a_device(make_planned: MakePlanned, tmp_path: Path) -> None:
+    library = tmp_path / "libttsim_wh.so"
+    library.touch()
+    check = named(doctor(make_planned(devices=(), simulator=library)), "device")
+    assert (check.status, "simulated" in check.text) == (Status.OK, True)
+    library.unlink()
+    for profiler in ("tracy", "wallclock"):
+        planned = make_planned(devices=(), simulator=library, profiler=profiler)
+        check = named(doctor(planned), "device")
+        assert (check.status, check.text) == (
+            Status.FAILED,
+            f"TT_METAL_SIMULATOR names {library}, which is not there",
+        )
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_a_build_without_tracy_is_seen_before_the_run(
+    make_planned: MakePlanned, tmp_path: Path, traced: bool
+) -> None:
+    library = tmp_path / "ttnn" / "build" / "lib" / "libtt_metal.so"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"\x7fELF" + b"\0" * 5000 + b"profile_log_device.csv" * traced)
+    packages = {**make_planned.packages}  # type: ignore[attr-defined]
+    packages["ttnn"] = Package("ttnn", "0.81.1", (tmp_path / "ttnn",))
+    planned = make_planned(packages=packages)
+    found = [check for check in doctor(planned) if check.name == "tracy-build"]
+    assert [check.status for check in found] == [Status.FAILED] * (not traced)
+    profiler, why = choose("auto", planned.machine)
+    assert profiler.name == ("tracy" if traced else "wallclock")
+    assert ("built without Tracy" in why) == (not traced)
+    assert choose("tracy", planned.machine)[0].name == "tracy"  # who asks for it gets it

@@ -21,6 +21,7 @@ CHECKS: tuple[Callable[[PlannedRun], Iterator[Check]], ...] = (
     host.torch,
     tracy.plugin,
     tracy.tracy,
+    tracy.build,
     tracy.report_modules,
     tracy.tools,
     tracy.captures,

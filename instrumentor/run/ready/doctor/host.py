@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 
 from instrumentor.machine.device_locks import find_smi
-from instrumentor.machine.device_nodes import Holder
+from instrumentor.machine.device_nodes import SIMULATOR_VARIABLE, Holder
 from instrumentor.run.ready.doctor.model import Check, PlannedRun, Status
 
 OLDEST_PYTHON = (3, 8)  # for which recorder, launcher and hook are written: they run in the script
@@ -43,16 +43,24 @@ def torch(planned: PlannedRun) -> Iterator[Check]:
 
 
 def devices(planned: PlannedRun) -> Iterator[Check]:
-    """The device nodes."""
-    devices = planned.machine.devices
-    if devices:
+    """The device nodes, or the simulator in their place."""
+    devices, simulator = planned.machine.devices, planned.machine.simulator
+    if simulator is not None and simulator.exists():
+        text = f"simulated: {simulator}; its results are real, its times measure nothing"
+        yield Check("device", Status.OK, text)
+    elif simulator is not None:
+        text = f"{SIMULATOR_VARIABLE} names {simulator}, which is not there"
+        remedy = f"Name the simulator's library, or unset {SIMULATOR_VARIABLE} for a device."
+        yield Check("device", Status.FAILED, text, remedy)
+    elif devices:
         yield Check("device", Status.OK, ", ".join(map(str, devices)))
     elif planned.for_tracy:
         yield Check(
             "device",
             Status.FAILED,
             f"no Tenstorrent device in {planned.device_root}",
-            "Load the driver (tt-kmd), or measure with --profiler torch or wallclock.",
+            "Load the driver (tt-kmd), or measure with --profiler torch or wallclock; "
+            f"{SIMULATOR_VARIABLE}=PATH has tt-metal use a simulator.",
         )
     else:
         yield Check("device", Status.OK, f"no Tenstorrent device; {planned.profiler} needs none")

@@ -27,17 +27,19 @@ NEEDS_HOME = re.compile(r"from\s+pjrt_plugin_tt\s+import\s+[\s(\w,]*setup_tt_met
 
 
 def plugin(planned: PlannedRun) -> Iterator[Check]:
-    """What drives the device: tt_crank, or pjrt_plugin_tt and whether the tracy wrapper fits it."""
+    """What drives the device: tt_crank, ttnn, or pjrt_plugin_tt that the tracy wrapper fits."""
     machine = planned.machine
-    if machine.has("tt_crank"):
-        version = machine.version_of("tt_crank") or "from a folder"
-        yield Check("tt-crank", Status.OK, f"tt_crank {version}")
+    by_itself = [name for name in ("tt_crank", "ttnn") if machine.has(name)]
+    for name in by_itself:
+        version = machine.version_of(name) or "from a folder"
+        yield Check(name.replace("_", "-"), Status.OK, f"{name} {version}")
     if not machine.has("pjrt_plugin_tt"):
-        if machine.devices and not machine.has("tt_crank"):
+        if machine.device and not by_itself:
             yield planned.lacking(
                 "pjrt-plugin",
-                f"neither pjrt_plugin_tt nor tt_crank in {machine.python}",
-                "Use blacksmith's environment (env/crank_env or env/xla_env) with --python.",
+                f"none of pjrt_plugin_tt, tt_crank and ttnn in {machine.python}",
+                "Name the environment that drives the device with --python (blacksmith's are "
+                "env/crank_env and env/xla_env).",
             )
         return
     version = machine.version_of("pjrt_plugin_tt") or "from a folder"
@@ -63,11 +65,11 @@ def tracy(planned: PlannedRun) -> Iterator[Check]:
     """Whether ``python -m tracy`` answers, and what it lacks."""
     machine = planned.machine
     if not machine.has("tracy"):
-        if planned.for_tracy or machine.devices:
+        if planned.for_tracy or machine.device:
             yield planned.lacking(
                 "tracy",
                 f"no tracy package in {machine.python}",
-                "Use the environment that holds pjrt_plugin_tt or tt_crank, with --python.",
+                "Use the environment that holds pjrt_plugin_tt, tt_crank or ttnn, with --python.",
             )
         return
     if not planned.ask_tracy:
@@ -100,6 +102,19 @@ def _tracy_environment(planned: PlannedRun) -> dict[str, str]:
     paths = [str(path) for path in planned.machine.import_paths]
     env["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [env.get("PYTHONPATH")])])
     return env
+
+
+def build(planned: PlannedRun) -> Iterator[Check]:
+    """Whether the runtime can be profiled: wheels of package registries are built without Tracy."""
+    machine = planned.machine
+    if machine.has("tracy") and machine.untraced is not None:
+        yield planned.lacking(
+            "tracy-build",
+            f"{machine.untraced} is built without Tracy: it ends in a TT_FATAL where the device's "
+            "profiler is asked for",
+            "Measure with --profiler wallclock, or use a build of tt-metal with Tracy "
+            "(ENABLE_TRACY, its default) for device times.",
+        )
 
 
 def report_modules(planned: PlannedRun) -> Iterator[Check]:
