@@ -80,6 +80,8 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 LONGEST_TRACEBACK = 200_000  # characters
 LONGEST_LINE = 2000  # characters that are shown
 _TRACEBACK = "Traceback (most recent call last):"
+# tt-metal's errors name the place of an assertion first, and the cause on lines of their own.
+_CAUSE = re.compile(r"\ninfo:\n((?:(?!backtrace:).*\n){1,20}?)backtrace:")
 # A SyntaxError in the script itself comes without the line `Traceback ...`.
 _SYNTAX = re.compile(
     r'^ +File ".*", line \d+\n(?: +.*\n)+(?:SyntaxError|IndentationError|TabError): .*',
@@ -91,6 +93,8 @@ _TELLING = re.compile(
     r"out of memory|TT_THROW",
     re.IGNORECASE,
 )
+# What a program says to its developers, and its settings: `| DEBUG |`, `Config{throw_exception=..`.
+_QUIET = re.compile(r"^\|?\s*(DEBUG|TRACE)\b|^\w*\{\w+=", re.IGNORECASE)
 EXAMINED = 50_000  # lines from either end of a log that may hold millions
 _STAMP = re.compile(r"^[\d\-:., |T]+")  # a repeated line differs in its time alone
 # Raised by the wrapper because the script failed: a consequence, never the cause.
@@ -180,7 +184,9 @@ def _tracebacks(text: str) -> list[tuple[int, str]]:
             body.append(inner)
             if len(body) > 1 and not inner.startswith(" ") and inner:
                 break
-        found.append((start, "\n".join(body).rstrip()))
+        block = "\n".join(body).rstrip()
+        cause = _CAUSE.match(text, start + len(block)) if not prefix else None
+        found.append((start, f"{block}\n{cause[1].rstrip()}" if cause else block))
         start = text.find(_TRACEBACK, start + 1)
     return found
 
@@ -197,7 +203,7 @@ def telling_lines(log: str, lines: int = 15) -> tuple[tuple[int, str], ...]:
     for at in ends:
         line = all_lines[at][:LONGEST_LINE].strip()
         said = _STAMP.sub("", line)
-        if said not in seen and _TELLING.search(said):
+        if said not in seen and _TELLING.search(said) and not _QUIET.search(said):
             seen.add(said)
             telling.append((at + 1, line))
     if not telling:
