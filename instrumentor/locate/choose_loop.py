@@ -207,7 +207,7 @@ def _understand(candidate: Candidate, options: Options) -> Located:
     if reasons:
         raise Declined(*dict.fromkeys(reasons))
     candidate = _as_iterated(candidate)
-    body, forwards = _with_forward(step_function(candidate) or candidate)
+    body, forwards = _with_forward(step_function(candidate, options.scope) or candidate)
     if not isinstance(body.loop, FUNCTIONS):
         candidate = body
     regions = find_regions(body, forwards, options)

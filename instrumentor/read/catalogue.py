@@ -140,6 +140,9 @@ FUNCTIONS: Table[Role] = (
     (Role.CLIP, ("torch.nn.utils.clip_grad_*",)),
 )
 
+#: What makes a graph of a function.
+COMPILERS = _rows("torch", ".compile .jit.* _xla.*compile .cuda.make_graphed_callables")
+
 #: What calling a qualified name makes.
 CONSTRUCTORS: Table[Kind] = (
     (Kind.SCHEDULER, _rows("torch.optim.", "lr_scheduler.* swa_utils.SWALR")),
@@ -224,6 +227,12 @@ NOT_FORWARD = _words(
 def role_of(name: str) -> Role | None:
     """What a function of an installed package does, by its qualified name."""
     return _meaning(FUNCTIONS, name)
+
+
+@lru_cache(maxsize=4096)
+def compiles(name: str) -> bool:
+    """Whether what a function is given runs as a graph: its statements while it is traced only."""
+    return _matches(name, COMPILERS)
 
 
 @lru_cache(maxsize=4096)

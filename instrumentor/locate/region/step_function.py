@@ -18,10 +18,21 @@ from instrumentor.locate.gradients.forward import call_of, find_forwards
 from instrumentor.locate.gradients.walk import Gradients
 from instrumentor.locate.loop.loops import Body, Candidate, Site, find_updates
 from instrumentor.locate.meaning.calls import Knowledge, is_stub
+from instrumentor.locate.region.syncs import find_sync, fused, syncs_every_n
+from instrumentor.read import catalogue
 from instrumentor.read.constants import Constants, decided, fixed, shared
 from instrumentor.read.control_flow import END, START, Flow
+from instrumentor.read.names import external_name
 from instrumentor.read.program import Class, Function, Program
-from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, callee, own_calls, receiver
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    ScopeNode,
+    Source,
+    callee,
+    contains,
+    own_calls,
+    receiver,
+)
 
 
 class Departure(NamedTuple):
@@ -37,26 +48,97 @@ class Departure(NamedTuple):
     told: ast.stmt
 
 
-def step_function(candidate: Candidate) -> Candidate | None:
-    """The body of the function that holds the step; None where its call is the step.
+def step_function(candidate: Candidate, scope: str = "auto") -> Candidate | None:
+    """The body of the innermost function that holds the whole forward and every backward.
 
-    The innermost one that may do other than the step; every backward has to run through it, and
-    its forward as well.
+    None where the loop holds them itself, or where the clock can only stand around the call.
+
+    Args:
+        scope: what a sample is to cover; one of the whole step needs the optimizer in the body.
     """
-    depth = max((d.depth for d in departures(candidate)), default=0)
-    first = candidate.sites[0]
-    if not depth or any(
-        s.statement is not first.statement or s.chain[:depth] != first.chain[:depth]
-        for s in candidate.sites
+    forced = max((d.depth for d in departures(candidate)), default=0)
+    body, depth = candidate, 0
+    while (inner := _inside(body)) is not None:
+        depth += 1
+        if depth > forced and not _may_enter(body, inner, scope):
+            break
+        body = inner
+    return None if body is candidate or depth < forced else body
+
+
+def _inside(body: Candidate) -> Candidate | None:
+    """The function that one call of a body runs, with all of its forwards and backwards."""
+    knowledge, first = body.knowledge, body.sites[0]
+    if not first.chain or any(
+        s.statement is not first.statement or s.chain[0] != first.chain[0] for s in body.sites
     ):
         return None
-    knowledge, function = candidate.knowledge, first.chain[depth - 1]
-    sites = [_seen_from(knowledge, site, depth) for site in candidate.sites]
+    function = first.chain[0]
+    sites = [_seen_from(knowledge, site, 1) for site in body.sites]
     at = function.source, function.node, function.node
-    body = Candidate(knowledge, *at, tuple(filter(None, sites)))
-    body = replace(body, updates=tuple(find_updates(body)))
-    complete = None not in sites and find_forwards(knowledge, body).keys() >= set(body.sites)
-    return body if complete else None
+    inner = Candidate(knowledge, *at, tuple(filter(None, sites)))
+    if None in sites or find_forwards(knowledge, inner).keys() < set(inner.sites):
+        return None
+    return replace(inner, updates=tuple(find_updates(inner)))
+
+
+def _may_enter(body: Candidate, inner: Candidate, scope: str) -> bool:
+    """Whether a region in a function covers what it would around the call in a body."""
+    forwards = find_forwards(body.knowledge, body)
+    if any(f.source.scope_of(f.statement) is body.scope for f in forwards.values()):
+        return False  # the forward, or a part of it, comes ahead of the call
+    if scope == "step" and not inner.own_updates:
+        return False
+    return not (
+        _syncs_behind(body)
+        or _called_elsewhere(body, inner)
+        or _is_compiled(body.knowledge, _function(inner))
+    )
+
+
+def _syncs_behind(body: Candidate) -> bool:
+    """Whether the script's own sync, which ends the sample, stands behind the call."""
+    final = body.sites[-1]
+    sync = find_sync(body, final).statement
+    here = sync is not None and body.source.scope_of(sync) is body.scope
+    return here or bool(fused(body, final) or syncs_every_n(body, final))
+
+
+def _called_elsewhere(body: Candidate, inner: Candidate) -> bool:
+    """Whether calls from elsewhere, which come to a backward as well, would be samples too."""
+    program = body.program
+    return any(
+        scope in program.reached
+        and not (scope is body.scope and contains(body.loop, statement))
+        and _comes_to_backward(inner, fixed(program, scope, call, _function(inner), {}))
+        for scope, call, statement in program.callers.get(_function(inner).node, ())
+    )
+
+
+def _comes_to_backward(body: Candidate, known: Constants) -> bool:
+    flow = Flow(body.loop.body, partial(decided, known=known), returned=END)
+    return any(flow.path(START, flow.before(site.statement)) for site in body.sites)
+
+
+def _function(body: Candidate) -> Function:
+    assert isinstance(body.scope, FUNCTIONS)
+    return Function(body.source, body.scope)
+
+
+def _is_compiled(knowledge: Knowledge, function: Function) -> bool:
+    """Whether a function is handed to a compiler, by a decorator or by a call."""
+    program, source = knowledge.program, function.source
+    decorators = [d.func if isinstance(d, ast.Call) else d for d in function.node.decorator_list]
+    given = [(source, source.scope_of(function.node), d) for d in decorators]
+    for word in ("compile", "script", "trace", "jit"):
+        for where, scope, call in program.calls_named(word):
+            if any(function in program.of(where, scope, a) for a in call.args[:1]):
+                given.append((where, scope, call.func))
+    return any(
+        catalogue.compiles(external_name(value))
+        for where, scope, node in given
+        for value in program.of(where, scope, node)
+    )
 
 
 def _seen_from(knowledge: Knowledge, site: Site, depth: int) -> Site | None:
