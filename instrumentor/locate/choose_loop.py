@@ -26,10 +26,11 @@ from instrumentor.locate.loop.loops import (
 )
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.region.accumulation import accumulation_of
+from instrumentor.locate.region.beside_the_step import beside_the_step
 from instrumentor.locate.region.modes import Region
 from instrumentor.locate.region.regions import find_regions, unsampled
 from instrumentor.locate.region.step_function import step_function
-from instrumentor.locate.remarks import of_the_helpers, of_the_program, of_the_syncs
+from instrumentor.locate.remarks import of_the_program, of_the_syncs
 from instrumentor.locate.rules import reasons_against
 from instrumentor.locate.rules.closures import closures_anywhere
 from instrumentor.locate.rules.no_loop import no_loop
@@ -228,6 +229,7 @@ def _understand(candidate: Candidate, options: Options) -> Located:
     skips = find_skips(knowledge, candidate, regions, keep_validation=options.keep_validation)
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
     moved, told = find_host_reads(regions, counter, as_written=as_written)
+    without = [*(s.statement for s in skips.skipped), *(d.statement for d in moved)]
     return Located(
         candidate,
         regions,
@@ -245,7 +247,7 @@ def _understand(candidate: Candidate, options: Options) -> Located:
             *of_the_syncs(regions),
             *warnings_of(skips),
             *told,
-            *dict.fromkeys(of_the_helpers(regions)),
+            *beside_the_step(regions, without),
         ),
     )
 

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from instrumentor.locate.experiment_yaml import mesh_default_warning
 from instrumentor.locate.loop.counter import counters, header_count
-from instrumentor.locate.loop.loops import UNKNOWN, Body, Candidate, outwards
+from instrumentor.locate.loop.loops import UNKNOWN, Candidate, outwards
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.region.modes import Region
 from instrumentor.locate.rules.packages import imported_roots
 from instrumentor.read.catalogue import Role
 from instrumentor.read.control_flow import START, flow_of
-from instrumentor.read.syntax import FUNCTIONS, Source, callee, dotted, own_nodes
-from instrumentor.read.vocabulary import host_read
+from instrumentor.read.syntax import Source, callee, dotted, own_nodes
 from instrumentor_analysis.shared.caveats import Caveat
 
 #: What a call is told of by its role: kind and text, with the call's name.
@@ -132,38 +131,3 @@ def of_the_syncs(regions: Sequence[Region]) -> Iterator[Caveat]:
                 "from the second step on the device draws other random numbers",
                 place=region.sync.source.at(region.end.lineno),
             )
-
-
-def of_the_helpers(regions: Sequence[Region]) -> Iterator[Caveat]:
-    """Host reads and evaluations that a timed helper runs: they are timed with it."""
-    knowledge = regions[0].candidate.knowledge
-    helpers = dict.fromkeys(f for r in regions for site in r.sites for f in site.chain)
-    for function in helpers:
-        for statement in function.node.body:
-            read = host_read(statement, frozenset())
-            if read is not None:
-                text = f"a host read inside {function.name}() is inside the timed region"
-                place = function.source.at(getattr(read, "lineno", statement.lineno))
-                yield Caveat("host-read-inside", text, place=place)
-    bodies = [Body.of(knowledge, f) for f in helpers]
-    calls = [(body, call) for body in bodies for call, _ in _evaluations(body)]
-    for body, call in (*calls, *_amid_the_step(regions)):
-        assert isinstance(body.loop, FUNCTIONS)
-        text = f"validation inside {body.loop.name}() is inside the timed region"
-        yield Caveat("validation-inside", text, place=body.source.at(call.lineno))
-
-
-def _amid_the_step(regions: Sequence[Region]) -> Iterator[tuple[Body, ast.Call]]:
-    """Evaluations between begin and end of a region in the function that makes the step."""
-    for region in regions:
-        body, flow = region.candidate, region.candidate.flow
-        begin, end = flow.before(region.begin), flow.after(region.end)
-        for call, statement in _evaluations(body) if isinstance(body.loop, FUNCTIONS) else ():
-            at = flow.before(statement)
-            if flow.path(begin, at) and flow.path(at, end):
-                yield body, call
-
-
-def _evaluations(body: Body) -> Iterator[tuple[ast.Call, ast.stmt]]:
-    """Calls of a function that evaluate, with their statements."""
-    return (each for each in body.program.calls.get(body.scope, ()) if body.evaluates(each[0]))

@@ -350,12 +350,19 @@ NOT_DIFFERENTIABLE = _words(
     "rand_like randn_like full_like empty_like one_hot randint_like element_size data_ptr "
     "logical_and logical_or logical_not bucketize batch_decode get_last_lr state_dict"
 )
+#: Those whose result is still computed from the values of what they are given.
+DETACHES = _words(
+    "argmax argmin argsort detach detach_ long int bool eq ne lt gt le ge nonzero multinomial "
+    "bernoulli sample searchsorted one_hot logical_and logical_or logical_not bucketize"
+)
 #: Functions of torch that make tensors of data.
 MAKES_DATA = _words(
     "tensor as_tensor from_numpy zeros ones empty full eye arange linspace logspace rand randn "
     "randint randperm normal Tensor FloatTensor LongTensor IntTensor BoolTensor ByteTensor "
     "HalfTensor manual_seed load device Generator is_tensor is_grad_enabled"
 )
+#: Those that copy what NumPy or the host holds.
+COPIES_FROM_HOST = _rows("torch.", "from_numpy as_tensor tensor FloatTensor LongTensor Tensor")
 #: Methods that add an element to a container.
 FILLS = _words("append extend insert add appendleft setdefault push put update")
 #: Packages of which nothing is differentiable for torch.

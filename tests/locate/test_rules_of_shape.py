@@ -63,20 +63,23 @@ def test_a_loop_that_validation_and_two_trainings_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "more",
+    ("more", "begin"),
     [
-        "TrainEpoch().run(loader)\n",
-        f"{OWN_LOOP}TrainEpoch().run(a)\nValidEpoch().run(b)\n",
-        OTHER.format(name="Logged(TrainEpoch)", body="return super().batch_update(x, y)")
-        + "TrainEpoch().run(a)\nLogged().run(b)\n",
+        ("TrainEpoch().run(loader)\n", "loss = criterion"),
+        (f"{OWN_LOOP}TrainEpoch().run(a)\nValidEpoch().run(b)\n", "loss = criterion"),
+        (
+            OTHER.format(name="Logged(TrainEpoch)", body="return super().batch_update(x, y)")
+            + "TrainEpoch().run(a)\nLogged().run(b)\n",
+            "self.batch_update",
+        ),
     ],
     ids=["never_made", "with_a_loop_of_its_own", "trains_too"],
 )
-def test_overrides_that_do_no_harm(more: str) -> None:
+def test_overrides_that_do_no_harm(more: str, begin: str) -> None:
     source = EPOCHS + more
     plan = plan_of(source)
     assert plan["loop"]["line"] == line_of(source, "for x, y in loader:")
-    assert plan["region"]["start_line"] == line_of(source, "self.batch_update")
+    assert plan["region"]["start_line"] == line_of(source, begin)
 
 
 # -- threads -------------------------------------------------------------------------------
@@ -163,8 +166,8 @@ def test_a_closure_that_an_optimizer_gets_or_not(use: str, handed_on: bool) -> N
         assert reason_of(source).kind == "closure"
         return
     plan = plan_of(source)
-    assert (plan["label"], plan["call"]["line"]) == ("step", line_of(source, "loss = take_step"))
-    assert plan_of(source.replace("closure", "forward_backward"))["label"] == "step"
+    assert (plan["label"], plan["call"]["line"]) == ("fwd+bwd", line_of(source, "loss = take_step"))
+    assert plan_of(source.replace("closure", "forward_backward"))["label"] == "fwd+bwd"
 
 
 # -- what is one step ----------------------------------------------------------------------

@@ -62,8 +62,7 @@ PROMISES = {
     # the optimizer's step is a part of it
     **dict.fromkeys(
         (
-            *("train_step_function", "lbfgs_closure", "step_in_a_dataclass", "crank"),
-            *("step_function_in_a_context", "sharpness_aware"),
+            *("lbfgs_closure", "sharpness_aware"),
             *("gan", "dcgan_two_backwards", "wgan_gradient_penalty", "actor_critic"),
         ),
         Promise("step"),

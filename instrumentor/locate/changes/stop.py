@@ -13,7 +13,7 @@ from instrumentor.locate.loop.counter import increments
 from instrumentor.locate.loop.loops import Candidate, Update, outwards
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.region.accumulation import accumulating
-from instrumentor.locate.region.modes import last_of_branches, update_unit
+from instrumentor.locate.region.modes import completing, last_of_branches
 from instrumentor.read.catalogue import Kind
 from instrumentor.read.control_flow import flow_of
 from instrumentor.read.syntax import (
@@ -57,13 +57,14 @@ def find_stops(candidate: Candidate) -> list[Stop]:
         return []
     first = candidate.updates[0]
     known = [u for u in candidate.updates if u.scope is first.scope]
-    for update in last_of_branches(flow_of(_body(candidate, first)), known):
+    body = _body(candidate, first)
+    last = last_of_branches(flow_of(body), known)
+    for update, unit in zip(last, completing(candidate, body, last), strict=True):
         source, scope, at = update.source, update.scope, update.statement
         if source is not candidate.source:
             told = "the optimizer is stepped in another module than the one with the loop"
             remedy = "Step the optimizer in the module of the loop."
             raise Declined(Reason.at(source, at, "step-elsewhere", told, remedy))
-        unit = update_unit(candidate, _body(candidate, update), update)
         after = _companions(knowledge, source, unit)
         if after not in stops:
             leave = strategy_of(knowledge, source, scope, at)

@@ -41,16 +41,25 @@ class Effect(Struct, frozen=True):
     Attributes:
         made: how it is known that it makes a differentiable value; None when it makes none.
         passes: whether its result is differentiable as far as what it is given is.
+        detaches: whether its result is computed from what it is given, and is not differentiable.
+        frozen: how it is known that it runs a model without training it.
         what: the qualified name or type that tells, as a reader knows it.
     """
 
     made: Evidence | None = None
     passes: bool = True
     what: str = ""
+    detaches: bool = False
+    frozen: Evidence | None = None
 
 
 NOTHING = Effect(passes=False)
 PASSES = Effect()
+DETACHES = Effect(passes=False, detaches=True)
+
+
+def _not_differentiable(word: str) -> Effect:
+    return DETACHES if word in catalogue.DETACHES else NOTHING
 
 
 def effect_of(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call) -> Effect:
@@ -97,12 +106,13 @@ class _Unread(Struct, frozen=True):
             return None if evidence is Evidence.SPELLING else PASSES
         if kind not in _RUN or kind is Kind.AVERAGE:
             return PASSES if kind is Kind.AVERAGE else None
-        if self._is_gradless(self.values(node)):
-            return NOTHING
         what = type_name(self.knowledge, self.source, self.scope, node) or dotted(node)
-        # frozen, unless adapters are put into it
-        frozen = not self.knowledge.is_model(self.source, self.scope, node)
-        return Effect(Evidence.UNREAD if frozen else evidence, what=what)
+        if self._is_gradless(self.values(node)):
+            return Effect(passes=False, what=what, detaches=True, frozen=evidence)
+        # unless adapters are put into it
+        if not self.knowledge.is_model(self.source, self.scope, node):
+            return Effect(Evidence.UNREAD, what=what, frozen=evidence)
+        return Effect(evidence, what=what)
 
     def _is_gradless(self, models: Values) -> bool:
         """Whether the `forward` of each of these objects runs with gradients off."""
@@ -131,7 +141,7 @@ class _Unread(Struct, frozen=True):
                 return PASSES
             return NOTHING if word in catalogue.NOT_FORWARD else self.run(owner) or PASSES
         if word in catalogue.NOT_DIFFERENTIABLE:
-            return NOTHING
+            return _not_differentiable(word)
         common = word in catalogue.COMMON_METHODS or word in catalogue.NOT_FORWARD
         if kind in _PASSING or (common and not self._is_given_a_model()):
             return PASSES
@@ -148,19 +158,21 @@ class _Unread(Struct, frozen=True):
         if name in catalogue.PASSING_BUILTINS:
             return PASSES
         if name == "torch.autograd.grad":
-            return PASSES if any(k.arg == "create_graph" for k in self.call.keywords) else NOTHING
+            return PASSES if any(k.arg == "create_graph" for k in self.call.keywords) else DETACHES
         if root in catalogue.HOST_LIBRARIES or name.startswith("torch.utils.data."):
             return NOTHING
         if root == "torch":
-            known = word in catalogue.NOT_DIFFERENTIABLE or word in catalogue.MAKES_DATA
-            return NOTHING if known or made is Kind.OPTIMIZER else PASSES
+            if word in catalogue.NOT_DIFFERENTIABLE:
+                return _not_differentiable(word)
+            known = word in catalogue.MAKES_DATA or made is Kind.OPTIMIZER
+            return NOTHING if known else PASSES
         return NOTHING if made in _PASSING else self.by_name()
 
     def by_name(self) -> Effect:
         """What it is given and how it is named are all there is."""
         word, name = self.word, self.qualified or dotted(self.call.func) or self.word
         if word in catalogue.NOT_DIFFERENTIABLE:
-            return NOTHING
+            return _not_differentiable(word)
         if catalogue.SPELLED_FORWARD.fits(word):
             return Effect(Evidence.SPELLING, what=name)
         if catalogue.SPELLED_PREPARATION.fits(word):

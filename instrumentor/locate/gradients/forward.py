@@ -45,17 +45,32 @@ def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forw
     found: dict[Site, Forward] = {}
     for site in candidate.sites:
         values = made.get((site.statement, site.backward), ())
-        each_time = [m for m in values if not runs_once(loop, candidate.source, m.unit)]
-        first = _first(each_time or values)
-        if first is None:
+        on_graph = [m for m in values if not m.detached]
+        each_time = [m for m in on_graph if not runs_once(loop, candidate.source, m.unit)]
+        first = _first(each_time or on_graph)
+        if first is None or _is_of_rollout(candidate, first, site):
             continue
-        unit = beside(candidate.source, first.unit, site.statement)
-        rollout = not contains(unit, site.statement) and _is_rollout(
-            knowledge, candidate.source, candidate.scope, unit
-        )
-        if not rollout:
-            found[site] = replace(first, unit=unit)
+        needed = (m for m in values[: values.index(first)] if m.detached and m.certain)
+        ahead = next((m for m in needed if _is_of_step(candidate, m, first, site)), first)
+        unit = beside(candidate.source, ahead.unit, site.statement)
+        found[site] = replace(first, unit=unit)
     return found
+
+
+def _is_of_rollout(candidate: Candidate, made: Made, site: Site) -> bool:
+    unit = beside(candidate.source, made.unit, site.statement)
+    return not contains(unit, site.statement) and _is_rollout(
+        candidate.knowledge, candidate.source, candidate.scope, unit
+    )
+
+
+def _is_of_step(candidate: Candidate, needed: Made, first: Forward, site: Site) -> bool:
+    """Whether a forward off the graph is one of the step: of each iteration, and no acting."""
+    source, flow = candidate.source, candidate.flow
+    if runs_once(candidate.loop, source, needed.unit) or _is_of_rollout(candidate, needed, site):
+        return False
+    units = (needed.unit, *flow.between(needed.unit, first.unit))
+    return not any(_acts(call) for unit in units for call in own_calls(unit))
 
 
 def _first(made: Sequence[Made]) -> Made | None:
@@ -72,17 +87,18 @@ def _is_rollout(
 ) -> bool:
     """A loop that runs the model against an environment, here or in a function called here."""
     nodes = (unit, *own_nodes(unit)) if depth else (unit,)
-    if any(
-        callee(c) in ("step", "act", "reset", "render") and _WORLD.search(receiver(c))
-        for loop in nodes
-        if isinstance(loop, LOOPS)
-        for c in own_calls(loop)
-    ):
+    if any(_acts(c) for loop in nodes if isinstance(loop, LOOPS) for c in own_calls(loop)):
         return True
     return depth < 3 and any(
         _is_rollout(knowledge, function.source, function.node, function.node, depth + 1)
         for call in own_calls(unit)
         for function in knowledge.program.resolve(source, scope, call)
+    )
+
+
+def _acts(call: ast.Call) -> bool:
+    return callee(call) in ("step", "act", "reset", "render") and bool(
+        _WORLD.search(receiver(call))
     )
 
 

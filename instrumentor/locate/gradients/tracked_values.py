@@ -1,4 +1,8 @@
-"""What variables hold while statements are walked through: which statements made their values."""
+"""What variables hold while statements are walked through: which statements made their values.
+
+A value that is detached from the graph is followed, too: no backward comes to the forward that made
+it, but a loss that is computed from it needs that forward.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from instrumentor.read.catalogue import Evidence
 from instrumentor.read.syntax import ScopeNode, Source, dotted
@@ -20,6 +25,7 @@ class Made(Struct, frozen=True):
         statement: the innermost statement that does, maybe in a helper, in `source`.
         evidence: how it is known that this value is differentiable.
         what: what tells: a qualified name, a type, or a spelling.
+        detached: whether it has been taken off the graph since, or was never on it.
     """
 
     unit: ast.stmt
@@ -27,6 +33,7 @@ class Made(Struct, frozen=True):
     source: Source
     evidence: Evidence = Evidence.TYPE
     what: str = ""
+    detached: bool = False
 
     @property
     def certain(self) -> bool:
@@ -44,13 +51,24 @@ Key: TypeAlias = tuple[ScopeNode | None, str]
 
 
 class Given(Struct, frozen=True):
-    """What a variable held before the walk."""
+    """What a variable held before the walk, maybe detached."""
 
     key: Key
+    detached: bool = False
 
 
 Value: TypeAlias = frozenset[Made | Given]
 NO_VALUE: Value = frozenset()
+
+
+def detached(value: Value) -> Value:
+    """The same off the graph."""
+    return frozenset(part if part.detached else replace(part, detached=True) for part in value)
+
+
+def attached(value: Value) -> Value:
+    """What of it is on the graph."""
+    return frozenset(part for part in value if not part.detached)
 
 
 class Held(Struct):

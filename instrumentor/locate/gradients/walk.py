@@ -16,7 +16,16 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from instrumentor.locate.gradients.differentiable import PASSES, Effect, effect_of, is_parameter
-from instrumentor.locate.gradients.tracked_values import NO_VALUE, Given, Held, Key, Made, Value
+from instrumentor.locate.gradients.tracked_values import (
+    NO_VALUE,
+    Given,
+    Held,
+    Key,
+    Made,
+    Value,
+    attached,
+    detached,
+)
 from instrumentor.locate.meaning.calls import Knowledge, is_stub
 from instrumentor.read import catalogue
 from instrumentor.read import values as resolved
@@ -222,7 +231,7 @@ class _Walk:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             return
         key = self.held.key(node.func.value)
-        own = {m for m in value if isinstance(m, Made) and m.statement is self.at}
+        own = {m for m in attached(value) if isinstance(m, Made) and m.statement is self.at}
         if own and key is not None and not catalogue.SPELLED_FORWARD.fits(node.func.attr):
             own = {replace(m, evidence=Evidence.PREPARATION) for m in own}
         if own and key is not None:
@@ -231,11 +240,11 @@ class _Walk:
     # -- expressions -----------------------------------------------------------------------
 
     def value(self, node: ast.AST | None) -> Value:
-        """What an expression's value is made of; nothing where gradients are off."""
+        """What an expression's value is made of; it is detached where gradients are off."""
         if node is None or isinstance(node, ast.Constant):
             return NO_VALUE
         found = self._value(node)
-        return found if self.enabled else NO_VALUE
+        return found if self.enabled else detached(found)
 
     def _value(self, node: ast.AST) -> Value:
         match node:
@@ -274,7 +283,8 @@ class _Walk:
         name = dotted(node)
         if isinstance(node, ast.Attribute):
             if node.attr in catalogue.NOT_DIFFERENTIABLE_ATTRIBUTES and not self._is_packed(node):
-                return self._no_value(node)
+                data = node.attr == "data" and self.value(node.value)
+                return detached(data) if data else self._no_value(node)
             if not name or "(" in name or "[" in name:
                 return self.value(node.value)
         key = self.held.key(node)
@@ -331,7 +341,7 @@ class _Walk:
         if knowledge.is_backward(source, scope, call):
             place, loss = (self.at, call), self.value(knowledge.loss_of(source, scope, call))
             # `unknown.backward(loss)`: what a forward has made is the loss, not what wraps it
-            if not any(isinstance(part, Made) for part in loss):
+            if not any(isinstance(part, Made) for part in attached(loss)):
                 loss |= given
             self.backwards[place] = self.backwards.get(place, NO_VALUE) | loss
             return NO_VALUE
@@ -355,19 +365,27 @@ class _Walk:
         if _is_result(effect, call.func, owner):
             effect = PASSES
         found = self._new(call, effect, found)
+        if effect.detaches:
+            return found | detached(given | owner)
         if not effect.passes:
             return found
+        # what an unread call makes of values off the graph may be anything: the world's next state
+        if effect.made in (Evidence.UNREAD, Evidence.PREPARATION):
+            given, owner = attached(given), attached(owner)
         return found | given | owner | handed | self._of_parameters([*call.args, call.func])
 
     def _new(self, call: ast.Call, effect: Effect, found: Value) -> Value:
         """With the value that a call makes itself; where it runs a model, that is noted."""
         source, scope = self.source, self.scope
         made = self.made(effect.made, effect.what) if effect.made is not None else frozenset()
+        if effect.frozen is not None:
+            found |= detached(self.made(effect.frozen, effect.what))
         if any(m.certain for m in made) or self.knowledge.is_model(source, scope, call.func):
             self.runs[self.at] = self.enabled and effect.made is not None
         if effect.made is not None:
             found |= made
-            self.ran.update(dict.fromkeys(self.knowledge.values(source, scope, call.func), found))
+            kept = attached(found) if self.enabled else NO_VALUE
+            self.ran.update(dict.fromkeys(self.knowledge.values(source, scope, call.func), kept))
         return found
 
     def _owner(self, function: ast.expr) -> Value:
@@ -423,7 +441,8 @@ class _Walk:
         put = _Call(self, function, call)
         for key, value in summary.stores.items():
             here = put.key(key)
-            stored = put.value(value) if self.enabled else NO_VALUE
+            # what an object holds may be of any iteration: a replay memory, a queue
+            stored = attached(put.value(value)) if self.enabled else NO_VALUE
             if here is None:
                 continue
             if key in summary.filled:
@@ -480,11 +499,12 @@ class _Call(Struct, frozen=True, dict=True):
         found = NO_VALUE
         for part in inner:
             if isinstance(part, Given):
-                found |= self._given(part.key)
+                found |= detached(self._given(part.key)) if part.detached else self._given(part.key)
             elif inside:
                 found |= {replace(part, unit=self.walk.at)}
             else:
-                found |= self.walk.made(part.evidence, part.what)
+                made = self.walk.made(part.evidence, part.what)
+                found |= detached(made) if part.detached else made
         return found
 
     def _given(self, key: Key) -> Value:

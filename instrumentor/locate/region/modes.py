@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -105,7 +105,10 @@ class Iteration(Struct, frozen=True):
         return any(u.statement is self.final.statement for u in self.candidate.updates)
 
     def unit(self, update: Update) -> ast.stmt:
-        return update_unit(self.candidate, self.candidate.loop, update)
+        return self.units([update])[0]
+
+    def units(self, updates: Sequence[Update]) -> list[ast.stmt]:
+        return completing(self.candidate, self.candidate.loop, updates)
 
     def end(self, after: ast.stmt, label: str, updates: Iterable[Update] = ()) -> End:
         """An end behind the sync that follows a statement; synced where all these updates sync."""
@@ -176,7 +179,7 @@ def _several_updates(it: Iteration) -> Region | None:
 def _whole_step(it: Iteration) -> Region | None:
     """Asked for, or because the optimizer is stepped where the backward is."""
     steps = step_updates(it.candidate, it.plain.sites)
-    units = [it.unit(u) for u in steps]
+    units = it.units(steps)
     in_branches = _in_branches(it, units)
     why = ""
     if it.options.scope == "auto" and it.steps_in_helper:
@@ -233,9 +236,29 @@ def in_helper(sync: Sync, sites: Iterable[Site]) -> bool:
     )
 
 
-def update_unit(
-    candidate: Candidate, body: LoopNode | FunctionNode | ast.Module, update: Update
-) -> ast.stmt:
+Block: TypeAlias = LoopNode | FunctionNode | ast.Module
+
+
+def completing(candidate: Candidate, body: Block, last: Sequence[Update]) -> list[ast.stmt]:
+    """For the last update of each branch the statement behind which the whole step is done.
+
+    Where an update of another optimizer may be the last one of an iteration as well (`a.step()`,
+    then `b.step()` in some of them), it is the statement that both come to.
+    """
+    flow = flow_of(body)
+    units = [_update_unit(candidate, body, update) for update in last]
+    around = [u.statement for u in candidate.updates if u.statement in flow.begins]
+    for number, (unit, update) in enumerate(zip(tuple(units), last, strict=True)):
+        others = units[:number] + units[number + 1 :]
+        for wider in (unit, *(p for p in update.source.parents(unit) if p in flow.begins)):
+            before = [s for s in around if flow.path(flow.after(s), flow.before(wider))]
+            if all(flow.always(flow.after(s), [*others, wider]) for s in before):
+                units[number] = wider
+                break
+    return units
+
+
+def _update_unit(candidate: Candidate, body: Block, update: Update) -> ast.stmt:
     """The statement after which an update is certainly complete in its branch.
 
     The update itself, or the `if` whose every branch holds one, or the loop over optimizers.

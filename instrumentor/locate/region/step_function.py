@@ -1,8 +1,8 @@
-"""The function that makes the step for the loop, where the clock has to stand inside of it.
+"""The function that makes the step for the loop: the clock stands inside of it, at the step itself.
 
-A call of it is no step when it may return ahead of its backward (a replay memory that is not full
-yet, a validation batch), and more than one when it evaluates behind its update. Then the region
-lies in the body of the function, and a call that does not come there is no sample.
+A call of it may fetch, copy, log, update and evaluate around its forward and backward, or return
+ahead of them (a replay memory that is not full yet, a validation batch). With the region in the
+body of the function none of that is timed, and a call that does not come there is no sample.
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ def step_function(candidate: Candidate, scope: str = "auto") -> Candidate | None
     forced = max((d.depth for d in departures(candidate)), default=0)
     body, depth = candidate, 0
     while (inner := _inside(body)) is not None:
-        depth += 1
-        if depth > forced and not _may_enter(body, inner, scope):
+        if _is_compiled(body.knowledge, _function(inner)):
             break
-        body = inner
+        if depth >= forced and not _may_enter(body, inner, scope):
+            break
+        body, depth = inner, depth + 1
     return None if body is candidate or depth < forced else body
 
 
@@ -85,15 +86,14 @@ def _inside(body: Candidate) -> Candidate | None:
 def _may_enter(body: Candidate, inner: Candidate, scope: str) -> bool:
     """Whether a region in a function covers what it would around the call in a body."""
     forwards = find_forwards(body.knowledge, body)
-    if any(f.source.scope_of(f.statement) is body.scope for f in forwards.values()):
+    if any(
+        f.unit is not site.statement or f.source.scope_of(f.statement) is body.scope
+        for site, f in forwards.items()
+    ):
         return False  # the forward, or a part of it, comes ahead of the call
     if scope == "step" and not inner.own_updates:
         return False
-    return not (
-        _syncs_behind(body)
-        or _called_elsewhere(body, inner)
-        or _is_compiled(body.knowledge, _function(inner))
-    )
+    return not (_syncs_behind(body) or _called_elsewhere(body, inner))
 
 
 def _syncs_behind(body: Candidate) -> bool:

@@ -9,7 +9,9 @@ import pytest
 from tests.locate.cases import HEAD, looped, plan_of, rewritten
 from tests.warned import texts
 
+#: Of a function that is compiled as a whole the call is timed.
 STEP = """
+@torch.compile
 def train():
     optimizer.zero_grad()
     loss = criterion(model(x), y)
@@ -23,6 +25,7 @@ class Trainer:
         self.model = torch.nn.Linear(4, 4).to(device)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
 
+    @torch.compile
     def update(self, batch):
         x, y = (part.to(device) for part in batch)
         loss = criterion(self.model(x), y)
@@ -131,6 +134,7 @@ def test_a_global_that_the_function_of_the_loop_shadows() -> None:
 NOTHING = """
 import torch
 
+@torch.compile
 def train(net, opt, x):
     loss = net(x).sum()
     loss.backward()

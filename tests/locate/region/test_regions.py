@@ -240,7 +240,17 @@ for x, y in loader:
     if count % 4 == 0:
         penalty(model).backward()
         optimizer.step()  #! step-in-region: Use --scope step
-=== a helper that steps is not called forward and backward | scope=fwd-bwd
+=== a helper that steps is entered
+def step(x, y):
+    > begin
+    criterion(model(x), y).backward()
+    > end
+    optimizer.step()
+for x, y in loader:
+    step(x, y)
+    > stop
+=== one that is a graph, and steps, is not called forward and backward | scope=fwd-bwd
+@torch.compile
 def step(x, y):
     criterion(model(x), y).backward()
     optimizer.step()

@@ -8,6 +8,7 @@ from tests.locate.cases import HEAD, around, holds, lines_of, plan_of, rewritten
 
 UPDATE = """
 class Trainer:
+    {decorator}
     def update(self, batch, {parameters}):
         loss = criterion(model(batch[0]), batch[1])
         if {test}:
@@ -42,8 +43,14 @@ def is_inside(source: str) -> bool:
     ],
 )
 def test_a_return_that_this_call_rules_out(parameters: str, test: str, arguments: str) -> None:
-    call = f"trainer.update({arguments})"
-    assert not is_inside(HEAD + UPDATE.format(parameters=parameters, test=test, call=call))
+    """A graph is not opened: its call is the step as long as each makes one."""
+    source = HEAD + UPDATE.format(
+        decorator="@torch.compile",
+        parameters=parameters,
+        test=test,
+        call=f"trainer.update({arguments})",
+    )
+    assert not is_inside(source)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +68,7 @@ def test_a_return_that_this_call_rules_out(parameters: str, test: str, arguments
     ],
 )
 def test_a_return_that_may_come(parameters: str, test: str, call: str, when: str) -> None:
-    source = HEAD + UPDATE.format(parameters=parameters, test=test, call=call)
+    source = HEAD + UPDATE.format(decorator="", parameters=parameters, test=test, call=call)
     assert is_inside(source)
     code = rewritten(source).code.decode()
     assert (f"when={when})" in code) if when else ("when=" not in code)
@@ -78,6 +85,7 @@ def update(batch, train=True):
         optimizer.step()
     return loss
 
+DECORATOR
 def learn(batch, train=True):
     return update(batch, train)
 
@@ -85,15 +93,17 @@ def learn(batch, train=True):
 
 
 @pytest.mark.parametrize(
-    ("call", "inside"),
+    ("decorator", "call", "inside"),
     [
-        ("learn(batch)", False),  # the constant goes down with the call
-        ("learn(batch, flag)", True),
-        ("partial(update, train=False)(batch)", True),
+        ("@torch.compile", "learn(batch)", False),  # the constant goes down with the call
+        ("", "learn(batch, flag)", True),
+        ("", "partial(update, train=False)(batch)", True),
     ],
 )
-def test_a_constant_goes_down_with_the_call(call: str, inside: bool) -> None:
-    source = HEAD + FUNCTIONS + f"for batch in loader:\n    {call}\n"
+def test_a_constant_goes_down_with_the_call(decorator: str, call: str, inside: bool) -> None:
+    source = (
+        HEAD + FUNCTIONS.replace("DECORATOR", decorator) + f"for batch in loader:\n    {call}\n"
+    )
     assert is_inside(source) is inside
     assert plan_of(source)["loop"]["line"] == lines_of(source, "for batch in loader")[0]
 
@@ -117,14 +127,17 @@ for batch in loader:
     optimize()
     step += 1
     > stop
-=== a call that makes one update on every path is the step
+=== what follows the backward is not timed
 optimizers = [optimizer]
 def learn(batch):
+    > begin
     score = model(batch)
-    if config.kind == "gan":
+    if config.kind == "gan":  #! branch-without-samples
         criterion(score, 1).backward()
+        > end
     elif config.kind == "ragan":
         criterion(score - score.mean(), 1).backward()
+        > end
     if amp:
         scaler.step(optimizer)
     else:
@@ -133,6 +146,37 @@ def learn(batch):
     with torch.no_grad():
         average.mul_(0.9)
     scheduler.step()
+for batch in loader:
+    learn(batch)
+    > stop
+=== a forward ahead of the call
+def learn(score):
+    criterion(score, 1).backward()
+    optimizer.step()
+for batch in loader:
+    > begin
+    score = model(batch)
+    learn(score)  #! longer-sample
+    > end label="step"
+    > stop
+=== a sync behind the call ends the sample
+def learn(batch):
+    loss = criterion(model(batch), 1)
+    loss.backward()
+    return loss
+for batch in loader:
+    > begin
+    learn(batch)
+    torch_xla.sync()
+    > end synced=True
+    optimizer.step()
+    > stop
+=== calls from elsewhere would be samples as well
+def learn(batch):
+    loss = criterion(model(batch), 1)
+    loss.backward()
+    optimizer.step()
+learn(example)
 for batch in loader:
     > begin
     learn(batch)  #! longer-sample

@@ -81,4 +81,5 @@ def test_names_of_a_helper_in_the_same_file_are_not_bound_in_the_loop() -> None:
         "    step(x)\n"
     )
     head, _, _ = LOOP.partition("for i")
-    assert "batch=" not in instrumented(head + helper)
+    assert "batch=[inputs" in instrumented(head + helper)
+    assert "batch=" not in instrumented(f"{head}@torch.compile\n{helper}")

@@ -1,0 +1,223 @@
+"""What a timed region runs that is no part of the step: named with its place, since it is timed.
+
+The search follows the region's calls through the functions of the program, the forwards of its
+models and methods that are looked up by a text (`getattr(callback, "on_forward_end")(...)`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from instrumentor.locate.gradients.forward import leading_to
+from instrumentor.locate.gradients.walk import Gradients
+from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.region.modes import Region
+from instrumentor.read import catalogue
+from instrumentor.read.catalogue import Role
+from instrumentor.read.constants import Constants, fixed
+from instrumentor.read.names import external_name
+from instrumentor.read.program import Class, Function
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    ScopeNode,
+    Source,
+    arguments,
+    callee,
+    contains,
+    dotted,
+)
+from instrumentor.read.values import Object
+from instrumentor.read.vocabulary import host_read, is_validation_name
+from instrumentor_analysis.shared.caveats import Caveat
+
+#: Functions that one region is searched through, and places of a kind that are named.
+_MOST_FUNCTIONS, _MOST_PLACES = 500, 4
+
+
+class _Called(NamedTuple):
+    """A call, where it stands, and what the calls that lead to it fix."""
+
+    source: Source
+    scope: ScopeNode
+    call: ast.Call
+    known: Constants
+
+
+def beside_the_step(
+    regions: Sequence[Region], taken_out: Collection[ast.stmt] = ()
+) -> Iterator[Caveat]:
+    """Host reads, saves, fetches, copies and evaluations of helpers, a few of each kind.
+
+    Args:
+        taken_out: statements that the run does without, or behind the clock.
+    """
+    found: dict[str, dict[str, Caveat]] = {}
+    for region in regions:
+        for caveat in _of_region(region, taken_out):
+            found.setdefault(caveat.kind, {}).setdefault(caveat.place, caveat)
+    for each in found.values():
+        yield from islice(each.values(), _MOST_PLACES)
+
+
+def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Caveat]:
+    body, knowledge = region.candidate, region.candidate.knowledge
+    inside = {s for s in _inside(region) if not any(contains(out, s) for out in taken_out)}
+    calls = [(c, s) for c, s in body.program.calls.get(body.scope, ()) if s in inside]
+    for call, _ in calls:
+        if knowledge.is_save(body.source, body.scope, call):
+            yield _told("save", "a save", "", body.source, call)
+    for call in _evaluations(region, calls):
+        yield _told("validation", "an evaluation", _named(body.scope), body.source, call)
+    start = (_Called(body.source, body.scope, call, {}) for call, _ in calls)
+    helpers = {function for site in region.sites for function in site.chain}
+    for function in _functions(knowledge, start):
+        yield from _of_function(knowledge, function)
+        if function in helpers:
+            yield from _copies(knowledge, function)
+
+
+def _evaluations(region: Region, calls: Iterable[tuple[ast.Call, ast.stmt]]) -> Iterator[ast.Call]:
+    """Calls that run a model with gradients off, and that no loss comes from."""
+    body = region.candidate
+    feeding = set[ast.stmt]().union(*(leading_to(body, site) for site in region.sites))
+    for call, statement in calls:
+        if statement in feeding or not body.evaluates(call):
+            continue
+        runs = Gradients(body.knowledge).forwards(body.source, body.scope, [statement])
+        if runs or is_validation_name(callee(call)):
+            yield call
+
+
+def _inside(region: Region) -> Iterator[ast.stmt]:
+    """Statements of the body on a path from the begin of a region to one of its ends."""
+    flow = region.candidate.flow
+    begin, ends = flow.before(region.begin), {flow.after(e.after) for e in region.ends}
+    for statement in flow.statements:
+        at = flow.before(statement)
+        if at == begin or flow.path(begin, at):
+            if flow.after(statement) in ends or flow.path(at, ends):
+                yield statement
+
+
+def _functions(knowledge: Knowledge, start: Iterable[_Called]) -> Iterator[Function]:
+    """Functions that calls run, themselves or through others."""
+    waiting, seen, told = [*start][::-1], set[object](), set[ScopeNode]()
+    while waiting and len(seen) < _MOST_FUNCTIONS:
+        called = waiting.pop()
+        for function in _run_by(knowledge, called):
+            known = fixed(knowledge.program, called.scope, called.call, function, called.known)
+            texts = {name: value for name, value in known.items() if isinstance(value, str)}
+            visit = (function.node, *sorted(texts.items()))
+            if visit in seen:
+                continue
+            seen.add(visit)
+            if function.node not in told:
+                told.add(function.node)
+                yield function
+            inner = knowledge.program.calls.get(function.node, ())
+            waiting += [_Called(function.source, function.node, c, texts) for c, _ in inner][::-1]
+
+
+def _run_by(knowledge: Knowledge, called: _Called) -> Iterator[Function]:
+    """Functions that a call runs: its own, a model's forward, or what it is given."""
+    program, call = knowledge.program, called.call
+    yield from program.resolve(called.source, called.scope, call)
+    called_on = program.of(called.source, called.scope, call.func)
+    made = {v.made_by for v in called_on if isinstance(v, Object)}
+    for cls in made if len(made) == 1 else ():  # of several models one is run, nobody knows which
+        if isinstance(cls, Class):
+            yield from program.methods(cls, "forward", overrides=False)
+    for handed in arguments(call):
+        if isinstance(handed, (ast.Name, ast.Attribute)):
+            yield from program.resolve(called.source, called.scope, ast.Call(handed, [], []))
+    yield from _dispatched(knowledge, called)
+
+
+def _dispatched(knowledge: Knowledge, called: _Called) -> Iterator[Function]:
+    """Methods that `getattr(each, name)(...)` may run, where the name is told on the way to it."""
+    program = knowledge.program
+    for value in program.of(called.source, called.scope, called.call.func):
+        if not isinstance(value, Object) or value.node is None:
+            continue
+        if external_name(value.made_by) != "builtins.getattr":
+            continue
+        owner, name, *_ = [*value.node.args, None, None]
+        word = name.value if isinstance(name, ast.Constant) else called.known.get(dotted(name))
+        if isinstance(word, str) and owner is not None:
+            owners = program.of(called.source, called.scope, owner)
+            made = [o.made_by for o in owners if isinstance(o, Object)]
+            classes = [cls for cls in made if isinstance(cls, Class)]
+            for cls in classes:
+                yield from program.methods(cls, word, overrides=True)
+            if not classes:
+                yield from program.methods_by_name.get(word, ())
+
+
+# -- what a function does --------------------------------------------------------------------------
+
+
+def _of_function(knowledge: Knowledge, function: Function) -> Iterator[Caveat]:
+    """What one of the functions does that is no part of a step."""
+    source, scope = function.source, function.node
+    inside = f"{function.name}()"
+    for statement in scope.body:
+        read = host_read(statement, frozenset())
+        if read is not None:
+            at = read if hasattr(read, "lineno") else statement
+            yield _told("host-read", "a host read", inside, source, at)
+    for call, _ in knowledge.program.calls.get(scope, ()):
+        if knowledge.is_save(source, scope, call):
+            yield _told("save", "a save", inside, source, call)
+        elif _fetches(knowledge, source, scope, call):
+            yield _told("fetch", "a fetch of the next batch", inside, source, call)
+
+
+def _copies(knowledge: Knowledge, function: Function) -> Iterator[Caveat]:
+    """Copies to the device in a function whose call is timed."""
+    source, scope = function.source, function.node
+    for call, _ in knowledge.program.calls.get(scope, ()):
+        if _is_copy(knowledge, source, scope, call):
+            yield _told("copy", "a copy to the device", f"{function.name}()", source, call)
+
+
+def _told(kind: str, what: str, inside: str, source: Source, at: ast.AST) -> Caveat:
+    text = f"{what} inside {inside}" if inside else what
+    place = source.at(getattr(at, "lineno", 1))
+    return Caveat(f"{kind}-inside", f"{text} is inside the timed region", place=place)
+
+
+def _named(scope: ScopeNode) -> str:
+    return f"{scope.name}()" if isinstance(scope, FUNCTIONS) else ""
+
+
+#: What a `next` takes from where it takes no batch: `next(model.parameters()).device`.
+_PARTS = ("parameters", "named_parameters", "buffers", "modules", "children", "iter")
+
+
+def _fetches(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+    if catalogue.SPELLED_FETCH.fits(callee(call)):
+        return True
+    if knowledge.role(source, scope, call) is not Role.FETCH or not call.args:
+        return False
+    taken = call.args[0]
+    parts = isinstance(taken, ast.Call) and callee(taken) in _PARTS
+    return not parts and not isinstance(taken, ast.GeneratorExp)
+
+
+def _is_copy(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+    """`x.cuda()`, `x.to(device)`, or a tensor of what NumPy or the host holds."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr="cuda" | "to" as word, value=owner)):
+            moved = word == "cuda" or any(
+                "device" in dotted(a).lower()
+                or (isinstance(a, ast.Constant) and isinstance(a.value, str) and a.value != "cpu")
+                for a in arguments(call)
+            )
+            return moved and not knowledge.is_model(source, scope, owner)
+    names = map(external_name, knowledge.values(source, scope, call.func))
+    return any(name in catalogue.COPIES_FROM_HOST for name in names) and not all(
+        isinstance(node, (ast.Constant, ast.List, ast.UnaryOp)) for node in call.args
+    )
