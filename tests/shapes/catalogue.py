@@ -76,8 +76,11 @@ PROMISES = {
         ),
         Promise(""),
     ),
-    "distillation": Promise(without_graph=True),
-    "dqn": Promise(without_graph=True),
+    "distillation": Promise(without_graph=True, within="Linear"),
+    "teacher_ahead": Promise(without_graph=True, within="Teacher"),
+    "dqn": Promise(without_graph=True, within="Linear"),
+    "agent_learns": Promise(without_graph=True, within="Sequential"),
+    "gan_fakes_ahead": Promise("step", without_graph=True, within="Painter"),
     "two_loops": Promise(elsewhere=True),
     "update_by_hand": Promise(updates_seen=False),
 }

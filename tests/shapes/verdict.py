@@ -36,6 +36,7 @@ class Promise:
         steps: samples asked for.
         micro: backwards until an update, as samples of their own: the run ends with a whole update.
         without_graph: the step itself calls modules under no_grad (a target, a frozen reference).
+        within: module whose forward off the graph every sample holds, as its loss needs it.
         elsewhere: the script trains in other loops, too.
         updates_seen: the optimizer is one of torch's, whose steps can be seen.
     """
@@ -44,6 +45,7 @@ class Promise:
     steps: int = 5
     micro: int = 1
     without_graph: bool = False
+    within: str = ""
     elsewhere: bool = False
     updates_seen: bool = True
 
@@ -130,6 +132,8 @@ def _sample(promise: Promise, sample: Mapping[str, Any], seen: Observed) -> list
     graphless = [name for seconds, name in seen["without_graph"] if span.start < seconds < span.end]
     if graphless and not promise.without_graph:
         broken.append(f"{span.name}: an evaluation inside ({graphless[0]})")
+    if promise.within and promise.within not in graphless:
+        broken.append(f"{span.name}: the forward of {promise.within} lies outside")
     return broken
 
 

@@ -371,7 +371,7 @@ class _Walk:
             return found
         # what an unread call makes of values off the graph may be anything: the world's next state
         if effect.made in (Evidence.UNREAD, Evidence.PREPARATION):
-            given, owner = attached(given), attached(owner)
+            given = attached(given)
         return found | given | owner | handed | self._of_parameters([*call.args, call.func])
 
     def _new(self, call: ast.Call, effect: Effect, found: Value) -> Value:

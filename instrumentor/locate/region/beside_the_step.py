@@ -81,13 +81,13 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
 
 def _evaluations(region: Region, calls: Iterable[tuple[ast.Call, ast.stmt]]) -> Iterator[ast.Call]:
     """Calls that run a model with gradients off, and that no loss comes from."""
-    body = region.candidate
+    body, gradients = region.candidate, Gradients(region.candidate.knowledge)
     feeding = set[ast.stmt]().union(*(leading_to(body, site) for site in region.sites))
     for call, statement in calls:
         if statement in feeding or not body.evaluates(call):
             continue
-        runs = Gradients(body.knowledge).forwards(body.source, body.scope, [statement])
-        if runs or is_validation_name(callee(call)):
+        runs = (gradients.forwards(f.source, f.node, f.node.body) for f in body.called(call))
+        if is_validation_name(callee(call)) or any(runs):
             yield call
 
 

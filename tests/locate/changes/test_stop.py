@@ -30,6 +30,63 @@ PLACES = [
 ]
 
 
+SEVERAL = tables(
+    """
+=== the second optimizer may be idle
+for x, y in loader:
+    > begin
+    loss = criterion(model(x), y)
+    loss.backward()
+    > end
+    optimizer.step()
+    if sparse:
+        other_optimizer.step()
+        other_optimizer.zero_grad()
+    > stop
+    print(loss)
+=== one of two
+for x, y in loader:
+    > begin
+    loss = criterion(model(x), y)
+    loss.backward()
+    > end
+    if sparse:
+        other_optimizer.step()
+    else:
+        optimizer.step()
+    > stop
+    print(loss)
+=== only now and then
+for i, (x, y) in enumerate(loader):
+    > begin
+    loss = criterion(model(x), y)
+    loss.backward()
+    > end
+    if i % 4 == 0:
+        optimizer.step()
+        if sparse:
+            other_optimizer.step()
+        > stop
+    print(loss)
+=== the whole step ends where the stop is | scope=step
+for x, y in loader:
+    > begin
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    if sparse:
+        other_optimizer.step()
+    > end label="step"
+    > stop
+"""
+)
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_place_behind_several_optimizers(name: str) -> None:
+    holds(SEVERAL[name])
+
+
 @pytest.mark.parametrize(("rest", "behind"), PLACES)
 def test_place(rest: str, behind: str) -> None:
     result = rewritten(looped(STEP + rest))

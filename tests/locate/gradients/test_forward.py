@@ -20,6 +20,14 @@ STARTS = {
     "|output = model(x)\nloss = criterion(output, target)",
     "logging_and_modes_first": 'print("batch", len(x))\nmodel.train()\noptimizer.zero_grad()\n'
     "|output = model(x)\nloss = criterion(output, y)",
+    "teacher_that_the_loss_needs": "x = x.to(device)\n|with torch.no_grad():\n"
+    "    wanted = frozen(x).softmax(-1)\noutput = model(x)\nloss = criterion(output, wanted)",
+    "fakes_that_the_loss_needs": "noise = torch.randn(4, 4)\n|fakes = frozen(noise).detach()\n"
+    "loss = criterion(model(fakes), y)",
+    "an_evaluation_that_no_loss_needs": "with torch.no_grad():\n    print(frozen(x))\n"
+    "|output = model(x)\nloss = criterion(output, y)",
+    "acting_ahead_of_it": "with torch.no_grad():\n    action = frozen(x).argmax()\n"
+    "x, y = env.step(action)\n|output = model(x)\nloss = criterion(output, y) + action",
     "loss_is_summed_up": "loss = 0.0\n|for part in x.chunk(2):\n"
     "    loss = loss + criterion(model(part), y)",
 }
@@ -28,8 +36,8 @@ STARTS = {
 @pytest.mark.parametrize("name", STARTS)
 def test_begin(name: str) -> None:
     ahead, _, behind = STARTS[name].partition("|")
-    source = looped(f"{ahead}{behind}\n{END}")
-    assert plan_of(source)["region"]["start_line"] == 9 + ahead.count("\n")
+    source = looped(f"{ahead}{behind}\n{END}", "frozen = torch.nn.Linear(4, 4)")
+    assert plan_of(source)["region"]["start_line"] == 10 + ahead.count("\n")
     _, following = around(rewritten(source), "_instrument.begin(")
     assert following == behind.splitlines()[0]
 

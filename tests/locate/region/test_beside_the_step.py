@@ -1,0 +1,167 @@
+"""What a sample holds that is no part of the step is named with its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.locate.cases import HEAD, lines_of, plan_of
+
+#: A step that cannot be entered, with one more thing in it.
+STEP = """
+@torch.compile
+def learn(batch):
+    {more}
+    loss = criterion(model(batch), 1)
+    loss.backward()
+    optimizer.step()
+
+for batch in loader:
+    learn(batch)
+"""
+
+
+def named(source: str) -> dict[str, list[int]]:
+    """Lines of what is told to be inside, by kind."""
+    found: dict[str, list[int]] = {}
+    for warning in plan_of(source)["warnings"]:
+        if warning["kind"].endswith("-inside"):
+            assert warning["weight"] == "caution"
+            found.setdefault(warning["kind"], []).append(int(warning["place"].split(":")[1]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [
+        ("batch = next(batches)", "fetch-inside"),
+        ("batch = memory.get_batch()", "fetch-inside"),
+        ("batch = batch.to(device)", "copy-inside"),
+        ("batch = batch.cuda(non_blocking=True)", "copy-inside"),
+        ("batch = torch.from_numpy(batch)", "copy-inside"),
+        ("print(batch.sum().item())", "host-read-inside"),
+        ("torch.save(model.state_dict(), 'last.pt')", "save-inside"),
+    ],
+)
+def test_inside_of_a_call(more: str, kind: str) -> None:
+    source = HEAD + STEP.format(more=more)
+    assert named(source) == {kind: lines_of(source, more)}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "device = next(model.parameters()).device",
+        "model.to(device)",
+        "batch = batch.float()",
+        "weight = torch.tensor(0.5)",
+    ],
+)
+def test_what_every_step_may_do(more: str) -> None:
+    assert named(HEAD + STEP.format(more=more)) == {}
+
+
+DIRECT = """
+def accuracy(output):
+    return (output > 0).float().mean().item()
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        out = self.body(x)
+        {inside}
+        return out
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+    out = net(x)
+    {between}
+    loss = criterion(out, y)
+    loss.backward()
+    optimizer.step()
+    {behind}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"between": "top = accuracy(out)"}, {"host-read-inside": "float().mean().item()"}),
+        ({"inside": "self.seen = out.max().item()"}, {"host-read-inside": "self.seen ="}),
+        ({"between": "torch.save(out, 'o.pt')"}, {"save-inside": "torch.save(out"}),
+        ({"behind": "top = accuracy(out)"}, {}),
+    ],
+)
+def test_between_forward_and_backward(more: dict[str, str], expected: dict[str, str]) -> None:
+    pieces = {"inside": "pass", "between": "pass", "behind": "pass", **more}
+    source = HEAD + DIRECT.format(**pieces)
+    assert named(source) == {kind: lines_of(source, mark) for kind, mark in expected.items()}
+
+
+CALLBACKS = """
+class Meter:
+    def on_forward_end(self, loss):
+        self.total = loss.item()
+
+    def on_step_end(self, loss):
+        self.last = loss.cpu()
+
+class Handler:
+    def __init__(self, callbacks):
+        self.callbacks = callbacks
+
+    def call(self, event, loss):
+        for each in self.callbacks:
+            {dispatch}
+
+handler = Handler([Meter()])
+for x, y in loader:
+    loss = criterion(model(x), y)
+    handler.call("on_forward_end", loss)
+    loss.backward()
+    optimizer.step()
+    handler.call("on_step_end", loss)
+"""
+
+
+@pytest.mark.parametrize(
+    "dispatch",
+    [
+        "getattr(each, event)(loss)",
+        "hook = getattr(each, event, None)\n            hook and hook(loss)",
+    ],
+)
+def test_a_callback_that_is_looked_up_by_a_text(dispatch: str) -> None:
+    source = HEAD + CALLBACKS.format(dispatch=dispatch)
+    assert named(source) == {"host-read-inside": lines_of(source, "loss.item()")}
+
+
+EVALUATES = """
+def {name}(x):
+    with torch.no_grad():
+        return {body}
+
+for x, y in loader:
+    out = model(x)
+    {use}
+    loss = criterion(out, y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "use", "told"),
+    [
+        ("look", "model(x).mean()", "look(x)", True),
+        ("look", "model(x).mean()", "seen.append(look(x))", True),
+        ("reduce", "x.mean() / 2", "seen.append(reduce(out))", False),
+        ("target", "model(x)", "y = y + target(x)", False),  # the loss comes from it
+    ],
+)
+def test_an_evaluation(name: str, body: str, use: str, told: bool) -> None:
+    source = HEAD + EVALUATES.format(name=name, body=body, use=use)
+    assert ("validation-inside" in named(source)) is told
