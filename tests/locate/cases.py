@@ -105,6 +105,8 @@ def _shown(source: str, options: Mapping[str, str]) -> Iterator[str]:
             yield "  #! ".join([line, *dict.fromkeys(told.get(number, ()))]) + "\n"
             continue
         indent, what, given = found.groups()
+        if what == "enter":  # of nearly every loop, too
+            continue
         keywords = _KEYWORDS.findall(given)
         if what == "finished":
             what = "return" if next(lines).strip().startswith("return") else "stop"

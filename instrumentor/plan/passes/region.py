@@ -18,8 +18,10 @@ def entry(located: Located, recorder: str) -> Iterator[tuple[Source, Edit]]:
     What comes before is the next batch; what comes after prepares it.
     """
     candidate = located.candidate
+    if not isinstance(candidate.loop, LOOPS):  # lines that the user names
+        return
     first = candidate.loop.body[0]
-    if not isinstance(candidate.loop, LOOPS) or any(r.begin is first for r in located.regions):
+    if any(region.begin is first for region in located.regions):
         return
     why = "the loop's body is entered: the next batch is there"
     at = address(first)
