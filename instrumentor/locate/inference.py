@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from instrumentor.locate.changes.cleanup import cleanup_behind
 from instrumentor.locate.changes.stop import strategy_of
 from instrumentor.locate.choose_loop import several
 from instrumentor.locate.gradients.forward import Forward
@@ -191,10 +192,11 @@ def _region(candidate: Candidate, forward: Forward, end: ast.stmt, label: str) -
 
 def _located(region: Region, *warnings: Caveat) -> Located:
     candidate = region.candidate
-    leave = strategy_of(candidate.knowledge, candidate.source, candidate.scope, region.end)
+    where = candidate.knowledge, candidate.source, candidate.scope, region.end
     name = header_count(candidate.loop)
     counter = Counter(name, candidate.loop.lineno, "enumerate", None) if name else None
-    stops = (Stop(candidate.source, region.end, region.end, leave),)
+    cleanup = cleanup_behind(*where)
+    stops = (Stop(candidate.source, region.end, region.end, strategy_of(*where), "", cleanup),)
     return Located(candidate, (region,), counter, stops, warnings=warnings)
 
 

@@ -68,6 +68,7 @@ class Stop(Struct, frozen=True):
         after: the statement behind which the stop stands: the unit or what belongs to it.
         strategy: `return`, `SystemExit`, or `skip` of the test that pytest runs.
         condition: expression that tells whether this was a whole step, '' when it always is.
+        cleanup: statements behind the loop that run at the stop as well.
     """
 
     source: Source
@@ -75,6 +76,7 @@ class Stop(Struct, frozen=True):
     after: ast.stmt
     strategy: str
     condition: str = ""
+    cleanup: tuple[ast.stmt, ...] = ()
 
 
 class Skipped(Struct, frozen=True):

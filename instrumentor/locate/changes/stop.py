@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice, takewhile
 
+from instrumentor.locate.changes.cleanup import cleanup_behind
 from instrumentor.locate.located import Declined, Reason, Stop
 from instrumentor.locate.loop.counter import increments
 from instrumentor.locate.loop.loops import Candidate, Update, outwards
@@ -68,7 +69,8 @@ def find_stops(candidate: Candidate) -> list[Stop]:
         after = _companions(knowledge, source, unit)
         if after not in stops:
             leave = strategy_of(knowledge, source, scope, at)
-            stops[after] = Stop(source, unit, after, leave, _condition(update))
+            cleanup = cleanup_behind(knowledge, source, scope, at)
+            stops[after] = Stop(source, unit, after, leave, _condition(update), cleanup)
     return list(stops.values())
 
 

@@ -9,6 +9,8 @@ each. It decides nothing and knows nothing of files: what is to be done was foun
 
 from __future__ import annotations
 
+import ast
+import textwrap
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -46,8 +48,10 @@ def early_stop(located: Located, recorder: str) -> Edits:
     for stop in located.stops:
         leave = _LEAVE[stop.strategy].format(recorder=recorder)
         # Not behind the script's own counter: where it counts first, that would cut off the step.
-        code = f"if {recorder}.finished({stop.condition}):\n    {leave}"
-        yield stop.source, Edit(Kind.INSERT_AFTER, address(stop.after), code, reason=why)
+        inside = textwrap.indent("\n".join([*map(ast.unparse, stop.cleanup), leave]), "    ")
+        code = f"if {recorder}.finished({stop.condition}):\n{inside}"
+        reason = f"{why}; what cleans up behind the loop runs here" if stop.cleanup else why
+        yield stop.source, Edit(Kind.INSERT_AFTER, address(stop.after), code, reason=reason)
 
 
 def validation(located: Located, recorder: str) -> Edits:
