@@ -241,6 +241,7 @@ _STAGES = {
     "reset": ("Resetting", "resetting"),
     "running": ("Running", "running the script: nothing measured so far"),
     "analysing": ("Analysing", "analysing"),
+    "pair": ("Pair", "running this version"),
     "Validating": ("Validating", "validating"),
 }
 

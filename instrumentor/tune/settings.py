@@ -112,6 +112,28 @@ def setting(name: str) -> Setting:
     raise UsageError(f"--settings: there is no setting {name!r}", f"Settings: {known}.")
 
 
+_WORDS = {True: ("on", "true", "1"), False: ("off", "false", "0")}
+
+
+def parsed(text: str) -> tuple[str, Value]:
+    """`NAME=VALUE` as typed: a setting and one of its values, or a number where it takes numbers.
+
+    Raises:
+        UsageError: no such setting, or not such a value.
+    """
+    name, _, word = text.partition("=")
+    values = setting(name).values
+    for value in values:
+        words = _WORDS[value] if isinstance(value, bool) else (str(value).lower(),)
+        if word.lower() in words:
+            return name, value
+    if word.isdigit() and type(values[0]) is int:
+        return name, int(word)
+    known = [_WORDS[each][0] if isinstance(each, bool) else str(each) for each in values]
+    hint = f"For example: --set {name}={known[-1]}"
+    raise UsageError(f"--set {text}: {name} takes {', '.join(known)}", hint)
+
+
 class Configuration(Struct, frozen=True):
     """What is changed together in one trial: setting -> value, in the order of SETTINGS."""
 

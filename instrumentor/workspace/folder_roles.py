@@ -47,7 +47,7 @@ WRITTEN_SUFFIXES = frozenset([
 ])  # fmt: skip
 """Files that training scripts write: a link to one of these could be written through."""
 
-OUR_RECORDS = frozenset(["run.json", "session.json", "journal.jsonl"])
+OUR_RECORDS = frozenset(["run.json", "session.json", "journal.jsonl", "pairs.json"])
 """Each folder that this tool writes holds one of them, with its schema near the beginning."""
 
 

@@ -158,3 +158,28 @@ def names(root: Path, arguments: Sequence[str]) -> list[str]:
     """Paths that ``git ls-files -z ARGUMENTS`` lists, relative to ``root``."""
     listed = read(root, "ls-files", "-z", *arguments)
     return [os.fsdecode(name) for name in listed.split(b"\0") if name]
+
+
+def commit_of(root: Path, ref: str) -> str:
+    """The commit that a branch, tag or other name of one stands for.
+
+    Raises:
+        NotReady: there is none of that name.
+    """
+    found = read(root, "rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}")
+    return found.decode().strip()
+
+
+def check_out(tree: Path, commit: str) -> None:
+    """Give a copy with a git folder of its own (``tree/.git``) the tracked files of a commit.
+
+    What is not tracked stays. A symbolic link is replaced, never followed.
+
+    Raises:
+        NotReady: git failed; an object of the commit may be missing.
+    """
+    # Of a worktree or submodule the settings name the user's files: ours win over them.
+    own = (f"--git-dir={tree / '.git'}", f"--work-tree={tree}")
+    settings = (*own, *_no_filters(tree))
+    _call(tree, ("read-tree", "--reset", "-u", commit), b"", settings)
+    _call(tree, ("update-ref", "--no-deref", "HEAD", commit), b"", settings)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from instrumentor.cli import common
-from instrumentor.cli.signature import Verb
+from instrumentor.cli.pairing import PairOptions, PairSteps
+from instrumentor.cli.signature import Only, Verb, Without
+from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import MEASURE, OUTPUT, option
@@ -54,9 +56,11 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="BASE NEW [MORE...] | BASE... -- NEW...",
+            metavar="BASE NEW [MORE...] | BASE... -- NEW... | SCRIPT ARGS [-- SCRIPT ARGS]",
             help=(
-                "Run folders or summary.json files; @NAME is a pinned run of the history, @last "
+                "A script, run in pairs at two commits (--refs), under two interpreters, with and "
+                "without a setting, or with other arguments (after --). Or finished runs: run "
+                "folders or summary.json files; @NAME is a pinned run of the history, @last "
                 "the newest one, SCRIPT@NAME and SCRIPT@last those of one script. Each is "
                 "compared with the first; with -- the runs before it are repeats of one version, "
                 "those after it of the other."
@@ -65,20 +69,29 @@ def compare(
     ],
     *,
     asked: Asked,
-    shown: common.Json,
+    options: Annotated[PairOptions, Without("rewrite", "run")],
+    rewrite: Annotated[
+        PairSteps, Only("steps", "warmup", "scope", "loop", "mode", "region", "keep_validation")
+    ],
+    run: Annotated[RunOptions, Only("python", "tt_xla", "timeout_s", "link", "no_link")],
+    shown: Annotated[common.Shown, Without("verbose")],
     store: common.Store,
 ) -> None:
-    """Compare runs, or repeats of them, with an interval."""
+    """Compare two versions of a script by running them in pairs, or finished runs."""
     from instrumentor.cli.comparing import compared, judged
+    from instrumentor.cli.pairing import are_scripts, compare_versions
     from instrumentor.results.history import History
 
-    groups = _groups(runs)
-    runs = [run for group in groups for run in group]
-    if len(runs) < 2:
-        raise UsageError("a comparison takes two runs", "Give BASE and NEW: two run folders.")
     percent = asked.fail_on_regression
     if percent is not None and not 0 <= percent < 1e6:
         raise UsageError(f"--fail-on-regression {percent:g}: must be 0 or more percent")
+    groups = _groups(runs)
+    if are_scripts([group[0] for group in groups], options):
+        compare_versions(groups, replace(options, rewrite=rewrite, run=run), percent, shown)
+        return
+    runs = [run for group in groups for run in group]
+    if len(runs) < 2:
+        raise UsageError("a comparison takes two runs", "Give BASE and NEW: two run folders.")
     sizes = _sizes(asked.batch_size, groups)
     refuse_outputs([asked.html, asked.markdown], map(Path, runs), force=asked.force)
     comparisons = compared(groups, sizes, History(store.history))
@@ -89,10 +102,14 @@ def compare(
 
 
 class Command(typer.core.TyperCommand):
-    """Keeps the ``--`` between two groups of runs, which would only end the options."""
+    """Keeps the ``--`` between two groups, and all that stands behind a script."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, [_AGAINST if arg == "--" else arg for arg in args])
+        given = [_AGAINST if arg == "--" else arg for arg in args]
+        script = next((at for at, arg in enumerate(given) if arg.endswith(".py")), None)
+        if script is not None:  # from there on options are the script's own
+            given.insert(script, "--")
+        return super().parse_args(ctx, given)
 
 
 def _groups(runs: list[str]) -> list[list[str]]:
@@ -102,7 +119,8 @@ def _groups(runs: list[str]) -> list[list[str]]:
         UsageError: there is not one such mark with runs on both sides.
     """
     if _AGAINST not in runs:
-        return [[run] for run in runs]
+        one = runs[0].endswith(".py") and not (len(runs) == 2 and runs[1].endswith(".py"))
+        return [runs] if one else [[run] for run in runs]
     at = runs.index(_AGAINST)
     groups = [runs[:at], runs[at + 1 :]]
     if not all(groups) or _AGAINST in groups[1]:

@@ -1,0 +1,347 @@
+"""`instrument compare --refs A..B SCRIPT` and its like: two versions, run in pairs.
+
+The versions differ in one thing: the commit, the words after `--`, the interpreter, or a setting of
+`tune`. Each stands in a copy of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from instrumentor.cli import common
+from instrumentor.run.options import RunOptions
+from instrumentor.shared import console
+from instrumentor.shared.errors import InstrumentError, RegressionFound, Undecided, UsageError
+from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, Checked, option
+from instrumentor.shared.options import Options, names
+from instrumentor.shared.project import Project, find_project
+from instrumentor.workspace import git
+from instrumentor.workspace.versions import Frozen, frozen
+
+if TYPE_CHECKING:
+    from instrumentor.run.pairs import Paired, Version
+
+#: The user's files as they stand, in the place of a commit.
+WORKTREE = "WORKTREE"
+_HOW = "For example: instrument compare --refs main..HEAD train.py"
+
+
+@dataclass(frozen=True)
+class PairSteps(Options):
+    """How each run of a pair is rewritten: many short runs tell more than few long ones."""
+
+    steps: int = option(
+        MEASURE, 23, "Of versions: samples to take in each run, the warm-up included."
+    )
+    warmup: int = option(
+        MEASURE, 3, "Of versions: leading samples of each run that are not steady.", minimum=0
+    )
+    given: tuple[str, ...] = ("steps", "warmup")
+
+
+@dataclass(frozen=True)
+class PairOptions(Checked):
+    """What two versions differ in, and when it is decided."""
+
+    refs: str = option(
+        WHERE,
+        "",
+        "Run SCRIPT at two commits: A..B, A...B (from where B left A), A or A.. (against the files "
+        "as they stand).",
+        metavar="A..B",
+        once=True,
+    )
+    pythons: tuple[str, ...] = option(
+        WHERE, (), "Run SCRIPT under two interpreters.", metavar="A,B", convert=names, once=True
+    )
+    set: str = option(
+        MEASURE,
+        "",
+        "Run SCRIPT as it is, and with a setting of tune: batch_size=64, dtype=bfloat16.",
+        metavar="SETTING=VALUE",
+        once=True,
+    )
+    pairs: int = option(MEASURE, 40, "Of versions: end undecided after so many.", minimum=1)
+    resolution: float = option(
+        MEASURE,
+        1.0,
+        "Of versions: end when a difference by this much or more is ruled out, percent.",
+        metavar="PCT",
+        above=0,
+    )
+    output: Path | None = option(
+        OUTPUT,
+        None,
+        "Of versions: the folder of their runs; default NAME_pairs in the working directory.",
+        *("-o", "--output"),
+        metavar="DIR",
+        variable=False,
+        once=True,
+    )
+    rewrite: Options = field(default_factory=PairSteps)
+    run: RunOptions = field(default_factory=RunOptions)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """One version: what it is called, and what it runs."""
+
+    name: str
+    script: Path
+    arguments: tuple[str, ...]
+    ref: str = WORKTREE
+    python: str | None = None
+    setting: str = ""
+
+
+def are_scripts(words: Sequence[str], options: PairOptions) -> bool:
+    """Whether versions are to be run, not finished runs compared."""
+    asked = options.refs or options.pythons or options.set
+    return bool(asked) or any(word.endswith(".py") for word in words)
+
+
+def compare_versions(
+    groups: Sequence[Sequence[str]],
+    options: PairOptions,
+    gate_percent: float | None,
+    shown: common.Shown,
+) -> None:
+    """Run two versions in pairs, and say which is faster.
+
+    Args:
+        groups: script and arguments; of two versions, where that is what they differ in.
+
+    Raises:
+        UsageError: it is not clear which two versions are meant.
+        RegressionFound, Undecided: what the gate, if there is one, says.
+    """
+    from instrumentor.run.pairs import run_pairs
+    from instrumentor.run.training import run_name
+
+    wanted = _wanted(groups, options)
+    output = options.output or Path(f"{run_name(wanted[1].script.absolute())}_pairs")
+    narrator = shown.narrator
+
+    def tell(paired: Paired) -> None:
+        if not shown.quiet:
+            console.say(progress_of(paired))
+
+    with ExitStack() as stack, common.working(narrator):
+        base, new = (stack.enter_context(_standing(each, options)) for each in wanted)
+        try:
+            paired = run_pairs(
+                base,
+                new,
+                options.run.folder / output,
+                most=options.pairs,
+                resolution_percent=options.resolution,
+                gate_percent=gate_percent,
+                progress=narrator,
+                tell=tell,
+            )
+        except InstrumentError as error:
+            if error.result is not None:
+                _show(error.result, shown)
+            raise
+    _show(paired, shown)
+    if gate_percent is not None:
+        _judge(paired)
+
+
+def _wanted(groups: Sequence[Sequence[str]], options: PairOptions) -> tuple[_Wanted, _Wanted]:
+    asked = [name for name in ("refs", "pythons", "set") if getattr(options, name)]
+    two = len(groups) == 2
+    if len(asked) + two != 1 or len(groups) > 2:
+        told = "two versions may differ in one thing" if groups else "which script?"
+        raise UsageError(f"{told}: --refs, --pythons, --set, or SCRIPT ARGS -- SCRIPT ARGS", _HOW)
+    if two:
+        return _of_words(groups[0]), _of_words(groups[1])
+    one = _of_words(groups[0])
+    if options.refs:
+        base, new = parse_refs(options.refs)
+        return replace(one, name=base, ref=base), replace(one, name=new, ref=new)
+    if options.pythons:
+        if len(options.pythons) != 2:
+            raise UsageError("--pythons takes two interpreters", "For example: --pythons a,b")
+        first, second = (replace(one, name=each, python=each) for each in options.pythons)
+        return first, second
+    return one, replace(one, name=options.set, setting=options.set)
+
+
+def _of_words(words: Sequence[str]) -> _Wanted:
+    script, *arguments = words
+    return _Wanted(" ".join(words), Path(script), tuple(arguments))
+
+
+def parse_refs(text: str) -> tuple[str, str]:
+    """`A..B`, `A...B`, `A..` or `A`; the base of three dots is ``A...B``, as git has it.
+
+    Raises:
+        UsageError: no base is named.
+    """
+    base, dots, new = text.partition("...")
+    if not dots:
+        base, dots, new = text.partition("..")
+    if not base or base == WORKTREE:
+        raise UsageError(f"--refs {text}: names no base", _HOW)
+    new = new or WORKTREE
+    return (f"{base}...{new}" if dots == "..." else base), new
+
+
+@contextlib.contextmanager
+def _standing(wanted: _Wanted, options: PairOptions) -> Iterator[Version]:
+    """A version in a copy of its own.
+
+    Raises:
+        UsageError: no such commit, setting or script.
+    """
+    from instrumentor.run.pairs import Version
+
+    run, cwd = options.run, options.run.folder
+    project = find_project(cwd / wanted.script)
+    commit = _commit(project, wanted)
+    found = project_python(project, wanted, run)
+    links = {"link": run.link, "no_link": run.no_link}
+    with frozen(project, wanted.script, cwd, commit, **links) as copy:
+        if copy.linked and wanted.ref != WORKTREE:
+            console.say(f"Linked into the copy of {wanted.name}: {_listed(copy)} (your own)")
+        made = replace(
+            run,
+            rewrite=replace(options.rewrite, profiler="wallclock"),
+            profiler="wallclock",
+            python=found,
+            cwd=copy.counterpart(cwd),
+            env=copy.environment(run.variables),
+            link=(),
+            no_link=(),
+        )
+        script = copy.counterpart((cwd / wanted.script).absolute())
+        arguments = wanted.arguments
+        if wanted.setting:
+            made, arguments = _with_setting(wanted, script, made)
+        yield Version(_name(wanted, commit), script, arguments, made, commit)
+
+
+def _listed(copy: Frozen) -> str:
+    from instrumentor.workspace.linked_data import listed
+
+    return listed(copy.linked, 5)
+
+
+def _name(wanted: _Wanted, commit: str | None) -> str:
+    if commit is None:
+        return "your files" if wanted.name == WORKTREE else wanted.name
+    return wanted.name if commit.startswith(wanted.name) else f"{wanted.name} ({commit[:9]})"
+
+
+def _commit(project: Project, wanted: _Wanted) -> str | None:
+    if wanted.ref == WORKTREE:
+        return None
+    if not (project.git and git.available()):
+        raise UsageError(f"--refs {wanted.ref}: {project.root} is no git repository")
+    base, dots, new = wanted.ref.partition("...")
+    try:
+        if not dots:
+            return git.commit_of(project.root, wanted.ref)
+        ends = [git.commit_of(project.root, each) for each in (base, _head(new))]
+        return git.read(project.root, "merge-base", *ends).decode().split()[0]
+    except InstrumentError as error:
+        raise UsageError(f"--refs: {wanted.ref} is no commit", error.message) from error
+
+
+def _head(new: str) -> str:
+    return "HEAD" if new == WORKTREE else new
+
+
+def project_python(project: Project, wanted: _Wanted, run: RunOptions) -> str | None:
+    """The interpreter of the user's own project: none of it is in the copy."""
+    if wanted.python is not None:
+        return wanted.python
+    return str(run.examine(project.root).python)
+
+
+def _with_setting(
+    wanted: _Wanted, script: Path, options: RunOptions
+) -> tuple[RunOptions, tuple[str, ...]]:
+    from instrumentor.tune.edits import applied
+    from instrumentor.tune.settings import Configuration, parsed
+    from instrumentor.tune.target import read_target
+
+    name, value = parsed(wanted.setting)
+    target = read_target(script, wanted.arguments, options.folder, options.rewrite)
+    variant = applied(target, Configuration.of({name: value}))
+    rewrite = replace(options.rewrite, variant=variant)
+    return replace(options, rewrite=rewrite), tuple(variant.arguments)
+
+
+# -- what is said ----------------------------------------------------------------------------
+
+
+def progress_of(paired: Paired) -> str:
+    """The last pair, and what all say so far, on a line."""
+    pair = paired.pairs[-1]
+    base, new = (each.times_ms[paired.figure] for each in (pair.base, pair.new))
+    return f"  {base:.4g} ms, {new:.4g} ms. So far: {statement(paired)}"
+
+
+def statement(paired: Paired) -> str:
+    """The verdict as a sentence."""
+    found, base, new = paired.verdict, paired.base.name, paired.new.name
+    ends = found.interval
+    count = f"{found.pairs} pair{'s' if found.pairs != 1 else ''}"
+    if found.outcome in ("faster", "slower"):
+        sign = -1 if found.outcome == "faster" else 1
+        word = f"{new} is {sign * found.percent:.1f} % {found.outcome} than {base}"
+        if ends is None:
+            return f"{word}, {count}"
+        first, last = sorted(sign * (end - 1) * 100 for end in (ends.low, ends.high))
+        return f"{word} (95 %: {first:.1f} to {last:.1f} %), {count}"
+    if ends is None:
+        return f"too few pairs to tell {base} from {new}, {count}"
+    between = f"{(ends.low - 1) * 100:+.1f} to {(ends.high - 1) * 100:+.1f} %"
+    if found.outcome == "same":
+        limit = f"no difference of {found.resolution_percent:g} % or more"
+        return f"{limit} between {base} and {new} (95 %: {between}), {count}"
+    return f"undecided: the time of {new} differs from that of {base} by {between} (95 %), {count}"
+
+
+def _show(paired: Paired, shown: common.Shown) -> None:
+    if shown.json:
+        console.out_json({**paired.to_json(), "folder": str(paired.folder)})
+        return
+    text = statement(paired)
+    console.out(f"{text[0].upper()}{text[1:]}, {_duration(paired.duration_s)}")
+    each = " per sample" if paired.per_sample else ""
+    console.out(f"  compared: {paired.figure}{each}, medians of each run")
+    busy = sum(run.busy for pair in paired.pairs for run in (pair.base, pair.new))
+    if busy:
+        console.out(f"  the machine was busy in {busy} of {2 * len(paired.pairs)} runs")
+    if shown.quiet:
+        return
+    folder = console.quoted(console.shown(paired.folder))
+    console.say(f"Wrote {folder}/ (your files were not touched)")
+    console.say(f"Next: instrument compare {folder}/*_base -- {folder}/*_new")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _judge(paired: Paired) -> None:
+    from instrumentor.run.pairs import GATE_POINTS
+
+    percent = paired.gate_percent or 0.0
+    told = f"slower than {paired.base.name} by more than {percent:g} %"
+    if paired.regression:
+        raise RegressionFound(f"{paired.new.name} is {told}", "Compare the runs op by op.")
+    if not paired.no_regression:
+        raise Undecided(
+            f"undecided whether {paired.new.name} is {told}, after {len(paired.pairs)} pairs",
+            "Allow more --pairs, or quieten the machine.",
+        )
+    console.say(f"A slow-down by {percent + GATE_POINTS:g} % or more is ruled out")

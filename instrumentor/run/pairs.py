@@ -1,0 +1,291 @@
+"""Two versions of a script run in pairs, until it is known which of them is faster.
+
+Each version stands in a copy of its own; in each pair a coin decides which runs first, which is
+what the test relies on (:mod:`instrumentor_analysis.compare.paired`). What the machine does besides
+meets both alike. Every finished pair is kept, whatever comes next.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from instrumentor.run.options import RunOptions
+from instrumentor.run.training import run
+from instrumentor.shared.errors import InstrumentError, Interrupted, RunFailed
+from instrumentor.shared.outputs import new_folder, write_json
+from instrumentor.shared.progress import Progress, Silent
+from instrumentor_analysis.compare.paired import Verdict, ruled_out_above, verdict
+from instrumentor_analysis.model import Summary
+from instrumentor_analysis.shared.documents import plain
+
+SCHEMA = "instrument-pairs/1"
+RECORD = "pairs.json"
+ITERATION = "iteration"
+#: Chances of the gate: that equal code fails it, and that a slow-down passes.
+FALSE_ALARM, MISSED = 0.01, 0.05
+#: By so many points more than is allowed a slow-down must not pass the gate.
+GATE_POINTS = 3.0
+
+
+class Version(Struct, frozen=True):
+    """One of two versions.
+
+    Attributes:
+        name: as the user called it.
+        script: in the version's own copy, absolute.
+        options: of each of its runs.
+        commit: None for files as they stood.
+    """
+
+    name: str
+    script: Path
+    arguments: tuple[str, ...]
+    options: RunOptions
+    commit: str | None = None
+
+
+class Measured(Struct, frozen=True):
+    """One run: times in milliseconds by what was timed, and the samples in a step."""
+
+    folder: Path
+    times_ms: dict[str, float]
+    batch: float | None = None
+    busy: bool = False
+
+
+class Pair(Struct, frozen=True):
+    """One run of each version."""
+
+    base: Measured
+    new: Measured
+    new_first: bool
+
+
+class Paired(Struct, frozen=True):
+    """What the pairs came to.
+
+    Attributes:
+        figure: what is compared: ``iteration``, or the label of the timed region.
+        per_sample: the versions' steps have batches of different size.
+        gate_percent: the slow-down that is allowed, where that was asked.
+        interrupted: by the user, before it was decided.
+    """
+
+    folder: Path
+    base: Version
+    new: Version
+    pairs: tuple[Pair, ...]
+    figure: str
+    per_sample: bool
+    verdict: Verdict
+    duration_s: float
+    gate_percent: float | None = None
+    interrupted: bool = False
+
+    @property
+    def regression(self) -> bool:
+        """The new version is slower by more than is allowed."""
+        allowed = math.log1p((self.gate_percent or 0.0) / 100)
+        return ruled_out_above([-d for d in differences(self.pairs)], -allowed, FALSE_ALARM)
+
+    @property
+    def no_regression(self) -> bool:
+        """A slow-down by :data:`GATE_POINTS` more than is allowed is ruled out."""
+        percent = (self.gate_percent or 0.0) + GATE_POINTS
+        return ruled_out_above(differences(self.pairs), math.log1p(percent / 100), MISSED)
+
+    @property
+    def decided(self) -> bool:
+        """Another pair would tell nothing that was asked for."""
+        if self.gate_percent is not None:
+            return self.regression or self.no_regression
+        return self.verdict.outcome != "undecided"
+
+    def to_json(self) -> dict[str, Any]:
+        """The document pairs.json."""
+        names = ("figure", "per_sample", "duration_s", "gate_percent", "interrupted")
+        return {
+            "schema": SCHEMA,
+            "base": _version_json(self.base),
+            "new": _version_json(self.new),
+            **{name: getattr(self, name) for name in names},
+            "verdict": {**plain(self.verdict), "percent": self.verdict.percent},
+            "pairs": [_pair_json(pair) for pair in self.pairs],
+        }
+
+
+def _version_json(version: Version) -> dict[str, Any]:
+    told = {"name": version.name, "commit": version.commit, "arguments": [*version.arguments]}
+    return {**told, "python": version.options.python}
+
+
+def _pair_json(pair: Pair) -> dict[str, Any]:
+    sides = {"base": pair.base, "new": pair.new}
+    told = {
+        key: {"folder": each.folder.name, "times_ms": each.times_ms, "busy": each.busy}
+        for key, each in sides.items()
+    }
+    return {"first": "new" if pair.new_first else "base", **told}
+
+
+def run_pairs(
+    base: Version,
+    new: Version,
+    output: Path,
+    *,
+    most: int,
+    resolution_percent: float,
+    gate_percent: float | None = None,
+    progress: Progress | None = None,
+    tell: Callable[[Paired], None] = lambda paired: None,
+    coin: Callable[[], bool] | None = None,
+) -> Paired:
+    """Run pairs until the versions are told apart, or as many as are allowed.
+
+    Args:
+        output: the folder that is wanted for runs and record.
+        most: number of pairs.
+        tell: called after each pair.
+        coin: whether the new version runs first; a fair one unless given.
+
+    Raises:
+        RunFailed and what :func:`instrumentor.run.training.run` raises: a run failed; which
+            version's, its message says. `error.result` is what there is of the pairs.
+        Interrupted: the same, by the user.
+    """
+    started, fair = time.monotonic(), random.SystemRandom()
+    folder = new_folder(output, RECORD, b'{"schema": "instrument-pairs/1"}')
+    toss = coin or (lambda: fair.random() < 0.5)
+    pairs: list[Pair] = []
+
+    def paired(interrupted: bool = False) -> Paired:
+        found = judged(folder, base, new, pairs, resolution_percent, gate_percent)
+        duration_s = round(time.monotonic() - started, 1)
+        return structs.replace(found, duration_s=duration_s, interrupted=interrupted)
+
+    for number in range(1, most + 1):
+        try:
+            pairs.append(_pair(number, folder, (base, new), toss(), progress or Silent()))
+        except (KeyboardInterrupt, InstrumentError) as error:
+            stopped = isinstance(error, (KeyboardInterrupt, Interrupted))
+            raised = error if isinstance(error, InstrumentError) else Interrupted("interrupted")
+            if pairs:
+                raised.result = paired(interrupted=stopped)
+                write_json(folder / RECORD, raised.result.to_json())
+            raise raised from error
+        found = paired()
+        write_json(folder / RECORD, found.to_json())
+        tell(found)
+        if found.decided:
+            break
+    return found
+
+
+def judged(
+    folder: Path,
+    base: Version,
+    new: Version,
+    pairs: Sequence[Pair],
+    resolution_percent: float,
+    gate_percent: float | None,
+) -> Paired:
+    """What the pairs so far come to."""
+    found = verdict(differences(pairs), resolution_percent)
+    figure, per_sample = _compared(pairs)
+    kept = tuple(pairs)
+    return Paired(folder, base, new, kept, figure, per_sample, found, 0.0, gate_percent)
+
+
+def differences(pairs: Sequence[Pair]) -> list[float]:
+    """Of each pair the logarithm of the new version's time over the base's."""
+    figure, per_sample = _compared(pairs)
+
+    def time_of(run: Measured) -> float:
+        return run.times_ms[figure] / (run.batch or 1.0 if per_sample else 1.0)
+
+    return [math.log(time_of(pair.new) / time_of(pair.base)) for pair in pairs]
+
+
+def _compared(pairs: Sequence[Pair]) -> tuple[str, bool]:
+    """What all runs have timed, the iteration if they can; and whether it is told per sample.
+
+    Raises:
+        RunFailed: nothing is common to all.
+    """
+    runs = [each for pair in pairs for each in (pair.base, pair.new)]
+    if not runs:
+        return "", False
+    common = set.intersection(*(set(each.times_ms) for each in runs))
+    if not common:
+        labels = sorted({label for each in runs for label in each.times_ms})
+        raise RunFailed(
+            f"the versions time different parts of a step: {', '.join(labels)}",
+            "Give --scope step, which both have.",
+        )
+    sizes = [each.batch for each in runs]
+    known = all(sizes)
+    differ = known and max(filter(None, sizes)) > 1.01 * min(filter(None, sizes))
+    return (ITERATION if ITERATION in common else min(common)), bool(differ)
+
+
+def _pair(
+    number: int, folder: Path, sides: tuple[Version, Version], new_first: bool, progress: Progress
+) -> Pair:
+    done: dict[int, Measured] = {}
+    for which in (1, 0) if new_first else (0, 1):
+        version = sides[which]
+        name = f"{number:02}_{'new' if which else 'base'}"
+        progress.stage("pair", f"{number}: {version.name}")
+        done[which] = _measure(version, folder / name, progress)
+    return Pair(done[0], done[1], new_first)
+
+
+def _measure(version: Version, folder: Path, progress: Progress) -> Measured:
+    options = replace(version.options, output=folder)
+    try:
+        result = run(version.script, version.arguments, options, _Quietly(progress))
+    except Interrupted:
+        raise
+    except InstrumentError as error:
+        error.message = f"{version.name}: {error.message}"
+        raise
+    return measured(folder, result.summary)
+
+
+def measured(folder: Path, summary: Summary) -> Measured:
+    """The times of a run.
+
+    Raises:
+        RunFailed: it has none.
+    """
+    wall, times = summary.wall_clock, dict[str, float]()
+    if wall is not None and wall.median_ms:
+        times[wall.label] = wall.median_ms
+    if wall is not None and wall.iteration is not None and wall.iteration.median_ms > 0:
+        times[ITERATION] = wall.iteration.median_ms
+    if wall is None or not times:
+        raise RunFailed(f"{folder.name}: no step was timed", f"See {folder / 'run.log'}.")
+    batch = None
+    if wall.samples_per_s and wall.median_ms:
+        batch = wall.samples_per_s * wall.median_ms / 1000
+    busy = any(each.kind == "busy-machine" for each in summary.warnings)
+    return Measured(folder, times, batch, busy)
+
+
+class _Quietly(Silent):
+    """Of the runs only what goes wrong, not each stage and step."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def note(self, text: str) -> None:
+        """A stall, an ending."""
+        self._progress.note(text)

@@ -1,0 +1,99 @@
+"""Copies of a project that stay as they are while it changes: as it stands, or at a commit.
+
+A run copies its project each time. What is run in turn for minutes needs a copy that nobody edits
+in between; and at another commit, the user's checkout, index and refs must not move.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.project import Project
+from instrumentor.workspace import git, slots
+from instrumentor.workspace.copy_plan import plan_shadow
+from instrumentor.workspace.copying import fill
+from instrumentor.workspace.private_git import make_private_git
+
+
+class Frozen(Struct, frozen=True):
+    """A copy that stands.
+
+    Attributes:
+        root: of the copy.
+        source: the user's project.
+        linked: the user's files and folders that it links to, absolute.
+    """
+
+    root: Path
+    source: Path
+    linked: tuple[Path, ...]
+
+    def counterpart(self, path: Path) -> Path:
+        """The path in the copy of a path of the project's; others as they are."""
+        for spelling in (Path(os.path.normpath(path)), path.resolve()):
+            if spelling.is_relative_to(self.source):
+                return self.root / spelling.relative_to(self.source)
+        return path
+
+    def environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """``base`` with PYTHONPATH leading into the copy, and git to its own folder."""
+        found = git.clean_environment(base)
+        entries = filter(None, found.get("PYTHONPATH", "").split(os.pathsep))
+        paths = [
+            self.counterpart(Path(entry)) if entry[0] == os.sep else entry for entry in entries
+        ]
+        if paths:
+            found["PYTHONPATH"] = os.pathsep.join(map(str, paths))
+        for name in {"PWD", "OLDPWD"} & found.keys():
+            found[name] = str(self.counterpart(Path(found[name])))
+        return found
+
+
+@contextmanager
+def frozen(
+    project: Project,
+    script: Path,
+    cwd: Path,
+    commit: str | None = None,
+    *,
+    link: Sequence[Path] = (),
+    no_link: Sequence[Path] = (),
+) -> Iterator[Frozen]:
+    """Copy a project as a run would, hold the copy during the body, remove it afterwards.
+
+    Args:
+        script: relative to ``cwd``, the user's working folder.
+        commit: whose tracked files the copy has; None for those that the user has. Untracked
+            files, data that is linked among them, are in the copy either way.
+
+    Raises:
+        UsageError: the script is not in that commit.
+        NotReady: git failed, or the copy does not fit.
+    """
+    plan = plan_shadow(project, script, cwd, link=link, no_link=no_link)
+    with slots.acquired(project.root) as slot:
+        links = fill(plan, slot.tree, {})
+        if project.git and git.available():
+            _with_own_git(project.root, slot.tree)
+        if commit is not None:
+            git.check_out(slot.tree, commit)
+        linked = tuple(project.root / name for name in links)
+        made = Frozen(slot.tree, project.root, linked)
+        if not made.counterpart((cwd / script).absolute()).is_file():
+            raise UsageError(f"{script}: not in {commit or 'the copy'}", "Was it called otherwise?")
+        yield made
+
+
+def _with_own_git(root: Path, tree: Path) -> None:
+    """A git folder in the copy; of a worktree or submodule the settings named the user's files."""
+    make_private_git(root, tree / ".git")
+    (tree / ".git" / "config.worktree").unlink(missing_ok=True)
+    escaped = str(tree).replace("\\", "\\\\").replace('"', '\\"')
+    with (tree / ".git" / "config").open("a", encoding="utf-8") as stream:
+        stream.write(f'\n[core]\n\tworktree = "{escaped}"\n')

@@ -1,0 +1,99 @@
+"""Which two versions a command line means, and the sentence in the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from instrumentor.cli.pairing import PairOptions, _wanted, are_scripts, parse_refs, statement
+from instrumentor.run.options import RunOptions
+from instrumentor.run.pairs import Paired, Version
+from instrumentor.shared.errors import UsageError
+from instrumentor.tune.settings import parsed
+from instrumentor_analysis.compare.paired import Outcome, Verdict
+from instrumentor_analysis.model import Interval
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("main..HEAD", ("main", "HEAD")),
+        ("main...HEAD", ("main...HEAD", "HEAD")),
+        ("HEAD..", ("HEAD", "WORKTREE")),
+        ("HEAD", ("HEAD", "WORKTREE")),
+        ("v1.0..v1.1", ("v1.0", "v1.1")),
+        ("main..WORKTREE", ("main", "WORKTREE")),
+    ],
+)
+def test_refs(text: str, ends: tuple[str, str]) -> None:
+    assert parse_refs(text) == ends
+
+
+@pytest.mark.parametrize("text", ["..HEAD", "WORKTREE..HEAD", "..."])
+def test_refs_without_a_base(text: str) -> None:
+    with pytest.raises(UsageError, match="names no base"):
+        parse_refs(text)
+
+
+def test_finished_runs_are_no_scripts() -> None:
+    assert not are_scripts(["run_a", "@last"], PairOptions())
+    assert are_scripts(["a.py"], PairOptions())
+    assert are_scripts(["-m"], PairOptions(refs="main.."))
+
+
+def test_versions_differ_in_one_thing() -> None:
+    words = ["train.py", "--config", "a.yaml"], ["train.py", "--config", "b.yaml"]
+    base, new = _wanted(words, PairOptions())
+    assert (base.name, new.arguments) == ("train.py --config a.yaml", ("--config", "b.yaml"))
+    base, new = _wanted([["train.py"]], PairOptions(pythons=("py310", "py312")))
+    assert (base.python, new.python) == ("py310", "py312")
+    base, new = _wanted([["train.py"]], PairOptions(set="batch_size=64"))
+    assert (base.setting, new.setting) == ("", "batch_size=64")
+    for groups, options in [
+        ([["train.py"]], PairOptions()),
+        (words, PairOptions(refs="main..")),
+        ([["train.py"]], PairOptions(refs="main..", set="batch_size=64")),
+        ([["train.py"]], PairOptions(pythons=("one",))),
+    ]:
+        with pytest.raises(UsageError):
+            _wanted(groups, options)
+
+
+def test_a_setting_is_one_of_tunes() -> None:
+    assert parsed("batch_size=48") == ("batch_size", 48)
+    assert parsed("trace=on") == ("trace", True)
+    assert parsed("dtype=bfloat16") == ("dtype", "bfloat16")
+    with pytest.raises(UsageError, match="dtype takes bfloat16"):
+        parsed("dtype=float64")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ratio", "ends", "said"),
+    [
+        ("faster", 0.968, (0.962, 0.973), "HEAD is 3.2 % faster than main (95 %: 2.7 to 3.8 %), "),
+        ("slower", 1.05, (1.02, 1.08), "HEAD is 5.0 % slower than main (95 %: 2.0 to 8.0 %), "),
+        ("slower", 1.05, None, "HEAD is 5.0 % slower than main, "),
+        (
+            "same",
+            1.001,
+            (0.995, 1.006),
+            "no difference of 1 % or more between main and HEAD (95 %: -0.5 to +0.6 %), ",
+        ),
+        (
+            "undecided",
+            1.01,
+            (0.95, 1.08),
+            "undecided: the time of HEAD differs from that of main by -5.0 to +8.0 % (95 %), ",
+        ),
+        ("undecided", 1.0, None, "too few pairs to tell main from HEAD, "),
+    ],
+)
+def test_the_verdict_is_a_sentence(
+    outcome: Outcome, ratio: float, ends: tuple[float, float] | None, said: str
+) -> None:
+    interval = None if ends is None else Interval(*ends, 0.95)
+    sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("main", "HEAD")]
+    found = Verdict(outcome, ratio, interval, 9, 1.0)
+    paired = Paired(Path("out"), *sides, (), "iteration", False, found, 240.0)
+    assert statement(paired) == f"{said}9 pairs"

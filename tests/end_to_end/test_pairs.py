@@ -1,0 +1,81 @@
+"""`instrument compare --refs A..B SCRIPT`: real runs of small scripts, the checkout untouched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RepoFactory, RunCli
+from tests.end_to_end.small import script
+from tests.workspace.test_shadow import snapshot
+
+FEW = ("--pairs", "2", "--steps", "6", "--warmup", "1")
+
+
+@pytest.fixture
+def repo(git_repo: RepoFactory) -> Path:
+    """The first commit waits 30 ms in each step, the second not; neither does what is edited."""
+    made = git_repo({"train.py": "import pause\n" + script(), "pause.py": "import time\n"})
+    (made / "pause.py").write_text("import time\nprint('second')\n")
+    subprocess.run(["git", "commit", "-qam", "second"], cwd=made, check=True)
+    (made / "pause.py").write_text("import time\nprint('edited')\n")
+    return made
+
+
+def said(folder: Path, run: str) -> str:
+    return (folder / run / "run.log").read_text()
+
+
+def test_each_version_runs_its_own_files(run_cli: RunCli, repo: Path) -> None:
+    before = snapshot(repo)
+    made = run_cli("compare", *FEW, "--json", "--refs", "HEAD~1..HEAD", "train.py", cwd=repo)
+    assert made.returncode == 0, made.stderr
+    document = json.loads(made.stdout)
+    assert document["schema"] == "instrument-pairs/1" and len(document["pairs"]) == 2
+    assert document["verdict"]["outcome"] == "undecided"
+    assert document["base"]["commit"] != document["new"]["commit"]
+    folder = Path(document["folder"])
+    assert "second" not in said(folder, "01_base") and "second" in said(folder, "01_new")
+    after = {name: facts for name, facts in snapshot(repo).items() if "_pairs" not in name}
+    assert {**after, ".": 0} == {**before, ".": 0}
+
+
+def test_uncommitted_changes_are_a_version(run_cli: RunCli, repo: Path) -> None:
+    made = run_cli("compare", *FEW, "--refs", "HEAD..", "-o", "out", "train.py", cwd=repo)
+    assert made.returncode == 0, made.stderr
+    assert "second" in said(repo / "out", "01_base") and "edited" in said(repo / "out", "01_new")
+    assert "Too few pairs to tell HEAD" in made.stdout and "from your files" in made.stdout
+    assert "your files were not touched" in made.stderr
+
+
+def test_words_behind_the_script_are_its_own(run_cli: RunCli, repo: Path) -> None:
+    words = ("train.py", "--json", "--", "train.py", "--html", "x")
+    made = run_cli("compare", *FEW, "-o", "out", *words, cwd=repo)
+    assert made.returncode == 0, made.stderr
+    document = json.loads((repo / "out" / "pairs.json").read_text())
+    assert document["base"]["arguments"] == ["--json"]
+    assert document["new"]["arguments"] == ["--html", "x"]
+
+
+def test_a_gate_that_cannot_tell_ends_with_7(run_cli: RunCli, repo: Path) -> None:
+    gate = ("--fail-on-regression", "5", "--refs", "HEAD..")
+    made = run_cli("compare", *FEW, *gate, "train.py", cwd=repo)
+    assert made.returncode == 7, made.stderr
+    assert "undecided whether your files is slower than HEAD" in made.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--refs", "nowhere..HEAD", "train.py"), "--refs: nowhere is no commit"),
+        (("--refs", "main..HEAD", "absent.py"), "is not a file"),
+        (("train.py",), "two versions may differ in one thing"),
+    ],
+)
+def test_what_is_no_version(run_cli: RunCli, repo: Path, words: tuple[str, ...], told: str) -> None:
+    made = run_cli("compare", *words, cwd=repo)
+    assert made.returncode == 2 and told in made.stderr, made.stderr
+    assert not list(repo.glob("*_pairs"))

@@ -1,0 +1,119 @@
+"""The order of the runs, what is kept, and when it ends; the runs themselves are made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from instrumentor.run import pairs
+from instrumentor.run.options import RunOptions
+from instrumentor.run.pairs import ITERATION, Paired, Version, run_pairs
+from instrumentor.shared.errors import Interrupted, RunFailed
+
+BASE = Version("main", Path("/a/train.py"), (), RunOptions(), "c0ffee")
+NEW = Version("HEAD", Path("/b/train.py"), ("--fast",), RunOptions())
+
+
+class Machine:
+    """Stands for runs: so many milliseconds for each version; every run a little longer."""
+
+    def __init__(self, base_ms: float, new_ms: float) -> None:
+        self.ms = {BASE.script: base_ms, NEW.script: new_ms}
+        self.batch = {BASE.script: 8.0, NEW.script: 8.0}
+        self.ran: list[Path] = []
+        self.fails_at: tuple[int, BaseException] | None = None
+        self.iterations = True
+
+    def run(self, script: Path, arguments: Any, options: RunOptions, progress: Any) -> Any:
+        self.ran.append(script)
+        count = len(self.ran)
+        if self.fails_at is not None and count == self.fails_at[0]:
+            raise self.fails_at[1]
+        ms = self.ms[script] * (1 + 0.001 * (count * 7 % 5))
+        wall = SimpleNamespace(
+            label="fwd+bwd",
+            median_ms=ms / 2,
+            samples_per_s=self.batch[script] / ms * 2000,
+            iteration=SimpleNamespace(median_ms=ms) if self.iterations else None,
+        )
+        busy = [SimpleNamespace(kind="busy-machine")] if count == 2 else []
+        return SimpleNamespace(summary=SimpleNamespace(wall_clock=wall, warnings=busy))
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine(10.0, 9.5)
+    monkeypatch.setattr(pairs, "run", made.run)
+    return made
+
+
+def go(folder: Path, most: int = 40, **options: Any) -> Paired:
+    turns = iter([True, False, False] * 20)
+    choices = {"resolution_percent": 1.0, "coin": lambda: next(turns), **options}
+    return run_pairs(BASE, NEW, folder / "out", most=most, **choices)
+
+
+def test_it_ends_as_soon_as_it_knows(tmp_path: Path, machine: Machine) -> None:
+    told: list[int] = []
+    found = go(tmp_path, tell=lambda paired: told.append(len(paired.pairs)))
+    assert found.verdict.outcome == "faster"
+    assert found.verdict.percent == pytest.approx(-5, abs=0.3)
+    assert 8 <= len(found.pairs) <= 14 and told == [*range(1, len(found.pairs) + 1)]
+    assert machine.ran[:4] == [NEW.script, BASE.script, BASE.script, NEW.script]
+    assert (found.figure, found.per_sample) == (ITERATION, False)
+
+
+def test_the_record_holds_every_pair(tmp_path: Path, machine: Machine) -> None:
+    found = go(tmp_path, most=2)
+    document = json.loads((tmp_path / "out" / "pairs.json").read_text())
+    assert document["schema"] == "instrument-pairs/1"
+    assert (document["base"]["name"], document["new"]["arguments"]) == ("main", ["--fast"])
+    assert document["verdict"]["outcome"] == "undecided" and not found.decided
+    assert [pair["first"] for pair in document["pairs"]] == ["new", "base"]
+    assert document["pairs"][0]["base"]["busy"] is True
+    assert document["pairs"][1]["new"]["folder"] == "02_new"
+
+
+def test_ctrl_c_keeps_the_pairs_so_far(tmp_path: Path, machine: Machine) -> None:
+    machine.fails_at = 6, Interrupted("interrupted")
+    with pytest.raises(Interrupted) as stopped:
+        go(tmp_path)
+    assert len(stopped.value.result.pairs) == 2 and stopped.value.result.interrupted
+    assert json.loads((tmp_path / "out" / "pairs.json").read_text())["interrupted"] is True
+
+
+def test_a_version_that_fails_is_named(tmp_path: Path, machine: Machine) -> None:
+    machine.fails_at = 1, RunFailed("the script ended with exit code 1")
+    with pytest.raises(RunFailed) as failed:
+        go(tmp_path)
+    assert failed.value.message == "HEAD: the script ended with exit code 1"
+    assert failed.value.result is None
+
+
+def test_without_iterations_the_timed_region_is_compared(tmp_path: Path, machine: Machine) -> None:
+    machine.iterations = False
+    assert go(tmp_path, most=1).figure == "fwd+bwd"
+
+
+def test_other_batch_sizes_are_compared_per_sample(tmp_path: Path, machine: Machine) -> None:
+    machine.ms[NEW.script], machine.batch[NEW.script] = 15.0, 16.0
+    found = go(tmp_path)
+    assert found.per_sample and found.verdict.outcome == "faster"
+    assert found.verdict.percent == pytest.approx(-25, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("new_ms", "allowed", "regression", "passes"),
+    [(11.0, 5.0, True, False), (10.0, 5.0, False, True), (10.3, 5.0, False, True)],
+)
+def test_the_gate_goes_on_until_it_can_tell(
+    tmp_path: Path, machine: Machine, new_ms: float, allowed: float, regression: bool, passes: bool
+) -> None:
+    machine.ms[NEW.script] = new_ms
+    found = go(tmp_path, gate_percent=allowed)
+    assert (found.regression, found.no_regression) == (regression, passes)
+    assert found.decided and len(found.pairs) < 20

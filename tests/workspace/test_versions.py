@@ -1,0 +1,118 @@
+"""A copy at another commit: the user's checkout, index, refs and data stay as they are."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from instrumentor.shared.errors import NotReady, UsageError
+from instrumentor.shared.project import find_project
+from instrumentor.workspace import git
+from instrumentor.workspace.versions import frozen
+from tests.conftest import RepoFactory
+from tests.workspace.test_shadow import snapshot
+
+
+def commit(repo: Path, *files: str) -> str:
+    subprocess.run(["git", "add", "-A", *files], cwd=repo, check=True)
+    subprocess.run(["git", "commit", "-qm", "next"], cwd=repo, check=True)
+    return git.commit_of(repo, "HEAD")
+
+
+@pytest.fixture
+def repo(git_repo: RepoFactory) -> Path:
+    made = git_repo({"train.py": "import old\n", "old.py": "A = 1\n", ".gitignore": "data/\n"})
+    (made / "train.py").write_text("import new\n")
+    (made / "old.py").unlink()
+    (made / "new.py").write_text("A = 2\n")
+    commit(made)
+    (made / "data").mkdir()
+    (made / "data" / "train.bin").write_bytes(b"numbers")
+    (made / "train.py").write_text("import new  # not committed\n")
+    (made / "notes.txt").write_text("untracked")
+    return made
+
+
+def test_tracked_files_are_those_of_the_commit(repo: Path) -> None:
+    before, first = snapshot(repo), git.commit_of(repo, "HEAD~1")
+    with frozen(find_project(repo / "train.py"), Path("train.py"), repo, first) as copy:
+        assert (copy.root / "train.py").read_text() == "import old\n"
+        assert (copy.root / "old.py").exists() and not (copy.root / "new.py").exists()
+        assert (copy.root / "data" / "train.bin").read_bytes() == b"numbers"
+        assert (copy.root / "notes.txt").exists()
+        assert git.commit_of(copy.root, "HEAD") == first
+        assert git.state(copy.root) == (first, False)
+        assert copy.linked == (repo / "data",)
+    assert snapshot(repo) == before
+    assert not copy.root.exists()
+
+
+def test_without_a_commit_it_is_what_the_user_has_and_stays_so(repo: Path) -> None:
+    with frozen(find_project(repo / "train.py"), Path("train.py"), repo) as copy:
+        (repo / "train.py").write_text("later\n")
+        assert (copy.root / "train.py").read_text() == "import new  # not committed\n"
+        assert git.state(copy.root)[1] is True
+
+
+def test_a_script_that_the_commit_lacks(repo: Path) -> None:
+    (repo / "other.py").write_text("")
+    commit(repo, "other.py")
+    first = git.commit_of(repo, "HEAD~1")
+    copy = frozen(find_project(repo / "other.py"), Path("other.py"), repo, first)
+    with pytest.raises(UsageError, match=r"other.py: not in"), copy:
+        pass
+    with pytest.raises(NotReady):
+        git.commit_of(repo, "nowhere")
+
+
+def test_settings_that_name_the_users_files_are_not_obeyed(repo: Path, tmp_path: Path) -> None:
+    """core.worktree, as of a submodule; a filter, and a hook, that would run a program."""
+    ran = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\ncat\n")
+    program.chmod(0o755)
+    for key, value in {
+        "core.worktree": str(repo),
+        "filter.evil.smudge": str(program),
+        "filter.evil.required": "true",
+        "core.fsmonitor": str(program),
+    }.items():
+        subprocess.run(["git", "config", key, value], cwd=repo, check=True)
+    (repo / ".git" / "info" / "attributes").write_text("*.py filter=evil\n")
+    for hook in ("post-checkout", "reference-transaction", "post-index-change"):
+        (repo / ".git" / "hooks").mkdir(exist_ok=True)
+        (repo / ".git" / "hooks" / hook).symlink_to(program)
+    before, first = snapshot(repo), git.commit_of(repo, "HEAD~1")
+    with frozen(find_project(repo / "train.py"), Path("train.py"), repo, first) as copy:
+        assert (copy.root / "train.py").read_text() == "import old\n"
+    assert snapshot(repo) == before
+    assert not ran.exists()
+
+
+def test_tracked_data_behind_a_link_is_never_written_through(repo: Path) -> None:
+    subprocess.run(["git", "add", "-f", "data"], cwd=repo, check=True)
+    second = commit(repo)
+    (repo / "data" / "train.bin").write_bytes(b"other numbers")
+    commit(repo)
+    project, script = find_project(repo / "train.py"), Path("train.py")
+    first, before = git.commit_of(repo, "HEAD~2"), snapshot(repo)
+    with frozen(project, script, repo, second, link=(Path("data"),)) as copy:
+        assert (copy.root / "data" / "train.bin").read_bytes() == b"numbers"
+    with frozen(project, script, repo, first, link=(Path("data"),)):
+        pass
+    assert snapshot(repo) == before
+
+
+def test_pythonpath_and_folder_lead_into_the_copy(repo: Path) -> None:
+    base = {"PYTHONPATH": f"{repo / 'lib'}:src:/opt/x", "PWD": str(repo), "GIT_DIR": "x"}
+    with frozen(find_project(repo / "train.py"), Path("train.py"), repo) as copy:
+        made = copy.environment(base)
+        assert made == {"PYTHONPATH": f"{copy.root / 'lib'}:src:/opt/x", "PWD": str(copy.root)}
+
+
+def test_a_project_without_git(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("x = 1\n")
+    with frozen(find_project(tmp_path / "train.py"), Path("train.py"), tmp_path) as copy:
+        assert (copy.root / "train.py").read_text() == "x = 1\n"
