@@ -30,15 +30,21 @@ def find_kernels(script: Path, roots: Sequence[Path] = ()) -> Found:
         Declined: the script is no Python.
     """
     program = Program.load(parse_source(script, script.read_bytes()), roots)
-    for path in [p for p in program.sources if _is_tt_lang(p, roots)]:
+    for path in [p for p in program.sources if p != program.entry.path and _is_tt_lang(p, roots)]:
         del program.sources[path]
     return find_in(program)
 
 
 def _is_tt_lang(path: Path, roots: Sequence[Path]) -> bool:
-    """A module of tt-lang's own, in a checkout of it: it is called, not looked into."""
+    """A module of tt-lang's own, in a checkout of it: it is called, not looked into.
+
+    A folder of kernels may well be called ttlang; tt-lang's is a package.
+    """
     inside = [path.relative_to(root).with_suffix("") for root in roots if path.is_relative_to(root)]
-    return any(not MODULES.isdisjoint(module.parts) for module in inside)
+    if any(module.name in MODULES for module in inside):
+        return True
+    packages = [folder for folder in path.parents if folder.name in MODULES]
+    return bool(inside) and any((folder / "__init__.py").is_file() for folder in packages)
 
 
 def find_in(program: Program) -> Found:

@@ -193,7 +193,8 @@ class SimulatedRun(KernelPipeline):
             return
         if made.exit_code:
             text = excerpt(self.folder / "run.log")
-            last = (last_traceback(text) or "no traceback").splitlines()[-1]
+            said = last_traceback(text) or text.strip() or f"code {made.exit_code}"
+            last = said.splitlines()[-1]
             self.verdict = Verdict(False, "the script's own checks", last)
         elif criteria.reference is not None and criteria.output_file is not None:
             written, by = workspace.cwd / criteria.output_file, f"--reference {criteria.reference}"

@@ -18,6 +18,7 @@ import importlib
 import json
 import math
 import os
+import runpy
 import sys
 import time
 from typing import Any
@@ -374,13 +375,19 @@ def _chosen() -> bool:
 
 def main() -> None:
     order = json.loads(sys.argv[1])
+    script = order["script"]
     launcher = install(Sums(order["output"]))
-    run_file = launcher.run_file
-    # Its own parser would take options of the script's for options of the simulator's.
-    launcher.run_file = lambda path, _: run_file(path, order["arguments"])
+
+    def run_file(*_: object) -> None:
+        # Its own parser would take options of the script's for options of the simulator's, and its
+        # own exec keeps what the script says when it exits.
+        sys.argv = [script, *order["arguments"]]
+        runpy.run_path(script, run_name="__main__")
+
+    launcher.run_file = run_file
     if not sys.flags.safe_path:  # as for a script that is started itself
-        sys.path[0] = os.path.dirname(order["script"])
-    sys.argv = ["tt-lang-sim", order["script"], *order["options"]]
+        sys.path[0] = os.path.dirname(script)
+    sys.argv = ["tt-lang-sim", script, *order["options"]]
     launcher.main()
 
 

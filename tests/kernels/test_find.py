@@ -119,6 +119,17 @@ def test_tt_langs_own_modules_are_called_not_looked_into(tmp_path: Path) -> None
     assert [(i.kernel.bound, i.leaf.line) for i in result.invocations] == [("f", 6), ("g", 7)]
 
 
+def test_a_folder_of_kernels_called_ttlang_is_no_tt_lang(tmp_path: Path) -> None:
+    folder = tmp_path / "matmul" / "ttlang"
+    folder.mkdir(parents=True)
+    (folder / "kernels.py").write_text(KERNEL)
+    script = folder / "run.py"
+    script.write_text("from kernels import k\nk(1, 2)\n")
+    assert [i.leaf.line for i in find_kernels(script, (tmp_path, folder)).invocations] == [2]
+    script.write_text(KERNEL + "k(1, 2)\n")
+    assert [i.leaf.line for i in find_kernels(script, (tmp_path,)).invocations] == [7]
+
+
 def test_a_call_through_a_method_is_reached_from_where_the_method_is_called() -> None:
     source = KERNEL + "class M:\n    def go(self):\n        k(1, 2)\n\nm = M()\nm.go()\nm.go()\n"
     assert [[s.line for s in i.sites] for i in found(source).invocations] == [[12, 9], [13, 9]]

@@ -236,7 +236,9 @@ def test_versions_are_judged_by_counts_and_a_wrong_one_is_no_better(here: Here) 
     assert better.state == "better" and "its copies 0.25x" in better.compared
     assert "no times" in better.compared and better.median_us is None
     here.edit("a_block * b_block", "a_block + b_block")
-    assert work.measure().state == "invalid"
+    wrong = work.measure()
+    assert (wrong.state, wrong.problem[-20:]) == ("invalid", ": y is not a * b + c")
+    here.edit("a_block + b_block", "a_block * b_block")
     here.edit("block_count=2", "block_count=40", 4)
     assert work.measure().problem.startswith("simulated: the dataflow buffers take")
     assert work.session.best == 2

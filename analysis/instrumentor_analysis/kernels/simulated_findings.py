@@ -295,6 +295,18 @@ def _small_grid(facts: Simulated) -> Iterator[Finding]:
         )
 
 
+def _large_grid(facts: Simulated) -> Iterator[Finding]:
+    total, chip = facts.simulation.nodes, facts.run.get("arch") or "the chip"
+    if facts.cores and total > facts.cores:
+        yield Finding(
+            "large-grid",
+            CORES,
+            f"the grid has {total} nodes, {chip} {facts.cores}",
+            f"grid {_grid(facts.simulation)}",
+            "Name the chip that it is for with --arch, or take a grid that this one has.",
+        )
+
+
 def _idle(facts: Simulated) -> Iterator[Finding]:
     idle, total = facts.simulation.idle, facts.simulation.nodes
     if idle:
@@ -315,7 +327,10 @@ def _grid(simulation: Simulation) -> str:
 
 def _uneven(facts: Simulated) -> Iterator[Finding]:
     simulation = facts.simulation
-    amounts = simulation.of_node(simulation.bytes_of)
+    # Who sends to others over a pipe moves for them.
+    senders = {row.node for row in simulation.pipes if row.way == "send"}
+    every = simulation.of_node(simulation.bytes_of)
+    amounts = {node: amount for node, amount in every.items() if node not in senders}
     mean = sum(amounts.values()) / len(amounts) if amounts else 0
     busiest = max(amounts, key=lambda node: amounts[node], default=0)
     if len(amounts) > 1 and amounts[busiest] > UNEVEN * mean:
@@ -498,6 +513,7 @@ _WHOLE = (
     _untouched,
     _idle,
     _small_grid,
+    _large_grid,
     _uneven,
     _reread,
     _small,

@@ -53,8 +53,20 @@ def test_nodes_that_do_nothing_or_more_than_others(tmp_path: Path) -> None:
     assert found(tmp_path, document)["uneven-nodes"].title.startswith("the busiest node moves 1.7")
 
 
-def test_a_grid_smaller_than_the_chip(tmp_path: Path) -> None:
+def test_who_multicasts_moves_for_the_others(tmp_path: Path) -> None:
+    document = changed(
+        pipes=[[0, "pipe_0_to_1", "send", 4, 16], [1, "pipe_0_to_1", "receive", 4, 16]]
+    )
+    document["copies"][0][5] = 40
+    assert "uneven-nodes" not in found(tmp_path, document)
+
+
+def test_a_grid_that_is_not_the_chips(tmp_path: Path) -> None:
     assert found(tmp_path, changed(), cores=64)["small-grid"].title.endswith("2 of 64 cores")
+    assert (
+        found(tmp_path, changed(), cores=1)["large-grid"].title
+        == "the grid has 2 nodes, wormhole 1"
+    )
 
 
 def test_small_copies_where_there_are_many(tmp_path: Path) -> None:
