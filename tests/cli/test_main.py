@@ -501,6 +501,15 @@ class TestTyped:
         log = (repo / "pkg_baseline" / "run.log").read_text()
         assert "mine ['--epochs', '3', '--json']" in log
 
+    @pytest.mark.parametrize("verb", ["explain", "--dry-run", "run --dry-run"])
+    def test_a_scripts_own_m_is_no_module(
+        self, git_repo: RepoFactory, run_cli: RunCli, verb: str
+    ) -> None:
+        repo = git_repo({"train.py": script()})
+        done = run_cli(*verb.split(), "train.py", "-c", "x", "-m", "model", cwd=repo)
+        assert done.returncode == 0, done.stderr
+        assert "train.py -c x -m model" in (done.stdout + done.stderr).rpartition("Next: ")[2]
+
     def test_an_unknown_module_is_named(self, tmp_path: Path, run_cli: RunCli) -> None:
         done = run_cli("run", "-m", "pkg.train", cwd=tmp_path)
         assert done.returncode == 2
