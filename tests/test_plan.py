@@ -142,19 +142,25 @@ def test_names_of_the_script_are_never_taken() -> None:
 
 
 def test_inference_has_its_own_numbers_of_steps() -> None:
-    chosen = rewrite(INFERENCE).plan.options
-    assert (chosen.steps, chosen.warmup) == (13, 3)
-    given = rewrite(INFERENCE, Options(steps=7, warmup=2)).plan.options
-    assert (given.steps, given.warmup) == (7, 2)
+    def numbers(options: Options) -> tuple[int, int, float | None]:
+        made = rewrite(INFERENCE, options).plan.options
+        return made.samples, made.leading, made.budget_s
+
+    assert numbers(Options()) == (13, 3, 30.0)
+    assert numbers(Options(warmup=5, time_budget_s=9)) == (15, 5, 9)
+    assert numbers(Options(steps=7, warmup=2)) == (7, 2, None)
     # Asked for, the numbers of training are as good as any.
-    asked = rewrite(INFERENCE, Options(steps=5, warmup=1, given=("steps", "warmup"))).plan.options
-    assert (asked.steps, asked.warmup) == (5, 1)
-    steps = rewrite(INFERENCE, Options(steps=9, given=("steps",))).plan.options
-    assert (steps.steps, steps.warmup) == (9, 3)
+    assert numbers(Options(steps=5, warmup=1)) == (5, 1, None)
+    assert numbers(Options(steps=9)) == (9, 3, None)
     with pytest.raises(UsageError, match="after the 3 warm-up steps of inference"):
-        rewrite(INFERENCE, Options(steps=3, given=("steps",)))
-    longer = rewrite(INFERENCE, Options(warmup=5, steps=6, given=("warmup", "steps"))).plan.options
-    assert (longer.steps, longer.warmup) == (6, 5)
+        rewrite(INFERENCE, Options(steps=3))
+    assert numbers(Options(warmup=5, steps=6)) == (6, 5, None)
+
+
+def test_a_number_that_is_asked_for_is_exact_and_else_there_is_a_budget() -> None:
+    made = rewrite(SCRIPT).plan.options
+    assert (made.samples, made.leading, made.budget_s) == (5, 1, 30.0)
+    assert rewrite(SCRIPT, Options(steps=5)).plan.options.budget_s is None
 
 
 def test_marked_lines_are_timed_and_whole_statements_are_asked_for() -> None:

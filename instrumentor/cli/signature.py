@@ -124,8 +124,6 @@ def _typed(group: type, each: Field[Any], said: Option) -> tuple[Any, Any]:
     kind = _resolved(group, each)
     if kind == _PATHS:
         return list[Path] | None, None
-    if said.optional:
-        return kind | None, None
     if kind is bool and each.default is True:
         return bool, False
     return kind, each.default
@@ -190,7 +188,4 @@ class Verb:
 def _made(group: type, declared: list[Declared], typed: Mapping[str, Any]) -> Any:
     values = {each.field.name: each.value(typed[each.key]) for each in declared}
     chosen = {name: value for name, value in values.items() if value is not ...}
-    asked = tuple(each.field.name for each in declared if each.option.optional)
-    if asked:  # the group keeps which of them were typed
-        chosen["given"] = tuple(name for name in asked if name in chosen)
     return group(**chosen)

@@ -8,6 +8,7 @@ all that the rewriting needs.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from itertools import chain, count
@@ -38,7 +39,7 @@ from instrumentor.plan.passes import PASSES, recorder
 from instrumentor.read.syntax import FUNCTIONS, Source, callee
 from instrumentor.shared.edits import Edit, Kind
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.options import Options, for_inference
+from instrumentor.shared.options import Options
 from instrumentor_analysis.shared.caveats import Caveat
 
 #: Label of a plan without edits: samples run from one optimizer step's end to the next.
@@ -110,7 +111,7 @@ def make_plan(located: Located, options: Options) -> Plan:
     # Without a backward it is inference, or the user's own lines; lines that a run has shown to be
     # a training step keep the defaults of training.
     if not located.regions[0].sites and options.region_label == "region":
-        options = for_inference(options)
+        options = dataclasses.replace(options, inference=True)
     main, object_name = located.candidate.source, _fresh_name(located)
     # The recorder first: edits at one place take effect in this order.
     found = {recorder.NAME: recorder.edits(located, object_name, options)}

@@ -50,6 +50,11 @@ class Execution(Struct, frozen=True):
         return tuple(r for r in self.records if r.get("event") == "sample")
 
     @property
+    def complete(self) -> bool:
+        """Whether the recorder had enough, and not the script."""
+        return any(r.get("event") == "complete" for r in self.records)
+
+    @property
     def warnings(self) -> tuple[Caveat, ...]:
         """How it ended, where that is worth a word although it counts as done."""
         if not self.finished.outlived:

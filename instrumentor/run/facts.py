@@ -41,6 +41,7 @@ def conditions(
         "scope": plan.label,
         "steps": plan.options.steps,
         "warmup": plan.options.warmup,
+        "time_budget_s": plan.options.budget_s,
         **batch_facts(prepared.script, arguments, cwd, record, batch_dim),
         "python_version": machine.python_version,
         "torch_version": machine.version_of("torch"),

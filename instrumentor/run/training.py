@@ -52,12 +52,14 @@ from instrumentor.shared.errors import (
     ProofFailed,
     RunFailed,
 )
+from instrumentor.shared.options import Options
 from instrumentor.shared.outputs import write_json
 from instrumentor.shared.private import cache_folder
 from instrumentor.shared.progress import Progress
 from instrumentor.workspace.in_place import in_place
 from instrumentor.workspace.run_location import Workspace
 from instrumentor.workspace.shadow import shadow
+from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.shared.caveats import Caveat, by_weight, recorded
 
 if TYPE_CHECKING:
@@ -222,7 +224,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         Each pass has a fresh copy: a checkpoint of one must not shorten the next.
         """
 
-        if self.options.untraced and self.profiler.name != "wallclock":
+        if self.options.untraced and self.profiler.name == "tracy":
             self.progress.stage("untraced", "first without a profiler, for the wall clock")
             self.untraced = self.process(WALLCLOCK, "untraced")
             if self.untraced.failure is not None:
@@ -302,7 +304,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         if known is None:
             return None
         # The optimizer's programs are outside of the counted window.
-        count = 2 * known * self.prepared.plan.options.steps
+        count = 2 * known * self.prepared.plan.options.samples
         if count <= PROGRAMS_PER_READ:
             return None
         self.progress.note(
@@ -346,8 +348,9 @@ class TrainingRun(InstrumentedRun[RunResult]):
             name,
             typed=self.typed if same else "",
             **launched(self.options, workspace, self.script, self.cwd),
-            steps=plan.options.steps,
-            warmup=plan.options.warmup,
+            steps=plan.options.samples,
+            warmup=plan.options.leading,
+            budget_s=plan.options.budget_s,
             tools_folder=self.machine.tools_folder,
             port=self.options.port,
             import_paths=(folder,),
@@ -361,8 +364,11 @@ class TrainingRun(InstrumentedRun[RunResult]):
         self.load = MachineLoad(device_root(self.options.env))
         if not name:
             self._write_facts()
-        steps = self.prepared.plan.options.steps
-        self.progress.stage("running", f"{steps} steps under {profiler.name}")
+        options = self.prepared.plan.options
+        steps = f"{options.samples} steps"
+        if options.budget_s is not None and profiler.name != "tracy":
+            steps = f"until the median is known, {options.budget_s:g} s at most,"
+        self.progress.stage("running", f"{steps} under {profiler.name}")
 
     def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
         """Whether it ended well, and really measured the step of the instrumented script."""
@@ -414,13 +420,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
             self.warnings.append(Caveat("buffers-full", text, "wrong", hint=hint))
         warned = (r for r in self.last.records if r.get("event") == "warning")
         self.warnings.extend(map(recorded, warned))
-        if samples and self.failure is None and len(samples) < self.prepared.plan.options.steps:
-            text = (
-                f"the script ended after {len(samples)} of {self.prepared.plan.options.steps} "
-                "samples, before the early stop"
-            )
-            hint = "give it more data or epochs, or ask for fewer --steps"
-            self.warnings.append(Caveat("few-samples", text, hint=hint))
+        if samples and self.failure is None and not self.last.complete:
+            self.warnings.append(_ended_early(len(samples), self.prepared.plan.options))
         self._fall_back_on_wallclock()
         # Ahead of the summary, which is made from what stands in the folder.
         self._write_facts()
@@ -530,6 +531,17 @@ class TrainingRun(InstrumentedRun[RunResult]):
             "artifacts": self._artifacts(),
         }
         write_json(self.folder / "run.json", document)
+
+
+def _ended_early(samples: int, options: Options) -> Caveat:
+    """That the script ended by itself before there were enough samples."""
+    asked = "" if options.budget_s is not None else f" of {options.samples}"
+    steps = formatting.plural(samples, "sample")
+    text = f"the script ended after {samples}{asked} samples, before the early stop"
+    if not asked:
+        text = f"the script ended after {steps}, before the median was known to 1 %"
+    hint = "give it more data or epochs" + (", or ask for fewer --steps" if asked else "")
+    return Caveat("few-samples", text, hint=hint)
 
 
 def _found(prepared: Prepared) -> str:

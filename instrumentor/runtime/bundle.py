@@ -6,15 +6,18 @@ import ast
 import textwrap
 from pathlib import Path
 
+import instrumentor_analysis
 from instrumentor.shared.options import Options
 
 MODULE = "_instrument_recorder"
 FOLDER_NAME = "recorder"  # of scratch, for that module
 FOLDER = Path(__file__).resolve().parent / "recorder"
+#: What the reports compute as well, from the standard library alone.
+SHARED = Path(instrumentor_analysis.__file__).resolve().parent / "clock"
 #: What observes a script as it is.
 OBSERVING = ("observer", "whole_step")
 
-_OWN = "from instrumentor."
+_OWN = ("from instrumentor.", "from instrumentor_analysis.")
 _TYPING = "from typing import "
 _MODULE_END = '''\
 _recorder = {make}
@@ -77,9 +80,8 @@ def block_text(options: Options, recorder: str) -> str:
 
 
 def _make(options: Options) -> str:
-    return (
-        f'Recorder(steps={options.steps}, warmup={options.warmup}, profiler="{options.profiler}")'
-    )
+    numbers = f"steps={options.samples}, warmup={options.leading}, budget_s={options.budget_s}"
+    return f'Recorder({numbers}, profiler="{options.profiler}")'
 
 
 def _joined(*more: str) -> tuple[str, str]:
@@ -103,7 +105,8 @@ def modules_of(*names: str, found: dict[str, _Part] | None = None) -> dict[str, 
     for name in names:
         if name in found:
             continue
-        text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        places = (FOLDER / f"{name}.py", SHARED / f"{name}.py")
+        text = next(path for path in places if path.is_file()).read_text(encoding="utf-8")
         nodes = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
         imports = list(map(ast.unparse, nodes))
         used = [line.split()[1].rpartition(".")[2] for line in imports if line.startswith(_OWN)]

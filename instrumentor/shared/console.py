@@ -192,7 +192,7 @@ def diff(patch: bytes) -> None:
         raw(paint(line, color, sys.stdout) + "\n" if color else line + "\n")
 
 
-def counts_line(counts: dict[str, int], steps: int) -> str:
+def counts_line(counts: dict[str, int], steps: int | None) -> str:
     """What would be changed, in one line."""
     done = (
         _some("insert at", counts["inserted"], "place"),
@@ -200,7 +200,8 @@ def counts_line(counts: dict[str, int], steps: int) -> str:
         _some("disable", counts["disabled"], "statement"),
     )
     edits = ", ".join(each for each in done if each) or "change nothing"
-    return f"Would {edits}: signposts, timers, barrier, stop after {steps} steps"
+    stop = "when the median is known" if steps is None else f"after {steps} steps"
+    return f"Would {edits}: signposts, timers, barrier, stop {stop}"
 
 
 def _some(verb: str, count: int, what: str) -> str:
@@ -226,6 +227,13 @@ def _bar(done: int, total: int, width: int = 40) -> str:
     return f"[{'#' * filled}{'-' * (width - filled)}] {done}/{total}"
 
 
+MOST_STEPS = 10  # that have a line of their own
+#: Why the recorder has enough.
+_ENOUGH = {
+    "precise": "the median is known to 1 %",
+    "budget": "the time for the steps is up (--time-budget)",
+    "most": "as many steps as are taken at most",
+}
 SILENCE_S = 10.0  # the longest time for which nothing is said
 _BEAT_S = 1.0  # between two states of the status line
 #: How a stage is told, and what goes on behind that line.
@@ -322,18 +330,23 @@ class Narrator:
         """A sample or a warning of the script."""
         if record.get("event") == "sample":
             self.steps += 1
-            kind = record["kind"]
-            named = record.get("name", kind) if kind == "steady" else kind  # as in the reports
-            self._say(
-                f"  step {self.steps}: {record['label']} {float(record['ms']):.1f} ms ({named})"
-            )
-            self._now(f"waiting for step {self.steps + 1}")
+            # As in the reports, where the first one is step 0.
+            number = record.get("index", self.steps - 1)
+            if self.verbose or self.steps <= MOST_STEPS:
+                kind = record["kind"]
+                if kind == "compile":
+                    kind = "compiled" if record.get("compiled") else "first step"
+                self._say(
+                    f"  step {number}: {record['label']} {float(record['ms']):.1f} ms ({kind})"
+                )
+            self._now(f"waiting for step {number + 1}")
         elif record.get("event") == "profiled":
-            self._say(f"  one more step under the profiler: {float(record['ms']):.1f} ms")
+            self._say(f"  one step under the profiler: {float(record['ms']):.1f} ms")
         elif record.get("event") == "observed":
             self._say("  found its step: stopping the script")
         elif record.get("event") == "complete" and self.steps:
-            self._say("  enough samples: stopping the script")
+            why = _ENOUGH.get(str(record.get("why")), "enough samples")
+            self._say(f"  {why} ({self.steps} samples): stopping the script")
             self._now("waiting for the script to end and for the profiler's report")
         elif record.get("event") == "load" and not self.steps:
             self.doing = "waiting for the first step (imports, data, compiling)"

@@ -35,7 +35,6 @@ class Option:
         choices: the values that it takes, where those are few.
         minimum: of a number, or of each of several.
         above: what a number has to exceed.
-        optional: its group keeps in ``given`` whether it was typed; the help says the default.
     """
 
     panel: str
@@ -49,7 +48,6 @@ class Option:
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     above: int | None = None
-    optional: bool = False
 
     def refuse(self, field_name: str, value: Any) -> None:
         """Raise a :class:`UsageError` for a value that the option does not take."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,8 @@ HOST_READS = ("moved", "as-written")
 PROFILERS = ("auto", "tracy", "torch", "wallclock")
 #: The first compiles, the second captures a trace where there is one.
 INFERENCE_WARMUP = 3
+#: Steady samples where their number is fixed and was not asked for.
+INFERENCE_STEADY, TRAINING_STEADY = 10, 4
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -64,8 +65,7 @@ class Options(Checked):
         variant: further changes that go into the copy (`instrument tune`).
         test: which tests of the file pytest starts (`::test_step[bf16]`, '' for all of them); None
             for a script that is started as one.
-        given: which of ``steps`` and ``warmup`` were asked for, and so have no other defaults in
-            inference.
+        inference: inference's own numbers of steps hold where none were asked for.
 
     Raises:
         UsageError: a value out of range.
@@ -77,19 +77,29 @@ class Options(Checked):
         "How to measure; auto: tracy with a Tenstorrent device, else torch.",
         choices=PROFILERS,
     )
-    steps: int = option(
+    steps: int | None = option(
         MEASURE,
-        5,
-        "Samples to take, including warm-up; default 5, or 13 for inference and --region.",
-        optional=True,
+        None,
+        "Samples to take, including warm-up; default: until the median is known to 1 % (20 to 200, "
+        "see --time-budget); under Tracy 5, or 13 for inference and --region.",
+        metavar="N",
+        minimum=1,
     )
-    warmup: int = option(
+    warmup: int | None = option(
         MEASURE,
-        1,
-        "Leading samples that are not steady: default 1 (the compile step), 3 for inference and "
-        "--region; give 3 with runtime trace.",
+        None,
+        "Leading samples that are not steady; default: until they get no faster; with --steps and "
+        "under Tracy 1 (the first step), 3 for inference and --region; give 3 with runtime trace.",
+        metavar="N",
         minimum=0,
-        optional=True,
+    )
+    time_budget_s: float = option(
+        MEASURE,
+        30.0,
+        "Seconds for the steady steps, where --steps does not say how many.",
+        "--time-budget",
+        metavar="S",
+        above=0,
     )
     scope: str = option(
         MEASURE,
@@ -140,32 +150,36 @@ class Options(Checked):
     self_contained: bool = False
     variant: Variant | None = None
     test: str | None = None
-    given: tuple[str, ...] = ()
+    inference: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.steps <= self.warmup:
+        if self.steps is None or self.steps > self.leading:
+            return
+        if self.inference and self.warmup is None:
             raise UsageError(
-                f"--steps {self.steps} leaves no steady step after --warmup {self.warmup}",
-                f"Give --steps {self.warmup + 4} or more.",
+                f"--steps {self.steps} leaves no steady step after the {self.leading} warm-up "
+                "steps of inference",
+                f"Give --steps {self.leading + 4} or more, or fewer with --warmup 1.",
             )
-
-
-def for_inference(options: Options) -> Options:
-    """The options with inference's own defaults (3 warm-up, 10 steady) where none were given.
-
-    Raises:
-        UsageError: the steps asked for leave none that is steady.
-    """
-    # `given` is the command line's; from the library only another value tells that it was chosen.
-    defaults = Options()
-    own_steps = "steps" in options.given or options.steps != defaults.steps
-    own_warmup = "warmup" in options.given or options.warmup != defaults.warmup
-    warmup = options.warmup if own_warmup else INFERENCE_WARMUP
-    steps = options.steps if own_steps else warmup + 10
-    if steps <= warmup and not own_warmup:
         raise UsageError(
-            f"--steps {steps} leaves no steady step after the {warmup} warm-up steps of inference",
-            f"Give --steps {warmup + 4} or more, or fewer with --warmup 1.",
+            f"--steps {self.steps} leaves no steady step after --warmup {self.leading}",
+            f"Give --steps {self.leading + 4} or more.",
         )
-    return dataclasses.replace(options, steps=steps, warmup=warmup)
+
+    @property
+    def leading(self) -> int:
+        """Samples that are not steady, at least."""
+        own = INFERENCE_WARMUP if self.inference else 1
+        return own if self.warmup is None else self.warmup
+
+    @property
+    def samples(self) -> int:
+        """Samples in all where their number is fixed."""
+        own = self.leading + (INFERENCE_STEADY if self.inference else TRAINING_STEADY)
+        return own if self.steps is None else self.steps
+
+    @property
+    def budget_s(self) -> float | None:
+        """Seconds for the steady steps; None where their number is fixed."""
+        return self.time_budget_s if self.steps is None else None

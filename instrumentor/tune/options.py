@@ -58,7 +58,6 @@ class TrialOptions(Options):
         "Leading samples of each trial that are not steady: compilation, trace capture.",
         minimum=0,
     )
-    given: tuple[str, ...] = ("steps", "warmup")
 
 
 @dataclass(frozen=True)
@@ -145,11 +144,11 @@ class TuneOptions(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        steady = self.rewrite.steps - self.rewrite.warmup
+        steady = self.rewrite.samples - self.rewrite.leading
         if steady < FEWEST_STEADY:
             raise UsageError(
                 f"{steady} steady steps cannot show a significant difference",
-                f"Give --steps {self.rewrite.warmup + 10} or so.",
+                f"Give --steps {self.rewrite.leading + 10} or so.",
             )
         for name in self.settings:
             setting(name)

@@ -85,7 +85,7 @@ def notes(tuned: Tuned) -> Iterator[str]:
         "trace nothing else is possible, because Tracy's device profiling crashes then."
     )
     traced = any(row.trial.configuration.get("trace") for row in search.rows)
-    if traced and tuned.options.rewrite.warmup < WARMUP:
+    if traced and tuned.options.rewrite.leading < WARMUP:
         yield f"With fewer than {WARMUP} warm-up steps the capture of a trace counts as a step."
     yield from (f"{said}." for said in search.untried)
     yield from _of_the_baselines(tuned)

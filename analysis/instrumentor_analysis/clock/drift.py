@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from instrumentor_analysis.clock.intervals import autocorrelation, inflation
+from instrumentor_analysis.clock.order_statistics import autocorrelation, inflation
 from instrumentor_analysis.model import Interval
 
 #: Change from the first step to the last from which a drift is worth a word, percent.

@@ -124,12 +124,15 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
                     text = f"a record without a usable time was left out: {dict(event)}"
                     warnings.append(Caveat("damaged-record", text))
     # That a step compiled may be recorded after its sample, so the kinds are settled only here.
-    compiled = {str(e.get("name")) for e in events if e["event"] == "compiled"}
+    settled = {str(e.get("name")): "compile" for e in events if e["event"] == "compiled"}
+    # Of a script that ended early, those of the warm-up have to do.
+    told = (e.get("names") for e in mine if e["event"] == "steady")
+    settled |= {str(n): "steady" for names in told if isinstance(names, list) for n in names}
     barrier = _barrier(mine)
     warnings += _waiting(mine, barrier)
     return Timings(
         samples=tuple(
-            replace(sample, kind="compile") if sample.name in compiled else sample
+            replace(sample, kind=settled.get(sample.name, sample.kind))
             for sample in found["sample"]
         ),
         profiled=found["profiled"][-1] if found["profiled"] else None,

@@ -26,7 +26,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor_analysis.clock.drift import drift
-from instrumentor_analysis.clock.intervals import CONFIDENCE, FEWEST, Reach, reach, student_quantile
+from instrumentor_analysis.clock.intervals import FEWEST, Reach, reach, student_quantile
+from instrumentor_analysis.clock.order_statistics import CONFIDENCE
 from instrumentor_analysis.compare.runs import ASSUMED, SURE, TOLD
 from instrumentor_analysis.model import Interval
 

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from instrumentor_analysis.clock.intervals import CONFIDENCE, Reach, student_quantile
+from instrumentor_analysis.clock.intervals import Reach, student_quantile
+from instrumentor_analysis.clock.order_statistics import CONFIDENCE
 from instrumentor_analysis.model import Interval
 
 #: Chance with which a real difference of the given size is to be seen.

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from instrumentor_analysis.clock.intervals import effective_samples
 from instrumentor_analysis.clock.iterations import OTHER
+from instrumentor_analysis.clock.order_statistics import effective_samples
 from instrumentor_analysis.clock.throughput import PERCENTILES
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
@@ -198,7 +198,7 @@ def _between(wall: WallClock) -> str:
     if interval is None:
         return f"too few for an interval: --steps {ENOUGH_STEPS}" if wall.samples else ""
     low, high = formatting.number(interval.low), formatting.number(interval.high)
-    found = f"{interval.confidence * 100:.0f} % interval {low} .. {high}"
+    found = f"95 % interval {low} .. {high}"
     if worth <= WORTH_SHARE * len(wall.samples_ms):
         found += f"; neighbouring steps are alike: worth {worth:.0f} independent ones"
     return found

@@ -97,7 +97,7 @@ def _measure(script: Path, arguments: list[str], options: RunOptions, asked: Ask
         console.say(f"Kept in {folder}/: {samples}the output in {folder}/run.log")
 
     narrator = asked.narrator
-    narrator.total = options.rewrite.steps
+    narrator.total = options.rewrite.steps or 0  # unknown
     with common.working(narrator, show_partial):
         result = run_script(script, arguments, options, narrator)
     if asked.repeat == 1:

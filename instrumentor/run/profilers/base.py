@@ -32,6 +32,8 @@ class LaunchRequest(Struct, frozen=True):
         record: where the recorder in the script writes its samples (timings.jsonl).
         steps: steps to measure, the first ones included.
         warmup: of these, steps that count as compile or warm-up.
+        budget_s: seconds for as many steady steps as the median needs, in the place of these
+            numbers where no profiler's buffers are in the way; None: exactly so many.
         tools_folder: folder of Tracy's capture and csvexport programs.
         port: Tracy's port; None lets us choose a free one.
         import_paths: folders put before the user's PYTHONPATH.
@@ -55,6 +57,7 @@ class LaunchRequest(Struct, frozen=True):
     record: Path
     steps: int = 5
     warmup: int = 1
+    budget_s: float | None = None
     tools_folder: Path | None = None
     port: int | None = None
     import_paths: tuple[Path, ...] = ()
@@ -155,6 +158,7 @@ def base_environment(request: LaunchRequest, profiler: str) -> dict[str, str]:
         env["INSTRUMENT_PROFILER"] = profiler
         env["INSTRUMENT_STEPS"] = str(request.steps)
         env["INSTRUMENT_WARMUP"] = str(request.warmup)
+        env["INSTRUMENT_BUDGET_S"] = "" if request.budget_s is None else str(request.budget_s)
         # Five steps are no experiment: none is to show among the user's, or to wait for a network.
         env["WANDB_MODE"] = "disabled"
     return env

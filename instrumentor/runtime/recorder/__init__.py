@@ -15,7 +15,8 @@ The environment it reads:
 
 * ``INSTRUMENT_RECORD``: file that gets one JSON object per event, appended at once;
 * ``INSTRUMENT_PROFILER``: tracy, torch, wallclock or auto (signposts when Tracy runs the script);
-* ``INSTRUMENT_STEPS``, ``INSTRUMENT_WARMUP``: instead of the numbers written into the copy;
+* ``INSTRUMENT_STEPS``, ``INSTRUMENT_WARMUP``: instead of the numbers written into the copy, and
+  ``INSTRUMENT_BUDGET_S`` with them: seconds for as many steps as the median needs;
 * ``INSTRUMENT_HOOK``: file with ``open_profile()`` / ``close_profile(profile, device)``, used for
   one extra step after the samples;
 * ``INSTRUMENT_LOSS``: 1 records each sample's loss, read after the clock and the barrier. Never

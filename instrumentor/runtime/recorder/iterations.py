@@ -6,7 +6,7 @@ two samples is left out.
 """
 
 import time
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from instrumentor.runtime.recorder.marks import DATA, OPTIMIZER, Marks
 from instrumentor.runtime.recorder.records import Records
@@ -24,13 +24,14 @@ class Iterations:
     """Follows the script from region to region.
 
     Attributes:
-        taken: milliseconds of all iterations so far, by the name of their sample.
+        taken: milliseconds of all iterations so far, and which optimizers stepped, by the name of
+            their sample.
     """
 
     def __init__(self, records: Records, marks: Marks) -> None:
         self.records = records
         self.marks = marks
-        self.taken: Dict[str, float] = {}
+        self.taken: Dict[str, Tuple[float, Tuple[int, ...]]] = {}
         self.sample: Optional[Dict[str, Any]] = None  # whose iteration goes on
         self.outside = self.begun = Known(0.0, 0.0, 0)
         self.left_s = 0.0  # when the region was left, and the recorder with it
@@ -69,7 +70,8 @@ class Iterations:
         """The iteration of a sample, in milliseconds by parts."""
         outside_s = called_s - self.left_s - self.own_s + pending_s
         milliseconds = sample["ms"] + outside_s * 1000.0
-        self.taken[sample["name"]] = milliseconds
+        stepped = self.marks.stepped[self.begun.steps : now.steps]
+        self.taken[sample["name"]] = milliseconds, tuple(stepped)
         parts = {
             "data_ms": now.data_s - self.outside.data_s,
             "optimizer_ms": now.optimizer_s - self.outside.optimizer_s + pending_s,
@@ -83,7 +85,7 @@ class Iterations:
             name=sample["name"],
             ms=milliseconds,
             own_ms=self.own_s * 1000.0,
-            stepped=self.marks.stepped[self.begun.steps : now.steps],
+            stepped=stepped,
             **{part: seconds * 1000.0 for part, seconds in parts.items()},
         )
 

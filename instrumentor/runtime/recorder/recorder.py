@@ -21,11 +21,21 @@ from instrumentor.runtime.recorder.witness import Witness
 class Recorder:
     """Times regions of the main process; in any other process every method does nothing."""
 
-    def __init__(self, steps: int, warmup: int, profiler: str) -> None:
+    def __init__(
+        self, steps: int, warmup: int, profiler: str, budget_s: Optional[float] = None
+    ) -> None:
+        """See :class:`.sampling.Sampling`; under Tracy, whose buffers fill, exactly `steps`."""
         self.records = Records()
-        steps = int(os.environ.get("INSTRUMENT_STEPS") or steps)
+        wanted = os.environ.get("INSTRUMENT_PROFILER") or profiler
+        wanted = wanted if self.records.active else ""
+        self.signpost = find_signpost(wanted)
+        asked = os.environ.get("INSTRUMENT_STEPS")
+        if asked:
+            budget_s = float(os.environ.get("INSTRUMENT_BUDGET_S") or 0.0) or None
+        steps = int(asked or steps)
         warmup = int(os.environ.get("INSTRUMENT_WARMUP") or warmup)
-        self.sampling = Sampling(steps, warmup, self.records)
+        buffers = means_tracy(wanted)
+        self.sampling = Sampling(steps, warmup, self.records, None if buffers else budget_s)
         self.barrier = Barrier(self.records)
         self.facts = [make(self.records) for make in FACTS]
         self.model = Model(self.records)
@@ -39,8 +49,6 @@ class Recorder:
         self.name: Optional[str] = None  # of the open region
         self.done = False
         self.started = 0.0
-        wanted = os.environ.get("INSTRUMENT_PROFILER") or profiler
-        self.signpost = find_signpost(wanted if self.records.active else "")
         if self.records.active:
             atexit.register(self.summarise)
 
@@ -90,11 +98,13 @@ class Recorder:
         for a comma.
         """
         index = self.taken
-        if self.extra.due and index >= self.sampling.wanted:
-            return "step_profiled"
         if index == 0:
             return "step_compile"
-        return "step_%s_%d" % ("warmup" if index < self.sampling.warmup else "steady", index)
+        leads = self.sampling.leads(index)
+        # Behind the warm-up, not at the end, which a script of few steps never comes to.
+        if self.extra.due and not leads:
+            return "step_profiled"
+        return "step_%s_%d" % ("warmup" if leads else "steady", index)
 
     def end(
         self, *values: Any, label: str = "fwd+bwd", synced: bool = False, batch: Sequence[Any] = ()
@@ -142,25 +152,26 @@ class Recorder:
             sample.update(fact.end(values, batch))
         self.model.end(values, sample["batch_samples"])
         compiled = "compiled" in sample
-        if self.taken <= self.sampling.warmup or not self.barrier.settled:
+        if not any(self.sampling.steady.values()) or not self.barrier.settled:
             # Reading to the host would slow every step: it stops once nothing was found left.
             # What compiles takes too long to tell a part of it from what is left.
             later = self.barrier.check(values, 0.0 if self.taken == 0 or compiled else milliseconds)
             if later is not None:
                 milliseconds = (later - self.started) * 1000.0
                 sample.update(device=self.barrier.device, barrier=CHECK)
-        kind = self.sampling.add(label, name, milliseconds, compiled)
+        nodes = sample.get("nodes")
+        kind = self.sampling.add(label, name, milliseconds, compiled, self.started, nodes)
         sample.update(kind=kind, label=label, ms=milliseconds, start_s=self.started)
         self.records.write("sample", **sample)
-        self.taken += 1
+        number, self.taken = self.taken, self.taken + 1
         self.witness.end(label)
         if self.witness.wants_another:
             self.sampling.spend_one()
         if self.extra.due and not runtime_of(waited.device).profiled:
             self.extra.cancel(waited.device)
-        shown = "COMPILE" if kind == "compile" else kind
+        shown = kind if kind != "compile" else "compiled" if compiled else "first"
         line = "[TIMER] Step %d: %s = %.1f ms  (%s)"
-        print(line % (self.taken, label, milliseconds, shown), flush=True)
+        print(line % (number, label, milliseconds, shown), flush=True)
         if self.witness.failed:
             self.complete()
         facts = {"name": name, "index": self.taken - 1, "ms": milliseconds}
@@ -201,7 +212,9 @@ class Recorder:
         if self.done or not stepped:
             return self.done
         asked = time.perf_counter()
-        enough = self.sampling.enough(self.taken + self.refused, self.barrier.device)
+        enough = self.sampling.enough(
+            self.taken + self.refused, self.barrier.device, self.iterations.taken
+        )
         self.iterations.own_s += time.perf_counter() - asked
         if not enough or self.extra.due:
             return False
@@ -225,7 +238,7 @@ class Recorder:
             self.records.write("memory", what=peak[0], bytes=peak[1])
         self.records.write("resident", bytes=peak_resident())
         self.barrier.release()
-        self.records.write("complete", samples=self.taken)
+        self.records.write("complete", samples=self.taken, why=self.sampling.why)
         # Called first of all, when all threads have ended: from here on the process is closing.
         atexit.register(self.records.write, "leaving")
 
@@ -235,6 +248,9 @@ class Recorder:
             return
         self.witness.conclude()
         self.marks.off()
+        if not self.done:
+            self.sampling.settle()
+            self.records.write("resident", bytes=peak_resident())
         for label, steady in self.sampling.steady.items():
             ordered = sorted(milliseconds for _, milliseconds in steady)
             middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]
@@ -258,9 +274,14 @@ def peak_resident() -> Optional[int]:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+def means_tracy(profiler: str) -> bool:
+    """Whether Tracy runs the script."""
+    return profiler == "tracy" or (profiler == "auto" and "tracy" in sys.modules)
+
+
 def find_signpost(profiler: str) -> Callable[[str], None]:
     """Tracy's own function when Tracy is meant, else one that does nothing."""
-    if profiler == "tracy" or (profiler == "auto" and "tracy" in sys.modules):
+    if means_tracy(profiler):
         from tracy import signpost  # a failure here is meant to end the run
 
         return signpost  # type: ignore[no-any-return]

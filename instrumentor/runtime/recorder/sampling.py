@@ -1,14 +1,18 @@
 """What each sample is, and how many are to be taken until enough of them are steady.
 
+Where no number is asked for, samples are taken until the steps get no faster (the warm-up), and
+then until their median is known.
+
 A step that compiled is not a steady one. Compilers often count what they compile
 (:class:`.facts.Compilations`). Where nothing is counted, as on a device that compiles at the first
 use of a shape, the times tell, once all of them are there.
 """
 
-from typing import Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from instrumentor.runtime.recorder.facts import counted
 from instrumentor.runtime.recorder.records import Records
+from instrumentor_analysis.clock.order_statistics import median_bounds
 
 #: A step without counters compiled when it took so many times as long as the middle one,
 TIMES = 5.0  # steps that torch_xla compiled again took 28 to 114 times as long
@@ -17,60 +21,184 @@ LONGER_MS = 500.0
 #: and the rest agree: the slowest of them took at most so many times as long as the fastest.
 AGREE = 2.0
 
+#: Without a number that was asked for: so many steady samples at least, for so many seconds,
+LEAST, LEAST_S = 20, 3.0
+#: until half the interval of their median is no more than this share of it;
+PRECISE = 0.01
+#: no more samples than that, and when the time is up no fewer than these.
+MOST, FEWEST = 200, 4
+#: The warm-up is over when the last two samples are no more than 5 % faster than those before,
+FASTER = 0.95
+#: after so many of them, or this share of the time.
+MOST_WARMUP, WARMUP_SHARE = 10, 0.2
+#: How often the median is looked at, in samples.
+EVERY = 5
+#: Share of the samples from which a kind of them has to have a median that is known.
+KIND_SHARE = 0.2
+
 
 class Sampling:
-    """Counts samples per label; one that compiled in the place of a steady one is made up for."""
+    """Counts samples per label; one that compiled in the place of a steady one is made up for.
 
-    def __init__(self, steps: int, warmup: int, records: Records) -> None:
+    Args:
+        steps: samples in all.
+        warmup: of these the leading ones.
+        budget_s: seconds for as many steady samples as the median needs, after at least `warmup`
+            leading ones; None: exactly `steps`.
+    """
+
+    def __init__(
+        self, steps: int, warmup: int, records: Records, budget_s: Optional[float] = None
+    ) -> None:
         self.steps = steps
         self.warmup = warmup
         self.records = records
+        self.budget_s = budget_s
         self.counts: Dict[str, int] = {}  # label -> number of samples
         self.steady: Dict[str, List[Tuple[str, float]]] = {}  # label -> (name, milliseconds)
+        self.nodes: Dict[str, Any] = {}  # name -> number of autograd's nodes
         self.owed = 0
+        self.warming: Dict[str, List[Tuple[str, float]]] = {}  # samples of the warm-up
+        self.warm = False
+        self.began_s: Optional[float] = None  # the steady samples
+        self.now_s = 0.0  # end of the last one
+        self.why = "asked for"  # there are enough
 
     @property
     def wanted(self) -> int:
         """Samples in all: at most twice as many as were asked for."""
         return self.steps + min(self.owed, self.steps)
 
-    def add(self, label: str, name: str, milliseconds: float, compiled: bool) -> str:
+    def leads(self, index: int) -> bool:
+        """Whether the sample of that number is one of the leading ones."""
+        return not self.warm if self.budget_s is not None else index < self.warmup
+
+    def add(
+        self,
+        label: str,
+        name: str,
+        milliseconds: float,
+        compiled: bool,
+        started_s: float = 0.0,
+        nodes: Any = None,
+    ) -> str:
         """Count a sample; returns its kind: compile, warmup or steady."""
         count = self.counts.get(label, 0)
         self.counts[label] = count + 1
+        self.nodes[name] = nodes
+        self.now_s = started_s + milliseconds / 1000.0
         if count == 0:
             return "compile"
         if compiled:
-            self.owe(int(count >= self.warmup))
+            self.owe(int(not self.leads(count)))
             return "compile"
-        if count < self.warmup:
+        if self.leads(count):
+            self.warm_up(label, name, milliseconds, started_s)
             return "warmup"
+        if self.began_s is None:
+            self.began_s = started_s
         self.steady.setdefault(label, []).append((name, milliseconds))
         return "steady"
+
+    def warm_up(self, label: str, name: str, milliseconds: float, started_s: float) -> None:
+        """A leading sample; without a number that was asked for, whether it was the last one."""
+        found = self.warming.setdefault(label, [])
+        found.append((name, milliseconds))
+        if self.budget_s is None:
+            return
+        self.began_s = started_s if self.began_s is None else self.began_s
+        long = self.now_s - self.began_s >= WARMUP_SHARE * self.budget_s
+        enough = sum(self.counts.values()) >= self.warmup
+        times = [each for _, each in found]
+        if long or len(times) >= MOST_WARMUP or (enough and no_faster(times)):
+            self.warm, self.began_s = True, None
 
     def spend_one(self) -> None:
         """Let the next sample count as warm-up, and take one more."""
         self.warmup += 1
         self.steps += 1
 
-    def enough(self, taken: int, device: Optional[str]) -> bool:
-        """Whether no more samples are needed; a device of unknown compiler is looked at again."""
+    def enough(
+        self, taken: int, device: Optional[str], iterations: Mapping[str, Tuple[float, Any]] = {}
+    ) -> bool:
+        """Whether no more samples are needed; a device of unknown compiler is looked at again.
+
+        Args:
+            iterations: milliseconds of the samples' iterations, and their kinds, by name.
+        """
+        if self.budget_s is not None:
+            return self.known(iterations) and (not self.drop(device) or self.why != "precise")
         if taken < self.wanted:
             return False
+        self.owe(self.drop(device))
+        return taken >= self.wanted
+
+    def known(self, iterations: Mapping[str, Tuple[float, Any]]) -> bool:
+        """Whether the median is known well enough, or there is no more time for it; sets why."""
+        count = max(map(len, self.steady.values()), default=0)
+        seconds = 0.0 if self.began_s is None else self.now_s - self.began_s
+        if count >= MOST:
+            self.why = "most"
+        elif count >= FEWEST and seconds >= (self.budget_s or 0.0):
+            self.why = "budget"
+        elif count >= LEAST and seconds >= LEAST_S and count % EVERY == 0:
+            self.why = "precise"
+            return all(map(precise, self.kinds(iterations)))
+        else:
+            return False
+        return True
+
+    def kinds(self, iterations: Mapping[str, Tuple[float, Any]]) -> List[List[float]]:
+        """Times of the samples, and of their iterations, of each frequent kind by itself."""
+        samples = max(self.steady.values(), key=len)
+        found: Dict[Any, List[float]] = {}
+        for name, milliseconds in samples:
+            kind = self.nodes.get(name)
+            found.setdefault(kind, []).append(milliseconds)
+            if name in iterations:
+                whole, stepped = iterations[name]
+                found.setdefault((kind, stepped), []).append(whole)
+        return [times for times in found.values() if len(times) >= KIND_SHARE * len(samples)]
+
+    def drop(self, device: Optional[str]) -> int:
+        """Take out the samples that must have compiled, by their times; how many."""
+        dropped = 0
         for label, samples in self.steady.items():
             found = far_above(samples, device)
             self.steady[label] = [each for each in samples if each[0] not in found]
             for name in found:
                 self.records.write("compiled", name=name, why="far above the others")
-            self.owe(len(found))
-        return taken >= self.wanted
+            dropped += len(found)
+        return dropped
 
     def owe(self, samples: int) -> None:
         """Make up for so many, unless there have been too many already."""
-        if self.owed <= self.steps < self.owed + samples:
+        if self.budget_s is None and self.owed <= self.steps < self.owed + samples:
             text = "more than %d later steps compiled: no more than %d samples are taken"
             self.records.warn(text % (self.steps, 2 * self.steps))
         self.owed += samples
+
+    def settle(self) -> None:
+        """The script is over: where few samples are steady, those of the warm-up have to do."""
+        for label, samples in self.warming.items():
+            steady = self.steady.setdefault(label, [])
+            if self.budget_s is not None and len(steady) < FEWEST:
+                self.records.write("steady", names=[name for name, _ in samples[1:]])
+                steady[:0] = samples[1:]
+
+
+def no_faster(times: List[float]) -> bool:
+    """Whether the last two of at least two warm-up samples are no longer faster than the others."""
+    if len(times) < 2:
+        return False
+    earlier, later = (times[:1], times[1:]) if len(times) == 2 else (times[:-2], times[-2:])
+    return min(later) >= FASTER * min(earlier)
+
+
+def precise(times: List[float]) -> bool:
+    """Whether the median of these is known well enough."""
+    found = median_bounds(times)
+    return found is not None and found[1] - found[0] <= PRECISE * (found[1] + found[0])
 
 
 def far_above(samples: List[Tuple[str, float]], device: Optional[str]) -> List[str]:

@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instrumentor_analysis.clock.intervals import (
-    autocorrelation,
-    effective_samples,
-    inflation,
     median_interval,
     reach,
     student_quantile,
+)
+from instrumentor_analysis.clock.order_statistics import (
+    autocorrelation,
+    effective_samples,
+    inflation,
 )
 from instrumentor_analysis.model import Interval
 from tests.analysis.series import correlated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from instrumentor.runtime.recorder.records import Records
-from instrumentor.runtime.recorder.sampling import Sampling, far_above
+from instrumentor.runtime.recorder.sampling import Sampling, far_above, precise
 from tests.runtime.recorder.tensors import events
 
 
@@ -91,3 +92,78 @@ def test_where_torch_xla_counts_a_slow_step_is_a_pause(monkeypatch: pytest.Monke
     counts = SimpleNamespace(_xla_metric_data=lambda name: None)
     monkeypatch.setitem(sys.modules, "torch_xla", SimpleNamespace(_XLAC=counts))
     assert far_above([("a", 10.0), ("b", 88_000.0), ("c", 11.0), ("d", 12.0)], "xla") == []
+
+
+def known(times: list[float], warmup: int = 1, every_s: float = 0.2) -> tuple[list[str], Sampling]:
+    """The kinds of samples of these milliseconds until there are enough, one each `every_s`."""
+    sampling = Sampling(5, warmup, Records(), 30.0)
+    kinds: list[str] = []
+    for at, ms in enumerate(times):
+        name = f"step_{at}"
+        kinds.append(sampling.add("fwd+bwd", name, ms, at == 0, at * every_s))
+        if sampling.enough(len(kinds), "cpu"):
+            break
+    return kinds, sampling
+
+
+def test_until_the_median_is_known_after_at_least_twenty_and_three_seconds(record: Path) -> None:
+    kinds, sampling = known([900.0, 30.0, 11.0, *[10.0, 10.02] * 300])
+    assert sampling.why == "precise"
+    assert (kinds.count("compile"), kinds.count("steady")) == (1, 20)
+    quick, sampling = known([10.0] * 300, every_s=0.02)
+    assert sampling.why == "precise" and quick.count("steady") == 155  # one each 20 ms
+
+
+def test_the_warm_up_ends_when_steps_get_no_faster_and_is_bounded(record: Path) -> None:
+    kinds, _ = known([900.0, 100.0, 60.0, 30.0, 12.0, 10.0, 10.1, 10.2, *[10.0] * 99])
+    assert kinds[:9] == ["compile", *["warmup"] * 7, "steady"]
+    falling, _ = known([1000.0 * 0.9**at for at in range(60)])
+    assert falling.count("warmup") == 10
+    slow, _ = known([9000.0 * 0.9**at for at in range(60)], every_s=9.0)
+    assert slow.count("warmup") == 1  # a fifth of the budget has gone by
+    asked, _ = known([10.0] * 300, warmup=8)
+    assert asked.count("warmup") == 7
+
+
+def test_steps_that_scatter_end_with_the_budget_or_the_most(record: Path) -> None:
+    draw = random.Random(3)
+    scattered = [10.0, *[draw.uniform(10, 20) for _ in range(600)]]
+    kinds, sampling = known(scattered, every_s=0.5)
+    assert sampling.why == "budget" and 55 <= kinds.count("steady") <= 62
+    kinds, sampling = known(scattered, every_s=0.05)
+    assert sampling.why == "most" and kinds.count("steady") == 200
+    long, sampling = known([40_000.0] * 20, every_s=40.0)
+    assert sampling.why == "budget" and long.count("steady") == 4
+
+
+def test_the_median_of_each_kind_has_to_be_known(record: Path) -> None:
+    sampling = Sampling(5, 1, Records(), 30.0)
+    draw = [10.0, 10.01]
+    for at in range(60):
+        kind = at % 2
+        ms = draw[at % 4 // 2] if kind == 0 else 40.0 + at % 7
+        sampling.add("fwd+bwd", f"step_{at}", ms, at == 0, at * 0.2, nodes=kind)
+    assert not sampling.known({})
+    assert all(precise(times) == (max(times) < 11) for times in sampling.kinds({}))
+
+
+def test_an_iteration_that_scatters_is_not_known_either(record: Path) -> None:
+    sampling = Sampling(5, 1, Records(), 30.0)
+    iterations = {}
+    for at in range(28):
+        sampling.add("fwd+bwd", f"step_{at}", 10.0, at == 0, at * 0.2)
+        iterations[f"step_{at}"] = 100.0 + 7 * (at * at % 11), (0,)
+    assert sampling.known({}) and not sampling.known(iterations)
+
+
+def test_where_a_script_ends_early_its_warm_up_has_to_do(record: Path) -> None:
+    kinds, sampling = known([90.0, 12.0, 10.0, 10.1])
+    assert kinds == ["compile", "warmup", "warmup", "warmup"] or kinds.count("steady") <= 1
+    sampling.settle()
+    (event,) = events(record, "steady")
+    assert event["names"][0] == "step_2"
+    exact = Sampling(5, 3, Records())
+    for at in range(4):
+        exact.add("fwd+bwd", f"step_{at}", 10.0, False)
+    exact.settle()
+    assert len(events(record, "steady")) == 1
