@@ -40,6 +40,10 @@ UNBALANCED = 1.05
 MOST_PERCENT = 105.0
 Order = Literal["host-time", "file"]
 VerdictName = Literal[
+    "input-bound",
+    "optimizer-bound",
+    "launch-bound",
+    "op-bound",
     "host-bound",
     "memory-bound",
     "compute-bound",

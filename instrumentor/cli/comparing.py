@@ -42,6 +42,7 @@ def compared(
         instrumentor_analysis.shared.errors.AnalysisError: a run cannot be read, or not be compared.
     """
     from instrumentor_analysis.compare.comparing import compare_all, compare_runs
+    from instrumentor_analysis.summary.history_entry import conditions
 
     runs = [run for group in groups for run in group]
     entries = _entries(runs, history)
@@ -56,7 +57,7 @@ def compared(
     entry, base = entries.get(runs[0]), sides[0]
     place = entry.key if entry else _place(runs[0])
     started = {str(side.summary.run.get("started")) for side in sides}
-    how = base.profiler, base.summary.scope, base.batch_size
+    how = conditions(base.summary.to_json())
     return compare_all(sides, history.repeats(place, how, started) if place else ())
 
 
@@ -206,8 +207,13 @@ def _bounds(comparison: Comparison, gate: Gate) -> str:
 
 
 def _more_runs(gate: Gate) -> str:
-    if gate.runs is None:
-        return "More than 1,000 runs would be needed: quiet the machine first."
+    from instrumentor_analysis.compare.runs import MOST_RUNS
+
+    if gate.runs is None or gate.runs > MOST_RUNS:
+        return (
+            f"It would take more than {MOST_RUNS} runs on each side: this machine is too noisy for "
+            "the question. Quieten it, pin its clock, or allow a larger slow-down."
+        )
     first = " at first" if gate.assumed else ""
     return (
         f"Takes {gate.runs} runs on each side{first}: instrument run --repeat {gate.runs}, then "

@@ -18,9 +18,9 @@ from typing import Any
 from msgspec import convert
 
 from instrumentor.shared.errors import UsageError
-from instrumentor_analysis.summary.history_entry import Entry
+from instrumentor_analysis.summary.history_entry import Entry, conditions, was_busy
 
-SCHEMA_VERSION = 2  # of the database (`PRAGMA user_version`)
+SCHEMA_VERSION = 3  # of the database (`PRAGMA user_version`)
 #: How long a writer waits for another one, seconds.
 PATIENCE_S = 10.0
 _TABLES = """
@@ -30,7 +30,8 @@ CREATE TABLE runs (
     commit_id TEXT, dirty INTEGER,
     started TEXT, profiler TEXT NOT NULL, scope TEXT,
     samples INTEGER NOT NULL, median_ms REAL, low_ms REAL, high_ms REAL, device_time_ms REAL,
-    batch_size INTEGER, folder TEXT NOT NULL, summary BLOB NOT NULL, other_cpus REAL
+    batch_size INTEGER, folder TEXT NOT NULL, summary BLOB NOT NULL, other_cpus REAL,
+    conditions TEXT, busy INTEGER
 );
 CREATE INDEX runs_by_script ON runs (project, script, id);
 CREATE TABLE baselines (
@@ -40,7 +41,9 @@ CREATE TABLE baselines (
 );
 """
 #: What a store of an older version gets before the next run is added.
-_UPGRADES = {1: "ALTER TABLE runs ADD COLUMN other_cpus REAL"}
+_CONDITIONS = """ALTER TABLE runs ADD COLUMN conditions TEXT;
+ALTER TABLE runs ADD COLUMN busy INTEGER"""
+_UPGRADES = {1: f"ALTER TABLE runs ADD COLUMN other_cpus REAL;{_CONDITIONS}", 2: _CONDITIONS}
 
 
 def default_path(environment: Mapping[str, str] | None = None) -> Path:
@@ -108,6 +111,8 @@ class History:
             "folder": str(folder.resolve()),
             "summary": packed,
             "other_cpus": (run.get("machine") or {}).get("other_cpus"),
+            "conditions": conditions(document),
+            "busy": was_busy(document),
         }
         names, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
         with self._write() as connection:
@@ -149,24 +154,29 @@ class History:
     def repeats(
         self,
         place: tuple[str, str],
-        how: tuple[str | None, str | None, int | None],
+        how: str | None,
         without: Collection[str] = (),
     ) -> tuple[tuple[float, ...], ...]:
         """Medians, milliseconds, of runs of equal code, in groups of two or more.
 
-        Equal are runs of one clean commit under one label.
+        Equal are runs of one clean commit under one label and equal conditions. Those on a machine
+        that was busy, or of which that is not known, are left out, and so is one that lies far
+        apart from the others of its group: it says nothing of how much the others differ.
 
         Args:
-            how: profiler, scope and batch size: runs measured in another way are left out.
+            how: conditions (:func:`instrumentor_analysis.summary.history_entry.conditions`).
             without: when runs started that are left out.
         """
+        from instrumentor_analysis.compare.runs import without_strays
+
         groups: dict[tuple[str, str], list[float]] = {}
         for entry in self.of_script(place):
-            alike = (entry.profiler, entry.scope, entry.batch_size) == how
+            alike = how is not None and entry.conditions == how and entry.busy is False
             clean = entry.commit is not None and entry.dirty is False
             if alike and clean and entry.median_ms and entry.started not in without:
                 groups.setdefault((str(entry.commit), entry.label), []).append(entry.median_ms)
-        return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+        found = map(without_strays, groups.values())
+        return tuple(tuple(group) for group in found if len(group) > 1)
 
     def summary(self, entry: Entry) -> dict[str, Any]:
         """The document of the run's summary.json."""

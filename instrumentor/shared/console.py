@@ -230,9 +230,9 @@ def _bar(done: int, total: int, width: int = 40) -> str:
 MOST_STEPS = 10  # that have a line of their own
 #: Why the recorder has enough.
 _ENOUGH = {
-    "precise": "the median is known to 1 %",
-    "budget": "the time for the steps is up (--time-budget)",
-    "most": "as many steps as are taken at most",
+    "precise": "the median is known to 1 %: enough samples",
+    "budget": "the time for the steps is up (--time-budget): no more samples",
+    "most": "as many samples as are taken at most",
 }
 SILENCE_S = 10.0  # the longest time for which nothing is said
 _BEAT_S = 1.0  # between two states of the status line
@@ -346,7 +346,7 @@ class Narrator:
             self._say("  found its step: stopping the script")
         elif record.get("event") == "complete" and self.steps:
             why = _ENOUGH.get(str(record.get("why")), "enough samples")
-            self._say(f"  {why} ({self.steps} samples): stopping the script")
+            self._say(f"  {why} ({self.steps}): stopping the script")
             self._now("waiting for the script to end and for the profiler's report")
         elif record.get("event") == "load" and not self.steps:
             self.doing = "waiting for the first step (imports, data, compiling)"

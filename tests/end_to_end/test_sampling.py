@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,9 @@ def test_repeats_have_a_folder_each_and_are_compared_as_one(
     options += ("--python", str(torch_python))
     made = run_cli(*options, "--repeat", "2", "-o", "base", "train.py", cwd=repo)
     assert made.returncode == 0, made.stderr
-    assert "2 runs, medians " in made.stdout
+    assert "2 runs; the report above is that of base" in made.stdout
+    assert re.search(r"^  base-2  fwd\+bwd \S+ ms, 4 steps, iteration \S+ ms", made.stdout, re.M)
+    assert re.search(r"^Runs differ by \S+ % \(medians from ", made.stdout, re.M)
     assert "Next: instrument compare BASE... -- base base-2" in made.stderr
     again = run_cli(*options, "--repeat", "2", "--json", "-o", "new", "train.py", cwd=repo)
     assert again.returncode == 0, again.stderr

@@ -11,6 +11,7 @@ import pytest
 
 from instrumentor.results.history import SCHEMA_VERSION, History, default_path, place_of
 from instrumentor.shared.errors import UsageError
+from instrumentor_analysis.summary.history_entry import conditions
 from tests.analysis.compare.sides import summary
 from tests.waiting import HANG_S
 
@@ -32,7 +33,9 @@ def test_a_run_is_kept(tmp_path: Path) -> None:
     assert history.newest(PLACE) == (entry,)
     assert (entry.project, entry.script, entry.label) == (*PLACE, "baseline")
     assert (entry.commit, entry.dirty, entry.samples) == ("abc", True, 5)
-    assert (entry.median_ms, entry.low_ms, entry.high_ms) == (10.0, 10.0, 10.0)
+    # Five steps have no interval.
+    assert (entry.median_ms, entry.low_ms, entry.high_ms) == (10.0, None, None)
+    assert (entry.busy, entry.conditions) == (False, conditions(document()))
     assert (entry.device_time_ms, entry.batch_size) == (3.0, 8)
     assert entry.folder == str(tmp_path / "run")
     assert history.summary(entry) == document()
@@ -99,7 +102,8 @@ def test_a_store_of_the_first_version_is_read_and_upgraded_by_the_next_run(tmp_p
     history = History(tmp_path / "history.sqlite")
     history.add(tmp_path, document(), PLACE)
     connection = sqlite3.connect(history.path)
-    connection.execute("ALTER TABLE runs DROP COLUMN other_cpus")
+    for column in ("other_cpus", "conditions", "busy"):
+        connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
     connection.execute("PRAGMA user_version = 1")
     connection.close()
     (old,) = history.of_script(PLACE)
@@ -114,12 +118,21 @@ def test_repeats_are_runs_of_one_clean_commit_measured_alike(tmp_path: Path) -> 
     history = History(tmp_path / "history.sqlite")
 
     def add(
-        median: float, commit: str, *, label: str = "a", dirty: bool = False, at: int = 0
-    ) -> None:
+        median: float,
+        commit: str,
+        *,
+        label: str = "a",
+        dirty: bool = False,
+        at: int = 0,
+        torch: str = "2.9",
+        **run: object,
+    ) -> str:
         made = document(median, label)
-        made["environment"] = {"git_commit": commit, "git_dirty": dirty}
-        made["run"]["started"] = f"2026-01-02T03:04:{at:02}+00:00"  # type: ignore[index]
+        environment = {"git_commit": commit, "git_dirty": dirty, "torch_version": torch}
+        started = {"started": f"2026-01-02T03:04:{at:02}+00:00"}
+        made |= {"environment": environment, "run": {**made["run"], **started, **run}}  # type: ignore[dict-item]
         history.add(tmp_path, made, PLACE)
+        return conditions(made)
 
     for at, median in enumerate((10.0, 11.0, 12.0)):
         add(median, "one", at=at)
@@ -127,10 +140,26 @@ def test_repeats_are_runs_of_one_clean_commit_measured_alike(tmp_path: Path) -> 
     add(99.0, "one", dirty=True)
     add(20.0, "two", at=7)
     add(21.0, "two", at=8)
-    how = ("wallclock", "fwd+bwd", 8)
+    how = add(1.0, "three")
+    # Other arguments, steps or versions, or a busy machine: no repeats.
+    busy = {"cpus": 2, "other_cpus": 1.1}
+    add(50.0, "one", arguments=["--epochs", "3"])
+    add(50.0, "one", steps=40)
+    add(50.0, "one", torch="2.13")
+    add(50.0, "one", machine=busy)
     assert history.repeats(PLACE, how) == ((10.0, 11.0, 12.0), (20.0, 21.0))
     assert history.repeats(PLACE, how, {"2026-01-02T03:04:07+00:00"}) == ((10.0, 11.0, 12.0),)
-    assert history.repeats(PLACE, ("torch", "fwd+bwd", 8)) == ()
+    assert history.repeats(PLACE, how.replace("wallclock", "torch")) == ()
+    assert history.repeats(PLACE, None) == ()
+
+
+def test_one_run_far_apart_is_no_noise_of_the_others(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.sqlite")
+    for median in (1.70, 31.9, 1.72, 1.69, 1.71):
+        made = document(median)
+        made["environment"] = {"git_commit": "one", "git_dirty": False}
+        history.add(tmp_path, made, PLACE)
+    assert history.repeats(PLACE, conditions(made)) == ((1.70, 1.72, 1.69, 1.71),)
 
 
 def test_a_foreign_database_is_left_alone(tmp_path: Path) -> None:

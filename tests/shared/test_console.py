@@ -145,10 +145,10 @@ def test_a_run_is_told_line_by_line(
     narrator.line("not shown")
     assert capsys.readouterr().err.splitlines() == [
         "[   0.2 s] Running 5 steps under torch",
-        "[   1.0 s]   step 1: fwd+bwd 12.3 ms (compile)",
-        "[   1.5 s]   step 2: fwd+bwd 3.0 ms (step_steady_1)",
-        "[   2.0 s]   one more step under the profiler: 3.2 ms",
-        "[   3.0 s]   enough samples: stopping the script",
+        "[   1.0 s]   step 0: fwd+bwd 12.3 ms (first step)",
+        "[   1.5 s]   step 1: fwd+bwd 3.0 ms (steady)",
+        "[   2.0 s]   one step under the profiler: 3.2 ms",
+        "[   3.0 s]   enough samples (2): stopping the script",
     ]
 
 
@@ -184,7 +184,7 @@ def test_no_silence_is_long(
         "still running the script: nothing measured so far (10 s)",
         "still waiting for the first step (imports, data, compiling) (20 s)",
         "still waiting for the first step (imports, data, compiling) (30 s)",
-        "still waiting for step 2 (10 s)",
+        "still waiting for step 1 (10 s)",
         "still waiting for the script to end and for the profiler's report (10 s)",
         "still waiting for the script to end and for the profiler's report (20 s)",
         "still analysing (10 s)",
@@ -219,8 +219,8 @@ def test_the_last_line_of_a_terminal_says_what_goes_on(monkeypatch: pytest.Monke
     assert terminal.getvalue().split("\r\x1b[K") == [
         "",
         "[   1.0 s] reading the script (1 s)",
-        "[   0.0 s]   step 1: step 1.0 ms (compile)\n",
-        "[   2.0 s] [#####---------------] 1/4 waiting for step 2 (2",
+        "[   0.0 s]   step 0: step 1.0 ms (first step)\n",
+        "[   2.0 s] [#####---------------] 1/4 waiting for step 1 (2",
         "warning: a stall\n",
     ]
     monkeypatch.setenv("TERM", "dumb")

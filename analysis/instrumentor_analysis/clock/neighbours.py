@@ -10,6 +10,8 @@ from instrumentor_analysis.shared.documents import number
 
 #: Share of the machine's CPUs that others may keep busy before a warning is given.
 BUSY_SHARE = 0.25
+#: Kind of that warning.
+BUSY = "busy-machine"
 #: Drop of the CPU's clock, as a share of it, from which a warning is given.
 SLOWER_SHARE = 0.1
 
@@ -26,17 +28,27 @@ def other_cpus(machine: Any) -> float | None:
     return number(machine.get("other_cpus")) if isinstance(machine, Mapping) else None
 
 
+def is_busy(machine: Any) -> bool:
+    """Whether others kept so much of the machine at work that no conclusion is to be drawn.
+
+    Args:
+        machine: of a run's facts, as :func:`doubts` takes it; False where it was not recorded.
+    """
+    if not isinstance(machine, Mapping):
+        return False
+    others, cpus = number(machine.get("other_cpus")), number(machine.get("cpus"))
+    return others is not None and bool(cpus) and others >= BUSY_SHARE * (cpus or 0.0)
+
+
 def _busy(machine: Mapping[str, Any]) -> list[Caveat]:
     others, cpus = number(machine.get("other_cpus")), number(machine.get("cpus"))
-    if others is None or not cpus or others < BUSY_SHARE * cpus:
+    if others is None or not cpus or not is_busy(machine):
         return []
-    load = number(machine.get("load_before"))
-    before = "" if load is None else f", load average {load:.1f} before it"
     text = (
-        f"the machine was busy: other processes kept {others:.1f} of its {cpus:.0f} CPUs at work "
-        f"during the run{before}; times are too long and scatter"
+        f"the machine was busy: other processes used {others:.1f} of its {cpus:.0f} CPUs during "
+        "the run; these times are too long, and nothing is concluded from them"
     )
-    return [Caveat("busy-machine", text, "wrong", hint="measure again when it is quiet")]
+    return [Caveat(BUSY, text, "wrong", hint="measure again when it is quiet")]
 
 
 def _slower(machine: Mapping[str, Any]) -> list[Caveat]:

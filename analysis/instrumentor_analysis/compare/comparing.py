@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor_analysis.clock.intervals import reach
-from instrumentor_analysis.clock.neighbours import doubts
+from instrumentor_analysis.clock.neighbours import doubts, is_busy
 from instrumentor_analysis.compare import gate
 from instrumentor_analysis.compare.differences import differences, refuse
 from instrumentor_analysis.compare.figures import categories, figures, located
@@ -34,7 +34,7 @@ from instrumentor_analysis.compare.ops import compare_ops
 from instrumentor_analysis.compare.ratio import ratio_of_medians
 from instrumentor_analysis.compare.runs import ASSUMED, ASSUMED_BUSY, between
 from instrumentor_analysis.compare.side import Side
-from instrumentor_analysis.compare.statement import statement, statement_of_runs
+from instrumentor_analysis.compare.statement import by_size, statement, statement_of_runs
 from instrumentor_analysis.model import Interval
 from instrumentor_analysis.shared.errors import NotComparable
 
@@ -122,14 +122,21 @@ def judge(comparison: Comparison, percent: float) -> gate.Gate:
             "Run both with more steps: instrument run --steps 10.",
         )
     noise = _assumed_noise(comparison.base.run, comparison.new.run)
-    # An interval without bounds: too few steps must not decide anything.
-    steps = timing.interval if timing.enough else Interval(0.0, math.inf)
+    # An interval without bounds: too few steps, or a busy machine, must not decide anything.
+    busy = timing.between is None and any(
+        is_busy(side.run.get("machine")) for side in (comparison.base, comparison.new)
+    )
+    steps = timing.interval if timing.enough and not busy else Interval(0.0, math.inf)
     return gate.judge(timing.between, timing.ratio, percent, noise=noise, steps=steps)
 
 
 def _assumed_noise(*runs: Mapping[str, Any]) -> float:
     """Assumed noise from run to run: larger where one of the machines was busy."""
     return ASSUMED_BUSY if any(doubts(run.get("machine")) for run in runs) else ASSUMED
+
+
+def _was_busy(side: Side) -> bool:
+    return is_busy(side.summary.run.get("machine"))
 
 
 class _Pair(Struct, frozen=True):
@@ -223,6 +230,11 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
         ratio, medians = by_runs.ratio, [by_runs.base_ms, by_runs.new_ms]
         said = statement_of_runs(by_runs, _facts(pair.new, pair.groups[1]).name)
     found = by_runs or by_steps
+    # Several runs of each side show what their machines did to them, one run does not.
+    busy = by_runs is None and [s.name for s in (pair.base, pair.new) if _was_busy(s)]
+    if busy:
+        said = f"no conclusion: the machine was busy with something else in {' and '.join(busy)}; "
+        said += f"by the medians alone {by_size(ratio, pair.new.name)}"
     # Samples a second; times per sample are already divided by the batch size.
     rates = [
         None if side.batch_size is None else side.batch_size / per / (median / 1000)
@@ -238,7 +250,7 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
         ratio=ratio,
         interval=found.interval,
         enough=by_steps.enough or by_runs is not None,
-        real=found.real,
+        real=found.real and not busy,
         needed=found.needed,
         smallest_percent=found.smallest_percent,
         statement=said,

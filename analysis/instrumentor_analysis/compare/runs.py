@@ -20,6 +20,11 @@ from msgspec import Struct
 
 from instrumentor_analysis.clock.intervals import Reach, student_quantile
 from instrumentor_analysis.clock.order_statistics import CONFIDENCE
+from instrumentor_analysis.clock.timings import (
+    MAD_TO_SIGMA,
+    OUTLIER_DEVIATIONS,
+    OUTLIER_TIMES_MEDIAN,
+)
 from instrumentor_analysis.model import Interval
 
 #: Chance with which a real difference of the given size is to be seen.
@@ -28,6 +33,10 @@ POWER = 0.8
 #: Normal quantiles: of an interval's end, and of a change that is told with that chance.
 SURE = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 TOLD = SURE + statistics.NormalDist().inv_cdf(POWER)
+#: Runs on a side that are asked for at most: beyond, the machine is too noisy for the question.
+MOST_RUNS = 20
+#: Runs of a group from which one may be a stray.
+FEWEST_WITH_STRAY = 4
 #: The noise of one run against one, which cannot be known: standard deviation of the logarithms.
 ASSUMED = 0.15
 #: The same on a machine that was busy with something else.
@@ -149,6 +158,21 @@ def noise_of(
     deviation = math.sqrt(max(square / freedom, within))
     known = sum(len(group) for group in medians)
     return Noise(deviation, math.sqrt(within), freedom, known)
+
+
+def without_strays(medians: Sequence[float]) -> list[float]:
+    """The medians of runs, milliseconds, without those far apart from the others of their group.
+
+    By the rule for steps (:mod:`instrumentor_analysis.clock.timings`): so many deviations from the
+    middle, and so many times as long or as short; never of fewer than four runs.
+    """
+    if len(medians) < FEWEST_WITH_STRAY:
+        return list(medians)
+    logs = [math.log(value) for value in medians]
+    middle = statistics.median(logs)
+    spread = MAD_TO_SIGMA * statistics.median(abs(log - middle) for log in logs)
+    limit = max(OUTLIER_DEVIATIONS * spread, math.log(OUTLIER_TIMES_MEDIAN))
+    return [value for value, log in zip(medians, logs, strict=True) if abs(log - middle) <= limit]
 
 
 def _middle_ms(runs: Sequence[Reach]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from instrumentor_analysis.clock.intervals import FEWEST
 from instrumentor_analysis.compare.ratio import Ratio
-from instrumentor_analysis.compare.runs import Between
+from instrumentor_analysis.compare.runs import MOST_RUNS, Between
 from instrumentor_analysis.model import Interval
 
 
@@ -15,20 +15,20 @@ def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> s
         return (
             # The 4 here and below is ratio._surest(): fewer cannot separate two sides at 95 %.
             f"too few samples: {counts} (an interval takes {FEWEST} each, a significant result 4); "
-            f"{_size(ratio.value, name)} by the medians alone"
+            f"{by_size(ratio.value, name)} by the medians alone"
         )
     between = _between(ratio.interval, ratio.value)
     if ratio.real:
-        return f"{_size(ratio.value, name)} ({between})"
+        return f"{by_size(ratio.value, name)} ({between})"
     if not ratio.enough:
         return (
-            f"inconclusive: {_size(ratio.value, name)} ({between}), but so few samples ({counts}) "
-            "may differ by chance; take at least 4 each"
+            f"inconclusive: {by_size(ratio.value, name)} ({between}), but so few samples "
+            f"({counts}) may differ by chance; take at least 4 each"
         )
     if ratio.needed is None:
         return f"no difference ({between}){_resolution(ratio)}"
     return (
-        f"inconclusive: {_size(ratio.value, name)} ({between}) by {counts}; to see a change of "
+        f"inconclusive: {by_size(ratio.value, name)} ({between}) by {counts}; to see a change of "
         f"this size takes about {ratio.needed:,} steady steps on each side"
     )
 
@@ -39,11 +39,17 @@ def statement_of_runs(found: Between, name: str) -> str:
     if found.noise.history:
         counted += f" and {found.noise.history} of the history"
     noise = f"{counted}, which differ by {_percent(found.noise.percent / 100)} %"
-    said = f"{_size(found.ratio, name)} ({_between(found.interval, found.ratio)}; {noise})"
+    said = f"{by_size(found.ratio, name)} ({_between(found.interval, found.ratio)}; {noise})"
     if found.real:
         return said
     if found.needed is None:
         return f"inconclusive: {said}"
+    if found.needed > MOST_RUNS:
+        return (
+            f"no conclusion: {by_size(found.ratio, name)} by the medians, but runs of this script "
+            f"vary by {_percent(found.noise.percent / 100)} %: this machine is too noisy for a "
+            f"change of that size (quieten it, pin its clock, or take more steps a run; {counted})"
+        )
     return (
         f"inconclusive: {said}; to see a change of this size takes about {found.needed:,} runs on "
         "each side"
@@ -57,7 +63,7 @@ def _resolution(ratio: Ratio) -> str:
     return f"; a change below {_percent(size / 100)} % would not be seen"
 
 
-def _size(ratio: float, name: str) -> str:
+def by_size(ratio: float, name: str) -> str:
     """``new is 1.31 times as fast``; small changes in percent of the time."""
     if ratio == 1:
         return f"{name} is as fast"

@@ -21,7 +21,16 @@ from instrumentor_analysis.shared.errors import NothingMeasured
 
 _RUN_KEYS = (
     *("name", "label", "script", "arguments", "command", "python", "profiler_reason", "machine"),
-    *("steps", "warmup", "batch_size", "batch_size_source", "batch_dim", "started", "duration_s"),
+    *(
+        "steps",
+        "warmup",
+        "time_budget_s",
+        "batch_size",
+        "batch_size_source",
+        "batch_dim",
+        "started",
+        "duration_s",
+    ),
 )
 _ENVIRONMENT_KEYS = (
     "python_version",

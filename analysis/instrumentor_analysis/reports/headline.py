@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from instrumentor_analysis.clock.iterations import OTHER
+from instrumentor_analysis.clock.neighbours import BUSY
 from instrumentor_analysis.clock.order_statistics import effective_samples
 from instrumentor_analysis.clock.throughput import PERCENTILES
 from instrumentor_analysis.model import (
@@ -26,7 +27,7 @@ from instrumentor_analysis.model import (
     WallClock,
 )
 from instrumentor_analysis.reports import formatting
-from instrumentor_analysis.reports.document import Figures, Line, Tone
+from instrumentor_analysis.reports.document import Figures, Line, Statement, Tone
 from instrumentor_analysis.shared.caveats import Caveat, by_weight
 
 #: Utilisation from which an op uses what it has, and below which there is room, percent.
@@ -136,7 +137,7 @@ def _wall_clock(wall: WallClock) -> Iterator[Line]:
     yield from _iteration(wall.iteration)
     yield from _throughput(wall)
     yield from _statistics(wall, _between(wall), _latencies(wall))
-    yield _line("compile", wall.compile_ms, "the first step, not in the figures above")
+    yield _line("first step", wall.compile_ms, "not in the figures above")
     if wall.warmup_ms:
         warmup = ", ".join(formatting.number(value) for value in wall.warmup_ms)
         steps = formatting.plural(len(wall.warmup_ms), "step")
@@ -391,4 +392,12 @@ def warnings(summary: Summary, *, notes: bool = True) -> tuple[Caveat, ...]:
     if summary.script_exit_code:
         text = f"the script ended with exit code {summary.script_exit_code}"
         found.append(Caveat("exit-code", text, "wrong"))
-    return by_weight((*found, *summary.warnings), notes=notes)
+    rest = (each for each in summary.warnings if each.kind != BUSY)  # stands above the figures
+    return by_weight((*found, *rest), notes=notes)
+
+
+def above_the_figures(summary: Summary) -> tuple[Statement, ...]:
+    """What is to be known before any figure is read: that the machine was busy."""
+    return tuple(
+        Statement("", str(each), "bad", "busy") for each in summary.warnings if each.kind == BUSY
+    )

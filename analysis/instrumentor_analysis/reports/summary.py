@@ -86,6 +86,7 @@ def _document(summary: Summary, most: breakdown.Most) -> Document:
         headline.title(summary),
         headline.subtitle(summary),
         verdict=_verdict(summary),
+        statements=headline.above_the_figures(summary),
         figures=headline.figures(summary),
         sections=breakdown.sections(summary, most),
         warnings=headline.warnings(summary),

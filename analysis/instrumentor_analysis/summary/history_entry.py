@@ -2,7 +2,35 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 from msgspec import Struct
+
+from instrumentor_analysis.clock.neighbours import is_busy
+
+#: What has to be equal in `run` and in `environment` for two runs to be repeats of each other.
+_OF_RUN = ("arguments", "steps", "warmup", "time_budget_s", "batch_size")
+_OF_ENVIRONMENT = ("python_version", "torch_version", "host", "packages", "devices")
+
+
+def conditions(summary: Mapping[str, Any]) -> str:
+    """Under what a run was measured, as a text that is equal for runs that are repeats.
+
+    Args:
+        summary: document of a summary.json.
+    """
+    run, environment = summary.get("run") or {}, summary.get("environment") or {}
+    found = [summary.get("profiler"), summary.get("scope")]
+    found += [run.get(key) for key in _OF_RUN]
+    found += [environment.get(key) for key in _OF_ENVIRONMENT]
+    return json.dumps(found, sort_keys=True, separators=(",", ":"))
+
+
+def was_busy(summary: Mapping[str, Any]) -> bool:
+    """Whether the machine was busy with something else."""
+    return is_busy((summary.get("run") or {}).get("machine"))
 
 
 class Entry(Struct, frozen=True):
@@ -18,6 +46,9 @@ class Entry(Struct, frozen=True):
         low_ms, high_ms: interval of the median.
         folder: absolute path of the run folder, which may be gone.
         other_cpus: CPUs that other processes kept busy meanwhile; None where it was not recorded.
+        conditions: arguments, steps, profiler, scope and environment, in one text; None of a run of
+            an older version.
+        busy: the machine was busy with something else; None of a run of an older version.
         baselines: names under which it is pinned.
     """
 
@@ -38,6 +69,8 @@ class Entry(Struct, frozen=True):
     batch_size: int | None
     folder: str
     other_cpus: float | None = None
+    conditions: str | None = None
+    busy: bool | None = None
     baselines: tuple[str, ...] = ()
 
     @property

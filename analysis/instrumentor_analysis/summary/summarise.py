@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.clock.neighbours import doubts
+from instrumentor_analysis.clock.neighbours import doubts, is_busy
 from instrumentor_analysis.clock.timings import (
     Timings,
     main_label,
@@ -97,6 +97,8 @@ def analyse(
         text = f"the {folder.profiler} profile holds no ops: wall clock only"
         analysis = replace(analysis, summary=_warn(analysis.summary, Caveat("no-ops", text)))
     summary = replace(analysis.summary, steps=_steps(analysis))
+    if summary.verdict is None:
+        summary = replace(summary, verdict=decide(summary))
     return with_mfu(replace(analysis, summary=summary), arch=arch)
 
 
@@ -125,8 +127,10 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
             "timed may be only a part of a step"
         )
         warnings.append(Caveat("unended-samples", text, "wrong"))
-    for each in by_label.values():
-        warnings += _unsteady(each)
+    # On a busy machine steps scatter and drift, and there is nothing in them to look for.
+    if not is_busy(folder.facts.get("machine")):
+        for each in by_label.values():
+            warnings += _unsteady(each)
     untraced, cost_percent = _untraced(folder, wall)
     return Summary(
         profiler=folder.profiler,

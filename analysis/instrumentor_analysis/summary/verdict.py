@@ -1,13 +1,17 @@
 """What bounds the step, by which numbers, and which lever comes next.
 
-A verdict needs both numbers, wall clock and device time of the same step; without them there
-is none.
+What takes most of the iteration outside of the timed region comes first: no op is worth a look
+while the script waits for its data. Of the region itself, wall clock and device time of the same
+step tell what bounds it; on the CPU, where there is no device time, the ops of the profiled step
+do. Where the numbers for it are missing there is no verdict, and none of a run on a busy machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from instrumentor_analysis.clock.iterations import BEFORE, DATA, NEXT, OPTIMIZER
+from instrumentor_analysis.clock.neighbours import is_busy
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
     HOST_BOUND_PERCENT,
@@ -17,6 +21,7 @@ from instrumentor_analysis.model import (
     Summary,
     Verdict,
     VerdictName,
+    WallClock,
 )
 
 #: Share of the device time from which one kind of op sets the verdict, percent.
@@ -25,6 +30,16 @@ DOMINANT_PERCENT = 50.0
 TRACE_HELPS_PERCENT = 30.0
 #: Overhead from which waiting, not the ops, is most of the step, percent.
 WAITS_MOSTLY_PERCENT = 50.0
+#: Share of the iteration from which the data, or the optimizer, bounds it, percent.
+INPUT_PERCENT, OPTIMIZER_PERCENT = 40.0, 40.0
+#: Share of the ops' self time from which one op bounds a step on the CPU, percent.
+ONE_OP_PERCENT = 40.0
+#: Share of the step that its ops have to account for, under the profiler, percent.
+OPS_PERCENT = 50.0
+#: Wall clock per op below which calling the op costs more than what it computes, microseconds.
+LAUNCH_US = 15.0
+#: Ops below which that says nothing.
+LAUNCH_OPS = 50
 #: Device time beyond the wall clock that is still put down to two clocks, percent.
 CLOCKS_DIFFER_PERCENT = 5.0
 
@@ -68,9 +83,29 @@ _LEVERS: Mapping[VerdictName, tuple[Lever, ...]] = {
     ),
     "mixed": (_LEVEL_2, _BFP8, _BATCH),
 }
+_COMPILE = Lever("torch.compile", "model = torch.compile(model) fuses ops and calls fewer of them")
 _CUDA_LEVERS = (
     Lever("fewer launches", "torch.compile, or CUDA graphs (torch.cuda.make_graphed_callables)"),
     _BATCH,
+)
+_INPUT_LEVERS = (
+    Lever(
+        "load in other processes",
+        "DataLoader(..., num_workers=4, persistent_workers=True): batches are made while the model "
+        "trains",
+    ),
+    Lever(
+        "prefetch and pin",
+        "DataLoader(..., pin_memory=True, prefetch_factor=4) and tensor.to(device, "
+        "non_blocking=True) on a GPU",
+    ),
+    Lever(
+        "prepare the data once", "decode, tokenize and resize ahead of training, not in each epoch"
+    ),
+)
+_OPTIMIZER_LEVERS = (
+    Lever("a fused optimizer", "torch.optim.AdamW(..., fused=True), or foreach=True"),
+    Lever("fewer updates", "accumulate gradients over several batches, or use a larger batch"),
 )
 
 
@@ -96,9 +131,14 @@ def decide(
             None where ops were not modelled.
         cuda: the device is a GPU: other levers.
     """
+    if _is_busy(summary):
+        return None
+    outside = _of_iteration(summary.wall_clock)
+    if outside is not None:
+        return outside
     overhead = summary.overhead_percent
     if overhead is None or summary.step_wall_clock_ms is None or summary.device_time_ms is None:
-        return None
+        return _of_cpu_ops(summary)
     evidence = [
         Evidence("wall clock", summary.step_wall_clock_ms, "ms"),
         Evidence("device time", summary.device_time_ms, "ms"),
@@ -111,7 +151,7 @@ def decide(
         evidence.append(Evidence("median op-to-op gap", gap_us, "us", GAP_THRESHOLD_US))
     name: VerdictName = "mixed"
     if summary.host_bound:
-        name = "host-bound"
+        name = "launch-bound" if cuda else "host-bound"
         reason = f"the device works for {100 - overhead:.0f} % of the step and waits for the rest"
     elif bounds is None:
         reason = "ops were not modelled: only the host's share is known"
@@ -119,7 +159,7 @@ def decide(
         name, reason, more = _by_device(summary.categories, bounds)
         evidence += more
     levers = _CUDA_LEVERS if cuda else _LEVERS[name]
-    if overhead > WAITS_MOSTLY_PERCENT and name != "host-bound":
+    if overhead > WAITS_MOSTLY_PERCENT and not summary.host_bound:
         reason = (
             f"the device waits for {overhead:.0f} % of the step, short of host-bound "
             f"({HOST_BOUND_PERCENT:.0f} %); {reason}"
@@ -127,6 +167,64 @@ def decide(
     if not cuda and TRACE_HELPS_PERCENT < overhead <= HOST_BOUND_PERCENT:
         levers = (_TRACE, *levers) if overhead > WAITS_MOSTLY_PERCENT else (*levers, _TRACE)
     return Verdict(name, reason, tuple(evidence), levers)
+
+
+def _is_busy(summary: Summary) -> bool:
+    return is_busy(summary.run.get("machine"))
+
+
+def _of_iteration(wall: WallClock | None) -> Verdict | None:
+    """What takes most of the iteration beside the timed region; None where that is not so."""
+    whole = None if wall is None else wall.iteration
+    if whole is None:
+        return None
+    parts: tuple[tuple[VerdictName, str, str, float, tuple[Lever, ...]], ...] = (
+        ("input-bound", DATA, "waiting for data", INPUT_PERCENT, _INPUT_LEVERS),
+        ("input-bound", NEXT, "what lies between two iterations", INPUT_PERCENT, _INPUT_LEVERS),
+        ("input-bound", BEFORE, "what comes ahead of the forward", INPUT_PERCENT, _INPUT_LEVERS),
+        ("optimizer-bound", OPTIMIZER, "the optimizer", OPTIMIZER_PERCENT, _OPTIMIZER_LEVERS),
+    )
+    name, part, what, threshold, levers = max(parts, key=lambda each: whole.percent(each[1]))
+    share = whole.percent(part)
+    if share < threshold:
+        return None
+    evidence = (
+        Evidence("iteration", whole.median_ms, "ms"),
+        *(Evidence(each.name, each.ms, "ms") for each in whole.parts),
+        Evidence(what, share, "% of the iteration", threshold),
+    )
+    return Verdict(name, f"{what} takes {share:.0f} % of each iteration", evidence, levers)
+
+
+def _of_cpu_ops(summary: Summary) -> Verdict | None:
+    """What bounds a step on the CPU, by the ops of the profiled step; None without them."""
+    wall, total_ms, count = summary.wall_clock, summary.op_self_time_ms, summary.op_count
+    if wall is None or not wall.median_ms or not total_ms or not count or not summary.slow_ops:
+        return None
+    if total_ms < OPS_PERCENT / 100 * wall.median_ms:
+        return None  # what the rest of the step is spent on, the ops do not tell
+    per_op_us = wall.median_ms * 1000 / count
+    top = summary.slow_ops[0]
+    evidence = (
+        Evidence(f"self time of {top.op}", top.percent or 0.0, "% of all ops", ONE_OP_PERCENT),
+        Evidence("ops of a step", count, "ops"),
+        Evidence("wall clock per op", per_op_us, "us", LAUNCH_US),
+    )
+    if per_op_us < LAUNCH_US and count >= LAUNCH_OPS:
+        reason = (
+            f"{count:,} ops of {per_op_us:.1f} us each: calling them takes longer than computing"
+        )
+        return Verdict("launch-bound", reason, evidence, (_COMPILE, _BATCH))
+    if (top.percent or 0.0) >= ONE_OP_PERCENT:
+        reason = f"{top.percent:.0f} % of the ops' time is in {top.op}"
+        return Verdict("op-bound", reason, evidence, (_one_op(top.op), _COMPILE))
+    return Verdict("mixed", "no single op holds most of the time", evidence, (_COMPILE, _BATCH))
+
+
+def _one_op(name: str) -> Lever:
+    """What to do about the op that takes most of a step."""
+    how = f"look at the calls that lead to {name}: their shapes, data types and memory formats"
+    return Lever("that op first", f"{how}; bfloat16 under torch.autocast where the CPU has it")
 
 
 def _by_device(

@@ -98,8 +98,8 @@ def _show_noise(kept: History, like: Entry) -> None:
     """How much runs of equal code differ, of those measured as the newest was."""
     from instrumentor_analysis.compare.runs import noise_of
 
-    # Of runs measured in the same way only: another profiler or batch size is another noise.
-    groups = kept.repeats(like.key, (like.profiler, like.scope, like.batch_size))
+    # Of runs measured in the same way only: other arguments or steps are another noise.
+    groups = kept.repeats(like.key, like.conditions)
     noise = noise_of(medians=groups)
     if noise is not None:
         runs = sum(len(group) for group in groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ def numbered(options: RunOptions, number: int) -> RunOptions:
 
 
 def show(results: Sequence[RunResult], *, json: bool) -> None:
-    """The run whose median is in the middle, and the noise from run to run."""
+    """The run whose median is in the middle, then each run's figures and how much they differ."""
     from instrumentor_analysis.clock.intervals import reach
     from instrumentor_analysis.compare.runs import noise_of
 
@@ -38,12 +38,48 @@ def show(results: Sequence[RunResult], *, json: bool) -> None:
         return
     from instrumentor.cli.verbs.report import show_summary
 
-    show_summary(sorted(results, key=_median)[(len(results) - 1) // 2].summary)
-    medians = ", ".join(f"{statistics.median(run):.4g}" for run in timed)
+    middle = sorted(results, key=_median)[(len(results) - 1) // 2]
+    show_summary(middle.summary)
+    console.out(f"\n{len(results)} runs; the report above is that of {_name(middle)}")
+    for line in _table(results):
+        console.out(f"  {line}")
     if percent is not None:
-        console.out(f"\n{len(timed)} runs, medians {medians} ms: they differ by {percent:.2g} %")
+        console.out(f"Runs differ by {percent:.2g} % ({_between(timed)})")
     folders = " ".join(console.quoted(console.shown(each.folder)) for each in results)
     console.say(f"Next: instrument compare BASE... -- {folders}")
+
+
+def _name(result: RunResult) -> str:
+    return result.folder.name
+
+
+def _table(results: Sequence[RunResult]) -> Iterator[str]:
+    """A line for each run: its median, the interval of it, its iteration, and what to doubt."""
+    from instrumentor_analysis.clock.neighbours import is_busy
+    from instrumentor_analysis.reports.formatting import ms, number
+
+    width = max(len(_name(each)) for each in results)
+    for each in results:
+        wall = each.summary.wall_clock
+        if wall is None or wall.median_ms is None:
+            yield f"{_name(each):<{width}}  nothing was timed"
+            continue
+        interval, whole = wall.median_interval_ms, wall.iteration
+        told = [f"{wall.label} {ms(wall.median_ms)}"]
+        if interval is not None:
+            told.append(f"95 % {number(interval.low)} .. {number(interval.high)}")
+        told.append(f"{wall.samples} steps")
+        told += [] if whole is None else [f"iteration {ms(whole.median_ms)}"]
+        told += ["the machine was busy"] if is_busy(each.summary.run.get("machine")) else []
+        yield f"{_name(each):<{width}}  {', '.join(told)}"
+
+
+def _between(timed: Sequence[Sequence[float]]) -> str:
+    """The fastest and the slowest median."""
+    from instrumentor_analysis.reports.formatting import ms
+
+    medians = [statistics.median(run) for run in timed]
+    return f"medians from {ms(min(medians))} to {ms(max(medians))}"
 
 
 def _median(result: RunResult) -> float:

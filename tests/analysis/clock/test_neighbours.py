@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.clock.neighbours import doubts, other_cpus
+from instrumentor_analysis.clock.neighbours import doubts, is_busy, other_cpus
 from instrumentor_analysis.compare.comparing import compare, compare_runs, judge
 from instrumentor_analysis.summary.summarise import analyse
 from tests.analysis.compare.sides import side
@@ -24,7 +24,7 @@ BUSY = {**QUIET, "other_cpus": 5.2, "load_before": 9.0}
         (QUIET, ()),
         (
             BUSY,
-            ("other processes kept 5.2 of its 8 CPUs at work during the run, load average 9.0",),
+            ("other processes used 5.2 of its 8 CPUs during the run",),
         ),
         ({**QUIET, "frequency_mhz_after": 2100.0}, ("fell from 3,400 to 2,100 MHz",)),
         ({**QUIET, "device_holders": 1}, ("another process had the device open",)),
@@ -37,6 +37,15 @@ def test_doubts(machine: object, said: tuple[str, ...]) -> None:
     found = doubts(machine)
     assert len(found) == len(said)
     assert all(part in text for part, text in zip(said, texts(found), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("machine", "busy"),
+    [(QUIET, False), (BUSY, True), ({"cpus": 8, "other_cpus": 2.0}, True), ({}, False),
+     (None, False), ({"cpus": None, "other_cpus": 9.0}, False)],
+)  # fmt: skip
+def test_from_which_on_nothing_is_concluded(machine: object, busy: bool) -> None:
+    assert is_busy(machine) is busy
 
 
 def test_how_busy_others_were() -> None:

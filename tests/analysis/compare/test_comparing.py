@@ -196,8 +196,8 @@ def test_several_runs_are_compared_by_their_medians() -> None:
 
 
 def test_runs_that_differ_more_than_the_sides_are_inconclusive() -> None:
-    timing = compare_runs(runs(0.9, 1.0, 1.1), runs(0.95, 1.05, 1.15, name="new")).timing
-    assert timing is not None and not timing.real
+    timing = compare_runs(runs(0.95, 1.0, 1.05), runs(1.0, 1.07, 1.14, name="new")).timing
+    assert timing is not None and not timing.real and timing.needed <= 20
     assert timing.statement.startswith("inconclusive: ")
     assert f"takes about {timing.needed} runs on each side" in timing.statement
 
@@ -293,3 +293,29 @@ def test_the_document_is_plain_json() -> None:
         "change_percent": None,
     }
     json.dumps(document, allow_nan=False)
+
+
+BUSY = {"machine": {"cpus": 2, "other_cpus": 1.1}}
+
+
+def test_nothing_is_concluded_from_a_run_on_a_busy_machine() -> None:
+    calm, loaded = side([10.0, 10.1, 9.9, 10.0] * 5), side([20.0, 20.1, 19.9] * 5, "new", run=BUSY)
+    found = compare(calm, loaded)
+    assert found.timing is not None and not found.timing.real
+    assert found.timing.statement == (
+        "no conclusion: the machine was busy with something else in new; by the medians alone new "
+        "takes 2.00 times as long"
+    )
+    assert judge(found, 5.0).outcome == "undecided"
+    quiet = compare(calm, side([20.0, 20.1, 19.9] * 5, "new"))
+    assert quiet.timing is not None and quiet.timing.real
+
+
+def test_more_than_twenty_runs_are_never_asked_for() -> None:
+    base, new = ([side([ms] * 6, name) for ms in runs] for name, runs in
+                 (("a", (10.0, 14.0, 7.0)), ("b", (10.2, 14.1, 7.2))))  # fmt: skip
+    found = compare_runs(base, new)
+    assert found.timing is not None and not found.timing.real
+    assert found.timing.statement.startswith("no conclusion: b (3 runs) is ")
+    assert "this machine is too noisy" in found.timing.statement
+    assert "runs on each side" not in found.timing.statement

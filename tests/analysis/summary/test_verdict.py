@@ -6,7 +6,16 @@ from collections.abc import Mapping
 
 import pytest
 
-from instrumentor_analysis.model import Category, Gaps, Summary, Verdict
+from instrumentor_analysis.model import (
+    Category,
+    Gaps,
+    Iteration,
+    Part,
+    SlowOp,
+    Summary,
+    Verdict,
+    WallClock,
+)
 from instrumentor_analysis.summary.verdict import decide, overhead_percent
 
 
@@ -112,3 +121,59 @@ def test_cuda_has_its_own_levers_and_no_roofline() -> None:
     found = verdict(10.0, 8.0, cuda=True)
     assert found.name == "mixed"
     assert all("TT_RUNTIME" not in lever.how for lever in found.levers)
+
+
+def clock(median_ms: float = 8.0, **shares: float) -> WallClock:
+    """fwd+bwd of an iteration of 100 ms, of which the parts take so many percent."""
+    parts = tuple(Part(name.replace("_", " "), share, share) for name, share in shares.items())
+    whole = Iteration(30, 100.0, 90.0, 110.0, parts=parts)
+    return WallClock(label="fwd+bwd", samples=30, median_ms=median_ms, iteration=whole)
+
+
+@pytest.mark.parametrize(
+    ("shares", "name", "lever"),
+    [
+        ({"data": 83.0, "optimizer": 5.0}, "input-bound", "load in other processes"),
+        ({"next_batch": 60.0}, "input-bound", "load in other processes"),
+        ({"before_forward": 55.0}, "input-bound", "load in other processes"),
+        ({"data": 10.0, "optimizer": 45.0}, "optimizer-bound", "a fused optimizer"),
+    ],
+)
+def test_what_takes_most_of_the_iteration_comes_first(
+    shares: dict[str, float], name: str, lever: str
+) -> None:
+    # Of the step alone it would be launch-bound.
+    found = decide(
+        Summary("torch", wall_clock=clock(**shares), step_wall_clock_ms=8.0, device_time_ms=0.8,
+                overhead_percent=90.0, host_bound=True), cuda=True,
+    )  # fmt: skip
+    assert found is not None
+    assert (found.name, found.levers[0].what) == (name, lever)
+    assert f"{max(shares.values()):.0f} % of each iteration" in found.reason
+    assert found.evidence[0].value == 100.0
+
+
+def test_a_small_share_bounds_nothing() -> None:
+    assert decide(Summary("wallclock", wall_clock=clock(data=39.0, optimizer=30.0))) is None
+
+
+@pytest.mark.parametrize(
+    ("median_ms", "ops", "percent", "name"),
+    [(8.0, 120, 62.0, "op-bound"), (8.0, 120, 20.0, "mixed"), (1.2, 300, 62.0, "launch-bound"),
+     (0.1, 20, 20.0, "mixed")],
+)  # fmt: skip
+def test_a_step_on_the_cpu_by_its_ops(
+    median_ms: float, ops: int, percent: float, name: str
+) -> None:
+    top = SlowOp("aten::convolution_backward", 2, None, percent, None, op_self_time_ms=5.0)
+    found = decide(
+        Summary("torch", wall_clock=clock(median_ms), op_self_time_ms=8.0, op_count=ops,
+                slow_ops=(top,))
+    )  # fmt: skip
+    assert found is not None and found.name == name
+    assert found.levers
+
+
+def test_nothing_is_concluded_on_a_busy_machine() -> None:
+    run = {"machine": {"cpus": 2, "other_cpus": 1.1}}
+    assert decide(Summary("torch", wall_clock=clock(data=90.0), run=run)) is None
