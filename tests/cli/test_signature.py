@@ -16,14 +16,13 @@ from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, Checked, o
 
 @dataclass(frozen=True)
 class Group:
-    steps: int = option(MEASURE, 5, "How many.", optional=True)
+    steps: int | None = option(MEASURE, None, "How many.")
     sizes: tuple[int, ...] = option(
         MEASURE, (), "Which.", "--all-sizes", "--sizes", convert=lambda text: (int(text),)
     )
     folders: tuple[Path, ...] = option(WHERE, (), "Where.", file=False)
     advice: bool = option(OUTPUT, True, "No advice.", "--no-advice", once=True)
     kept: int = 3
-    given: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,6 @@ def test_what_is_typed_becomes_what_the_field_holds() -> None:
         sizes=(8,),
         folders=(Path("a"), Path("b")),
         advice=False,
-        given=("steps",),
         name="y",
         again=(Path("c"),),
     )

@@ -51,6 +51,8 @@ def measure(run_cli: RunCli) -> Measure:
     ) -> Ran:
         before = snapshot(repo)
         chosen = ("--profiler", profiler) if profiler else ()
+        # Few steps: how many a median needs is asked of the sampling, not here.
+        chosen += () if "--steps" in arguments or "--warmup" in arguments else ("--steps", "5")
         done = run_cli("run", *chosen, *arguments, cwd=cwd or repo, env=env)
         output = (cwd or repo) / folder
         after = snapshot(repo)

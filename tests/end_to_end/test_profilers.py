@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from instrumentor_analysis.clock.neighbours import is_busy
 from tests.end_to_end.conftest import Measure
 from tests.end_to_end.small import read, records, script
 from tests.warned import texts
@@ -21,7 +22,7 @@ def test_torch_on_the_cpu(own_experiments_repo: Path, measure: Measure) -> None:
     path = f"{SCRIPTS}/mnist/train.py"
     ran = measure(own_experiments_repo, path, profiler="torch", folder="mnist_baseline")
     assert ran.code == 0, ran.err
-    assert "one more step under the profiler" in ran.err
+    assert "one step under the profiler" in ran.err
     summary = read(ran.folder)
     assert summary["profiler"] == "torch"
     assert summary["wall_clock_ms"]["samples"] == 4
@@ -87,7 +88,8 @@ def test_tracy_ends_in_a_full_summary(
     # A third of the time between the signposts, which stand around the clock.
     assert summary["host_layers"][0]["time_ms"] > wall_ms / 3 * 0.99
     assert summary["host_bound"] is True
-    assert summary["verdict"] == "host-bound"
+    busy = is_busy(summary["run"]["machine"])  # then nothing is concluded
+    assert summary["verdict"] == (None if busy else "host-bound")
     assert sum(c["percent"] for c in summary["categories"].values()) == pytest.approx(100)
     assert 0 < summary["matmul_flops_percent"] < 100
     assert summary["slow_ops"][0]["device_time_ms"] >= summary["slow_ops"][-1]["device_time_ms"]

@@ -61,9 +61,9 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(measured: Measure) -
     assert said[1] == "Profiler wallclock: asked for"
     assert said[2].startswith("Copied 1 file to ")
     assert said[3] == "Running 5 steps under wallclock"
-    assert [line.split()[:2] for line in said[4:9]] == [["step", f"{n}:"] for n in range(1, 6)]
-    assert said[4].endswith("(compile)")
-    assert said[9].strip() == "enough samples: stopping the script"
+    assert [line.split()[:2] for line in said[4:9]] == [["step", f"{n}:"] for n in range(5)]
+    assert said[4].endswith("(first step)")
+    assert said[9].strip() == "enough samples (5): stopping the script"
     assert lines[-2:] == [
         "Wrote repo_baseline/ (your files were not touched)",
         "Next: instrument report repo_baseline",
