@@ -41,7 +41,6 @@ class PairSteps(Options):
     warmup: int = option(
         MEASURE, 3, "Of versions: leading samples of each run that are not steady.", minimum=0
     )
-    given: tuple[str, ...] = ("steps", "warmup")
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,7 @@ def test_tracy_ends_in_a_full_summary(
         "dispatch per op",
         "matmul",
         "Top ops by device time",
-        "Verdict: host-bound",
-        "runtime trace",
+        *(() if busy else ("Verdict: host-bound", "runtime trace")),
         "tt_perf_report_stacked.png",
         "tracy_profile_log_host.tracy",
     ):

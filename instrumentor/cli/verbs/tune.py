@@ -41,7 +41,9 @@ def tune(
     arguments: common.Arguments = None,
     *,
     options: TuneOptions,
-    rewrite: Annotated[TrialOptions, Without("profiler", "keep_validation", "only", "skip")],
+    rewrite: Annotated[
+        TrialOptions, Without("profiler", "keep_validation", "only", "skip", "time_budget_s")
+    ],
     run: Annotated[RunOptions, Only("python", "tt_xla", "link", "no_link")],
     asked: Asked,
     shown: Annotated[common.Shown, Without("verbose")],
