@@ -23,6 +23,7 @@ from instrumentor.kernels.options import Criteria, KernelOptions
 from instrumentor.kernels.plan import make_plan
 from instrumentor.kernels.run import run_kernel
 from instrumentor.kernels.session import (
+    RUNS,
     Session,
     Version,
     counted_against,
@@ -170,7 +171,7 @@ class Iteration:
         options = dataclasses.replace(
             self.options,
             simulated=dataclasses.replace(self.options.simulated, simulate=True),
-            output=self.session.folder / "runs" / f"{version.number}-simulated",
+            output=self.session.folder / RUNS / f"{version.number}-simulated",
             criteria=criteria,
         )
         result = run_kernel(self.script, self.arguments, options, self.progress)
@@ -203,7 +204,7 @@ class Iteration:
                 return version
         walls: list[float] = []
         for run in range(1, self.repeat + 1):
-            folder = self.session.folder / "runs" / f"{version.number}-{run}"
+            folder = self.session.folder / RUNS / f"{version.number}-{run}"
             # The result is the same in each run of a version: it is validated once.
             criteria = self.options.criteria if run == 1 else Criteria()
             options = dataclasses.replace(self.options, output=folder, criteria=criteria)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "instrument-kernel-session/1"
 FILE = "session.json"
+RUNS = "runs"
 
 
 class Version(Struct, frozen=True):
@@ -32,7 +33,7 @@ class Version(Struct, frozen=True):
 
     Attributes:
         state: baseline, faster, slower, unsure (no difference that is sure), invalid or failed;
-            better or worse where only the simulator's counts are compared.
+            better, worse, same or traded where only the simulator's counts are compared.
         sha256: by file name relative to the project.
         wall_us: device time of each run, microseconds.
         change: the first changed line of the diff to the version before, and its size.
@@ -63,7 +64,7 @@ class Version(Struct, frozen=True):
     @property
     def good(self) -> bool:
         """Whether it may be gone back to."""
-        return self.state in ("baseline", "faster", "better", "unsure")
+        return self.state in ("baseline", "faster", "unsure", "better", "same", "traded")
 
 
 class Session(Struct, frozen=True):
@@ -130,7 +131,8 @@ def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
     """
     file = folder / FILE
     if not file.exists():
-        if folder.is_dir() and any(folder.iterdir()):
+        # Runs alone are those of a baseline that could not be measured.
+        if folder.is_dir() and any(entry.name != RUNS for entry in folder.iterdir()):
             raise UsageError(f"{folder} holds no session", "Name another folder with --session.")
         return Session(folder, settings)
     try:
@@ -183,7 +185,8 @@ def counted_against(old: Version, new: Version) -> tuple[str, str]:
         f"{_COUNTS[name]} {after[name] / before[name]:.3g}x" if before[name] else _COUNTS[name]
         for name in changed
     ]
-    state = "unsure" if not less or len(set(less)) > 1 else "better" if less[0] else "worse"
+    state = "traded" if len(set(less)) > 1 else "better" if any(less) else "worse"
+    state = state if less else "same"
     said = ", ".join(times) or "the same traffic, balance and copies"
     return state, f"{said} (simulated: counts, no times)"
 

@@ -15,6 +15,8 @@ _WORDS = {
     "slower": "slower",
     "better": "BETTER",
     "worse": "worse",
+    "same": "the same",
+    "traded": "a trade: less of one, more of another",
     "unsure": "no significant difference",
     "invalid": "WRONG RESULT",
     "failed": "FAILED",

@@ -6,8 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from instrumentor.kernels.session import Session, Version, described_change, open_session
+from instrumentor.kernels.session import (
+    Session,
+    Version,
+    counted_against,
+    described_change,
+    open_session,
+)
 from instrumentor.kernels.session_text import summary_json, summary_lines, version_line
 from instrumentor.shared.errors import UsageError
 
@@ -60,6 +67,11 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
         open_session(tmp_path, SETTINGS)
 
 
+def test_runs_of_a_baseline_that_failed_are_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "s" / "runs" / "1-1").mkdir(parents=True)
+    assert open_session(tmp_path / "s", SETTINGS).versions == ()
+
+
 def test_the_summary(tmp_path: Path) -> None:
     lines = list(summary_lines(session(tmp_path / "s")))
     assert lines[1].startswith("Baseline  100.00 us  1 of ? cores")
@@ -85,3 +97,37 @@ def test_changes_in_words() -> None:
     before, after = {"k.py": b"a\nb\n"}, {"k.py": b"a\n  grid = (8, 8)\nb2\n"}
     assert described_change(before, after) == "+2 -1 lines: grid = (8, 8)"
     assert described_change(before, before) == "nothing"
+
+
+def counted(dram: int, busiest: int, copies: int, number: int = 1) -> Version:
+    names = ("dram_bytes", "busiest_node_bytes", "busiest_node_copies")
+    counts = dict(zip(names, (dram, busiest, copies), strict=True))
+    return Version(number, "baseline", {"k.py": "a"}, metrics={"simulated": counts})
+
+
+@pytest.mark.parametrize(
+    ("counts", "state", "words"),
+    [
+        ((10, 10, 10), "same", "the same traffic, balance and copies"),
+        ((5, 10, 10), "better", "DRAM traffic 0.5x"),
+        ((10, 10, 20), "worse", "its copies 2x"),
+        ((5, 20, 10), "traded", "DRAM traffic 0.5x, bytes of the busiest node 2x"),
+    ],
+)
+def test_counts_are_better_where_none_is_worse(
+    counts: tuple[int, int, int], state: str, words: str
+) -> None:
+    found, said = counted_against(counted(10, 10, 10), counted(*counts))
+    assert (found, said) == (state, f"{words} (simulated: counts, no times)")
+
+
+def test_a_session_of_counts_shows_no_time(tmp_path: Path) -> None:
+    made = open_session(tmp_path / "s", {"kernel": "k", "mode": "simulated"})
+    better = counted(2_000_000, 10, 1, number=2)
+    for version in (counted(4_000_000, 10, 1), replace(better, state="better")):
+        made = made.add(version, {"k.py": b""})
+    text = "\n".join(summary_lines(made))
+    assert "Baseline  DRAM 4.00 MB, busiest node 10 B, in 1 copies" in text
+    assert "Counts    DRAM traffic 0.5x" in text and "version 2: BETTER" in text
+    assert " us" not in text and "Speed-up" not in text
+    assert summary_json(made)["speedup"] is None

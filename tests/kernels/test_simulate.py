@@ -244,6 +244,18 @@ def test_versions_are_judged_by_counts_and_a_wrong_one_is_no_better(here: Here) 
     assert work.session.best == 2
 
 
+def test_what_hangs_on_the_simulator_never_comes_to_the_device(here: Here) -> None:
+    device = here.folder / "none" / "0"
+    device.parent.mkdir()
+    device.touch()
+    plain = dataclasses.replace(here.options, simulated=Simulated())
+    with pytest.raises(NotReady, match="TT_METAL_HOME"):  # right, and then the device's turn
+        Iteration(here.folder / KERNEL, (), plain).measure()
+    here.edit("range(blocks_per_node):\n            if", "range(5):\n            if True or")
+    with pytest.raises(RunFailed, match="deadlock: compute waits"):
+        Iteration(here.folder / KERNEL, (), plain).measure()
+
+
 # -- the tutorials of the simulator --------------------------------------------------------------
 
 

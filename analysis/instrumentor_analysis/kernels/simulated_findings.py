@@ -373,16 +373,20 @@ def _reuse(simulation: Simulation, row: Copied, units: int) -> str:
     readers = {each.node for each in simulation.copies if each.tensor == row.tensor}
     if units <= SMALL_BURST:
         return f"Read {row.tensor} once, before the loops, and keep its block."
+    written = simulation.of_node(lambda each: each.copies * (each.direction == "write"))
+    # Where each node has one block of the output, larger ones only leave nodes without any.
+    several = max(written.values(), default=0) > 1
     parts = []
-    if _room(simulation) >= 2:
+    if several and _room(simulation) >= 2:
         parts.append(
             f"larger blocks (L1 has room for {_room(simulation)} times as much): what a block "
             "holds is read once for all of it"
         )
     if len(readers) > 1:
         parts.append(f"multicast: one node reads {row.tensor} and sends it over a ttl.Pipe")
-    parts.append("another order of the loops, with this one's innermost")
-    text = "; or ".join(parts)
+    if several:
+        parts.append("another order of the loops, with this one's innermost")
+    text = "; or ".join(parts or [f"keep the blocks of {row.tensor} that are used again in L1"])
     return text[0].upper() + text[1:] + "."
 
 

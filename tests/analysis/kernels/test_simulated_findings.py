@@ -28,7 +28,11 @@ def test_a_read_that_is_repeated_is_traffic(tmp_path: Path) -> None:
         row[4:] = [8, 32, 0, 0, 32]
     finding = found(tmp_path, document)["read-again"]
     assert finding.title == "a is read 8 times from DRAM" and finding.limits
-    assert "multicast" in finding.change and "64 tiles of 8" in finding.evidence
+    assert "64 tiles of 8" in finding.evidence
+    # Each node writes one block: larger ones would leave nodes without any.
+    assert finding.change == "Multicast: one node reads a and sends it over a ttl.Pipe."
+    document["copies"][1][4] = 8
+    assert found(tmp_path, document)["read-again"].change.startswith("Larger blocks (L1 has room")
 
 
 def test_a_repeated_read_of_few_tiles_is_to_be_kept(tmp_path: Path) -> None:
