@@ -121,6 +121,8 @@ def _isolated_session() -> Iterator[None]:
             patch.setenv(f"GIT_{role}_NAME", "Test")
             patch.setenv(f"GIT_{role}_EMAIL", "test@example.invalid")
         patch.setenv("NO_COLOR", "1")
+        # What other tests keep the machine busy with decides no test of `tune`.
+        patch.setenv("INSTRUMENT_ALLOW_BUSY", "1")
         patch.setenv("COLUMNS", "100")
         patch.setenv("MPLBACKEND", "Agg")
         # Two test processes with as many threads as cores each would wait for one another.

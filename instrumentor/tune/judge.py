@@ -12,7 +12,7 @@ from instrumentor_analysis.compare.ratio import Ratio, ratio_of_medians
 
 BASELINE = "baseline"
 KEPT = "kept"
-NO_GAIN = "no gain within the interval"
+NO_GAIN = "no gain"
 WORSE = "worse"
 CHANGES_LOSS = "changes the loss"
 NOT_COMPARABLE = "cannot be compared"
@@ -103,10 +103,10 @@ class Judge(Struct, frozen=True):
         return Judgement(verdict, text, found, change)
 
     def _verdict(self, ratio: Ratio) -> tuple[str, str]:
-        faster, interval = f"{1 / ratio.value:.2f} times as fast", ratio.interval
+        faster, interval = f"x{1 / ratio.value:.2f}", ratio.interval
         if interval is None or not ratio.enough:
             return NO_GAIN, f"{faster}, with too few samples to be significant"
-        shown = f"{faster} (95 % interval {1 / interval.high:.2f} .. {1 / interval.low:.2f})"
+        shown = f"{faster} (95 % {1 / interval.high:.2f} to {1 / interval.low:.2f})"
         if not ratio.real:
             return NO_GAIN, shown
         # The slow end of the interval must still gain more than two equal runs differ.

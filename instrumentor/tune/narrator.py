@@ -26,12 +26,12 @@ class Narrator(console.Narrator):
         """The folder is there, with the journal in it; where each setting acts, or why not."""
         self.folder = folder
         for name, at in survey.items():
-            where = f"{console.shown(at.file)}:{at.line}"
-            if isinstance(at, NotApplicable):
-                self._say(f"{name}: not tried: {where}: {at.reason}")
-            else:
+            if not isinstance(at, NotApplicable):
                 own = "" if at.own is None else f", now {at.own}"
-                self._say(f"{name}: {where} ({at.how}{own})")
+                self._say(f"{name}: {console.shown(at.file)}:{at.line} ({at.how}{own})")
+        left = [name for name, at in survey.items() if isinstance(at, NotApplicable)]
+        if left:
+            self._say(f"Not applicable to this script: {', '.join(left)} (tune.md says why)")
 
     def begins(self, trial: Trial, number: int, left: int, left_s: float | None) -> None:
         """A trial starts.

@@ -118,6 +118,12 @@ class TuneOptions(Checked):
         "Relative change of the median loss above which a setting is not recommended.",
         minimum=0,
     )
+    allow_busy: bool = option(
+        MEASURE,
+        False,
+        "Go on and recommend although the machine is busy, or two runs of the unchanged script "
+        "differ by more than 20 %.",
+    )
     output: Path | None = option(
         OUTPUT,
         None,

@@ -36,6 +36,7 @@ class Outcome(Struct, frozen=True):
         device: type of the device that the loss was on.
         duration_s: of the whole trial.
         batch_size: samples in a step; None where that is unknown.
+        busy: other processes kept the machine busy meanwhile.
     """
 
     status: str
@@ -52,6 +53,7 @@ class Outcome(Struct, frozen=True):
     duration_s: float = 0.0
     warnings: tuple[str, ...] = ()
     batch_size: int | None = None
+    busy: bool = False
 
     @property
     def measured(self) -> bool:

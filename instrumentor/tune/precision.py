@@ -162,6 +162,18 @@ def _cast_inputs(target: Target, source: Source, call: ast.Call, changes: Change
         if plain and name not in done and target.program.names.binder(source, scope, name) is scope:
             done.add(name)
             _cast(source, Kind.INSERT_BEFORE, statement, name, changes)
+        elif _is_part(given) and name not in done:
+            reason = (
+                f"`{ast.unparse(given)}` goes into the model, and where it is made is not plain"
+            )
+            raise NotApplicable(source.path, call.lineno, f"{reason}: it would stay float32")
+
+
+def _is_part(given: ast.expr) -> bool:
+    """`X[index]`; not a field by name, as tokens have them."""
+    if not isinstance(given, ast.Subscript):
+        return False
+    return not (isinstance(given.slice, ast.Constant) and isinstance(given.slice.value, str))
 
 
 def _plain_names(node: ast.Assign) -> list[str]:

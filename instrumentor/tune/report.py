@@ -54,6 +54,7 @@ def make_report(tuned: Tuned) -> Report:
         "patch": PATCH if change else None,
         "patch_root": str(target.project.root),
         "out_of_budget": search.out_of_budget,
+        "withheld": search.withheld or None,
         "noise_percent": round(search.noise.time * 100, 3),
         "drift_percent": round(search.drift * 100, 3),
         "loss_tolerance": tuned.options.loss_tolerance,
@@ -89,12 +90,13 @@ def notes(tuned: Tuned) -> Iterator[str]:
         yield f"With fewer than {WARMUP} warm-up steps the capture of a trace counts as a step."
     yield from (f"{said}." for said in search.untried)
     yield from _of_the_baselines(tuned)
-    if any(row.outcome.losses for row in search.rows):
+    busy = sum(row.outcome.busy for row in search.rows)
+    if busy:
         yield (
-            "The loss is read after the clock of each step has stopped, in trials only: a loss "
-            "that is read is an output of the compiled graph."
+            f"The machine was busy with other processes in {busy} of {len(search.rows)} trials: "
+            "measure again when it is quiet."
         )
-    else:
+    if not any(row.outcome.losses for row in search.rows):
         yield "No loss was seen: the effect of a setting on it cannot be judged."
     if any(row.outcome.peak_rss_bytes for row in search.rows):
         yield (
@@ -172,6 +174,8 @@ def markdown(report: Report) -> str:
 
 def conclusion(document: dict[str, Any]) -> str:
     """The result in a sentence or two."""
+    if document["withheld"]:
+        return f"No recommendation: {document['withheld']}."
     if not document["best"]:
         return "No setting brings a significant gain: keep the baseline."
     text = f"Best: {', '.join(spelled(*pair) for pair in document['best'].items())}"

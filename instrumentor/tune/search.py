@@ -22,6 +22,10 @@ from instrumentor_analysis.compare.ratio import ratio_of_medians
 
 #: Most configurations of a grid: more of them would run for a week.
 LARGEST_GRID = 500
+#: Two runs of the unchanged script that differ by more leave nothing to be told.
+TOO_NOISY = 0.2
+#: Runs of the unchanged script without which nothing is recommended.
+_BASELINES = 3
 #: Batch sizes are tried up to so many times the script's own.
 _TIMES_OWN = 4
 
@@ -117,6 +121,8 @@ class Search(Struct):
         untried: values that were listed and not tried, each with why.
         drift: what the first and the last run of the script as it is differ by, as a fraction,
             where that exceeds the interval and what two runs in a row differ by; else 0.
+        allow_busy: go on and recommend although the machine is busy or too noisy.
+        withheld: why nothing is recommended although something was kept; else empty.
         tell: hears what is decided on the way.
     """
 
@@ -129,6 +135,8 @@ class Search(Struct):
     without_effect: dict[str, str] = field(default_factory=dict)
     untried: list[str] = field(default_factory=list)
     drift: float = 0.0
+    allow_busy: bool = False
+    withheld: str = ""
     _left_out: set[tuple[str, Value | None]] = field(default_factory=set)
     tell: Callable[[str], None] = lambda text: None
 
@@ -149,14 +157,10 @@ class Search(Struct):
         count = len(self._grid()) if grid else sum(len(axis.values) for axis in self.axes)
         try:
             # 3: the script as it is, twice first and once at the end.
-            self.trials.expect(3 + count)
+            self.trials.expect(_BASELINES + count)
             self._baselines()
-            if grid:
-                self._try("grid", self._grid())
-            for position, axis in enumerate(() if grid else self.axes):
-                self.trials.expect(1 + sum(len(each.values) for each in self.axes[position:]))
-                self._one(axis)
-            self._baseline_at_the_end()
+            if self.allow_busy or self.noise.time <= TOO_NOISY:
+                self._try_all(grid)
         except _BudgetUsed:
             self.out_of_budget = True
             for axis in self.axes:
@@ -164,6 +168,32 @@ class Search(Struct):
                 left = [value for value in axis.values if value not in seen]
                 self._leave(axis.name, left, "the budget was used up")
         self.trials.expect(0)
+        self._withhold()
+
+    def _try_all(self, grid: bool) -> None:
+        if grid:
+            self._try("grid", self._grid())
+        for position, axis in enumerate(() if grid else self.axes):
+            self.trials.expect(1 + sum(len(each.values) for each in self.axes[position:]))
+            self._one(axis)
+        self._baseline_at_the_end()
+
+    def _withhold(self) -> None:
+        """Recommend nothing where the measurements do not carry it."""
+        own = [row for row in self.rows if not row.trial.configuration.values]
+        best = [row for row in self.rows if row.trial.configuration == self.best]
+        busy = sum(row.outcome.busy for row in {id(row): row for row in [*own, *best]}.values())
+        if self.noise.time > TOO_NOISY and not self.allow_busy:
+            percent = f"{self.noise.time * 100:.0f} %"
+            self.withheld = f"two runs of the unchanged script differ by {percent}"
+        elif self.best.values and len(own) < _BASELINES:
+            self.withheld = "the budget ended before the third run of the unchanged script"
+        elif self.best.values and busy and not self.allow_busy:
+            self.withheld = (
+                f"other processes kept the machine busy in {busy} of the trials it rests on"
+            )
+        if self.withheld:
+            self.best = Configuration()
 
     # -- one at a time ---------------------------------------------------------------------------
 
@@ -241,7 +271,7 @@ class Search(Struct):
                 f"Its output is in {first.folder or 'the trial folder'}.",
             )
         self._leave_out(first.device)
-        noise = self._baseline("the same once more", again=1)
+        noise = self._baseline("repeat of the baseline", again=1)
         if noise is not None:
             self.judge = replace(self.judge, noise=noise)
 
@@ -254,7 +284,7 @@ class Search(Struct):
         if again and made.measured:
             noise = noise_of(self.rows[0].outcome, made)
         if again:
-            said += f": {made.status if noise is None else f'{noise.time * 100:.1f} % apart'}"
+            said += f": {made.status if noise is None else _apart(noise)}"
         self.rows.append(Row(trial, made, Judgement(BASELINE, said), Configuration()))
         return noise
 
@@ -265,7 +295,8 @@ class Search(Struct):
                 only = " or ".join(axis.setting.devices.values())
                 reason = f"the steps ran on {device}, this acts on {only} only"
                 self.without_effect[axis.name] = reason
-                self.tell(f"{axis.name}: not tried: {reason}")
+        if self.without_effect:
+            self.tell(f"Not applicable on {device}: {', '.join(self.without_effect)}")
         self.axes = [axis for axis in self.axes if axis.name not in self.without_effect]
         if self.without_effect and not self.axes:
             raise NothingToTry(
@@ -278,7 +309,7 @@ class Search(Struct):
         """The script as it is once more: what drifted in the meantime is no gain."""
         if all(not row.trial.configuration.values for row in self.rows):
             return
-        noise = self._baseline("the same at the end", again=2)
+        noise = self._baseline("the baseline at the end", again=2)
         # Two runs in a row show the jitter only; the first and the last one also show drifting
         # clocks and other load.
         if noise is not None and noise.time > self.noise.time:
@@ -343,6 +374,11 @@ class Search(Struct):
     def best_measured(self) -> Outcome:
         """The trial of the best configuration so far."""
         return next(row.outcome for row in self.rows if row.trial.configuration == self.best)
+
+
+def _apart(noise: Noise) -> str:
+    said = f"{noise.time * 100:.1f} % apart"
+    return f"{said}: MACHINE TOO NOISY" if noise.time > TOO_NOISY else said
 
 
 class _BudgetUsed(Exception):

@@ -123,6 +123,7 @@ def _measured(folder: Path, summary: Mapping[str, Any]) -> Outcome:
     records = [record_of(line) or {} for line in text.splitlines()]
     samples = [r for r in records if r.get("event") == "sample" and r.get("label") == label]
     steady = [sample for sample in samples if sample.get("kind") == "steady"]
+    warned = read_caveats(summary.get("warnings"))
     memory = [int(r["bytes"]) for r in records if r.get("event") == "memory"]
     return Outcome(
         outcome.MEASURED,
@@ -134,7 +135,8 @@ def _measured(folder: Path, summary: Mapping[str, Any]) -> Outcome:
         losses=tuple(float(s["loss"]) for s in steady if s.get("loss") is not None),
         cuda_max_memory_allocated_bytes=memory[-1] if memory else None,
         device=str(steady[-1].get("device") or "") if steady else "",
-        warnings=tuple(map(str, read_caveats(summary.get("warnings")))),
+        warnings=tuple(map(str, warned)),
+        busy=any(each.kind == "busy-machine" for each in warned),
     )
 
 

@@ -165,7 +165,8 @@ def _go(
     started = time.monotonic()
     executor = Executor(options.executor, folder, options.jobs, options.executor_parameters)
     narrator.began(folder, found)
-    narrator.note(executor.description)
+    if executor.name != "local":
+        narrator.note(executor.description)
     own_batch = _own_batch(target)
     axes = [
         _axis(target, setting, at.own, options, own_batch)
@@ -174,7 +175,7 @@ def _go(
     ]
     trials = Trials(target, journal, options, executor, narrator, own_batch)
     judge = Judge(loss_tolerance=options.loss_tolerance)
-    search = Search(trials, axes, judge, tell=narrator.note)
+    search = Search(trials, axes, judge, allow_busy=options.allow_busy, tell=narrator.note)
     try:
         with FileLock(folder / ".lock").acquire(timeout=0):
             search.run(options.strategy)

@@ -101,6 +101,8 @@ def test_own_bfloat16_is_seen(tmp_path: Path, made: str) -> None:
         (TRAIN.replace("    model = torch.Linear()\n    model = model.to(device)\n", "").replace(
             "def train():", "def train(model):").replace("    train()", "    train(make())"), 16,
          "is not made in this module"),
+        (TRAIN.replace("model(batch)", "model(batch[step])"), 18,
+         r"`batch\[step\]` goes into the model, and where it is made is not plain"),
         (TRAIN.replace("import torch\n", "from torch import Linear, SGD, randn\n"), 18,
          "does not import torch by name"),
     ],

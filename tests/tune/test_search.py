@@ -105,7 +105,7 @@ def test_one_change_at_a_time_on_top_of_the_best() -> None:
     against = [str(row.against) for row in search.rows[2:5]]
     assert against == ["baseline", "baseline", "optimization_level 1"]
     assert (search.drift, search.without_effect) == (0, {})
-    assert search.rows[-1].judgement.text == "the same at the end: 0.0 % apart"
+    assert search.rows[-1].judgement.text == "the baseline at the end: 0.0 % apart"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_what_cannot_act_on_the_device_is_not_tried(strategy: str) -> None:
         "bfp8": f"{reason} only",
         "trace": either,
     }
-    assert told[0] == f"optimization_level: not tried: {either}"
+    assert told[0] == "Not applicable on cpu: optimization_level, bfp8, trace"
 
 
 def test_nothing_can_act_on_the_device() -> None:
@@ -205,14 +205,52 @@ def test_too_large_a_grid_is_refused_before_anything_runs() -> None:
     assert trials.asked == []
 
 
-def test_a_used_up_budget_keeps_what_was_found() -> None:
+def test_without_the_third_baseline_nothing_is_recommended() -> None:
     search, _ = searched(times, "optimization_level", "dtype", budget=4)
-    assert search.out_of_budget
-    assert str(search.best) == "optimization_level 1"
+    assert search.out_of_budget and search.rows[-2].kept
+    assert not search.best.values
+    assert search.withheld == "the budget ended before the third run of the unchanged script"
     assert search.untried == [
         "optimization_level 0: not tried: it is the current value",
         "dtype bfloat16: not tried: the budget was used up",
     ]
+
+
+class Noisy(ByFormula):
+    """The second run of the script as it is takes longer; all others do not."""
+
+    def _one(self, trial: Trial) -> Outcome | None:
+        made = super()._one(trial)
+        if made is None or trial.again != 1:
+            return made
+        return replace(made, samples_ms=tuple(1.25 * ms for ms in made.samples_ms))
+
+
+def test_baselines_that_differ_by_a_fifth_end_it() -> None:
+    trials = Noisy(times)
+    search = Search(trials, axes("optimization_level", "dtype"), Judge())
+    search.run("one-at-a-time")
+    assert trials.asked == ["baseline", "baseline #1"]
+    assert search.withheld == "two runs of the unchanged script differ by 25 %"
+    assert search.rows[1].judgement.text.endswith("25.0 % apart: MACHINE TOO NOISY")
+    trials = Noisy(times)
+    search = Search(trials, axes("optimization_level", "dtype"), Judge(), allow_busy=True)
+    search.run("one-at-a-time")
+    assert len(trials.asked) > 3 and not search.withheld
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_busy_machine_gives_no_conclusion(allowed: bool) -> None:
+    class Busy(ByFormula):
+        def _one(self, trial: Trial) -> Outcome | None:
+            made = super()._one(trial)
+            return made and replace(made, busy=trial.again == 2)
+
+    search = Search(Busy(times), axes("dtype"), Judge(), allow_busy=allowed)
+    search.run("one-at-a-time")
+    assert bool(search.best.values) is allowed
+    assert bool(search.withheld) is not allowed
+    assert allowed or "busy in 1 of the trials" in search.withheld
 
 
 def test_a_script_that_cannot_be_measured_ends_it() -> None:
