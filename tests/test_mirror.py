@@ -83,6 +83,7 @@ ACROSS = {
     "generated",
     "golden",
     "make",
+    "doors",
     "mirror",
     "parity",  # with tt-perf-report
     "properties",

@@ -16,6 +16,7 @@ from instrumentor.cli.signature import Only
 from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError, UsageError
 from instrumentor.shared.option_fields import OUTPUT, option
+from instrumentor_analysis.shared.files import read_text
 
 if TYPE_CHECKING:
     from instrumentor.run.launchers import Started
@@ -138,7 +139,7 @@ def _mistyped(script: Path, arguments: Sequence[str], ours: Set[str]) -> dict[st
     if not unknown or not script.is_file():
         return {}
     # Parsers derive `--batch-size` from a field batch_size: both spellings count as mentioned.
-    text = script.read_text(encoding="utf-8", errors="replace").replace("_", "-")
+    text = read_text(script, "replace").replace("_", "-")
     return {word: it for word, it in unknown.items() if word[2:].replace("_", "-") not in text}
 
 

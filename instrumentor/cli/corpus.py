@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from instrumentor.shared.errors import InstrumentError, ProofFailed
+from instrumentor_analysis.shared.files import read_bytes
 
 _SKIPPED_FOLDERS = frozenset(
     {".git", "__pycache__", "node_modules", ".venv", ".tox", ".mypy_cache"}
@@ -44,7 +45,7 @@ def judge(path: Path) -> Verdict:
     from instrumentor.rewrite import rewrite
 
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
         if b"backward" not in data:
             return Verdict(path, "declined", "no-backward", "the text holds no backward")
         rewritten = rewrite(data, filename=str(path))

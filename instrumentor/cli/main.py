@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from instrumentor.shared.errors import InstrumentError
+
 # Verbs that take `-m MODULE` in the place of a script.
 _RUN_MODULES = ("run", "explain", "preview")
 
@@ -43,7 +45,6 @@ def call(argv: list[str]) -> int:
 
 def _answered(argv: list[str]) -> int:
     import os
-    from pathlib import Path
 
     from instrumentor.shared import console
     from instrumentor.shared.errors import InstrumentError, UsageError, of_the_system
@@ -61,25 +62,30 @@ def _answered(argv: list[str]) -> int:
         unread = UsageError(error.message, error.hint)
         console.fail(unread)
         return unread.exit_code
-    except FileNotFoundError:
-        # Perhaps the working directory itself: a shell may be in one that has been removed.
-        try:
-            Path.cwd()
-        except FileNotFoundError:
-            gone = UsageError("the working directory no longer exists", "cd to one that does.")
-            console.fail(gone)
-            return gone.exit_code
-        raise
     except BrokenPipeError:
         # The reader has gone (`| head`): let the interpreter's own last flush go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        told = of_the_system(error)
+        told = _without_a_folder(error) or of_the_system(error)
         if told is None:
             raise
         console.fail(told)
         return told.exit_code
+
+
+def _without_a_folder(error: OSError) -> InstrumentError | None:
+    """The error of a working directory that is gone: a shell may be in one that was removed."""
+    from pathlib import Path
+
+    from instrumentor.shared.errors import UsageError
+
+    if isinstance(error, FileNotFoundError):
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            return UsageError("the working directory no longer exists", "cd to one that does.")
+    return None
 
 
 def _dispatch(argv: list[str]) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from instrumentor.kernels.model import CallSite, Kernel
 from instrumentor.read.statement_text import StatementText
 from instrumentor.read.syntax import Source
+from instrumentor_analysis.shared.files import read_text
 
 WATCH = "watch"
 NAME = "_instrument_gate"
@@ -19,7 +20,7 @@ _FILE = Path(__file__).resolve().parent.parent / "runtime" / "kernel_gate.py"
 @cache
 def _function() -> str:
     """The gate's factory without annotations, which the script's Python may be too old for."""
-    tree = ast.parse(_FILE.read_text(encoding="utf-8"))
+    tree = ast.parse(read_text(_FILE))
     function = next(node for node in tree.body if isinstance(node, ast.FunctionDef))
     for node in ast.walk(function):
         if isinstance(node, ast.FunctionDef):

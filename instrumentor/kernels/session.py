@@ -19,6 +19,7 @@ from msgspec.structs import asdict, replace
 from instrumentor.kernels.model import shortened
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.outputs import write_json
+from instrumentor_analysis.shared.files import read_bytes, write_whole
 
 if TYPE_CHECKING:
     from instrumentor_analysis.compare.ratio import Ratio
@@ -97,14 +98,14 @@ class Session(Struct, frozen=True):
         for name, data in texts.items():
             path = keep / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            write_whole(path, data)
         session = replace(self, versions=(*self.versions, version))
         write_json(self.folder / FILE, session.to_json())  # as a whole, or not at all
         return session
 
     def text_of(self, version: Version, name: str) -> bytes:
         """A file as it was in a version."""
-        return (self.folder / "versions" / str(version.number) / name).read_bytes()
+        return read_bytes(self.folder / "versions" / str(version.number) / name)
 
     def to_json(self) -> dict[str, Any]:
         """The document `instrument-kernel-session/1`."""
@@ -136,7 +137,7 @@ def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
             raise UsageError(f"{folder} holds no session", "Name another folder with --session.")
         return Session(folder, settings)
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=_Saved)
+        found = msgspec.json.decode(read_bytes(file), type=_Saved)
     except (OSError, msgspec.MsgspecError, UnicodeError) as error:
         raise UsageError(
             f"{file}: cannot be read: {error}", "Name another folder with --session."

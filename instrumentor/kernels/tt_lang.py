@@ -15,6 +15,7 @@ from msgspec import Struct
 from instrumentor.kernels.environment import environment
 from instrumentor.run.profilers import Artifacts, Launch, LaunchRequest
 from instrumentor.shared.errors import UsageError
+from instrumentor_analysis.shared.files import copy
 
 DEVICE_LOG = "profile_log_device.csv"
 RUN_TEST = "run-test.sh"
@@ -108,5 +109,5 @@ class TtLang(Struct, frozen=True):
         for path in candidates:
             # A second of tolerance, since file systems may keep coarser times than the clock.
             if path.is_file() and path.stat().st_mtime >= self.since - 1:
-                shutil.copyfile(path, folder / DEVICE_LOG)
+                copy(path, folder / DEVICE_LOG)
                 return

@@ -19,6 +19,7 @@ from instrumentor.run import process
 from instrumentor.run.profilers import Launch
 from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.shared.project import Project
+from instrumentor_analysis.shared.files import opened, opened_text, read_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,16 +144,18 @@ def _numbers(path: Path) -> dict[str, np.ndarray[Any, Any]]:
         match path.suffix:
             case ".npz":
                 # A pickle could run code.
-                with np.load(path, allow_pickle=False) as archive:
+                with opened(path) as stream, np.load(stream, allow_pickle=False) as archive:
                     return {name: archive[name].astype(float) for name in archive.files}
             case ".npy":
-                return {"": np.load(path, allow_pickle=False).astype(float)}
+                with opened(path) as stream:
+                    return {"": np.load(stream, allow_pickle=False).astype(float)}
             case ".json":
-                return {"": np.asarray(json.loads(path.read_text(encoding="utf-8")), dtype=float)}
+                return {"": np.asarray(json.loads(read_text(path)), dtype=float)}
             case ".csv" | ".txt":
                 delimiter = "," if path.suffix == ".csv" else None
-                return {"": np.loadtxt(path, delimiter=delimiter, ndmin=1)}
-    except (OSError, ValueError, TypeError, EOFError) as error:
+                with opened_text(path) as lines:
+                    return {"": np.loadtxt(lines, delimiter=delimiter, ndmin=1)}
+    except (OSError, ValueError, TypeError, EOFError, RecursionError) as error:
         raise UsageError(f"{path}: cannot be read as numbers: {error}") from error
     raise UsageError(
         f"{path}: of a kind that is not compared",

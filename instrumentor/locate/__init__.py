@@ -18,9 +18,10 @@ from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.region_suggestion import with_region
 from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.read.program import Program
-from instrumentor.read.syntax import Source, parse
+from instrumentor.read.syntax import Source, TooLarge, parse
 from instrumentor.shared.options import Options
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.files import read_bytes
 
 __all__ = ["Declined", "Located", "Reason", "locate", "locate_file", "parse_source"]
 
@@ -29,10 +30,13 @@ def parse_source(path: Path, data: bytes) -> Source:
     """Parse, or decline with the parser's line.
 
     Raises:
-        Declined: the text is not Python that this interpreter can parse.
+        Declined: the text is not Python that this interpreter can parse, or too much of it.
     """
     try:
         return parse(path, data)
+    except TooLarge as error:
+        remedy = "Keep data out of it, in a file of its own, or use `instrument profile`."
+        raise Declined(Reason(path, 1, "too-large", f"the file has {error.msg}", remedy)) from error
     except SyntaxError as error:
         place = f", column {error.offset}" if error.offset else ""
         raise Declined(
@@ -134,7 +138,7 @@ def locate_file(
     reason = folder_reason(path)
     if reason is not None:
         raise Declined(reason)
-    source = parse_source(path, path.read_bytes())
+    source = parse_source(path, read_bytes(path))
     located = locate(source, options, roots, arguments)
     found = [w for w in _of_imports(located, roots) if w not in located.warnings]
     mesh = mesh_reason(source, arguments)
@@ -151,7 +155,7 @@ def _of_imports(located: Located, roots: Sequence[Path]) -> Iterator[Caveat]:
         if path in located.program.sources:
             continue
         try:
-            data = path.read_bytes()
+            data = read_bytes(path)
             config = parse(path, data) if b"mesh_shape" in data else None
         except (OSError, SyntaxError):
             continue

@@ -11,6 +11,7 @@ from pathlib import Path
 from instrumentor.locate.located import Reason
 from instrumentor.read.syntax import Source, dotted
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.files import read_bytes, read_text
 
 _MULTI_CHIP = ("galaxy", "loudbox", "quietbox", "tg", "multi_chip", "multichip")
 # A key of a mesh that is not plainly null: only then is the YAML library loaded.
@@ -83,7 +84,7 @@ def _is_own_folder(node: ast.AST) -> bool:
 def read_config(path: Path) -> Mapping[str, object]:
     """The YAML's top level; empty when it is missing, unreadable or no mapping."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError):
         return {}
     import yaml
@@ -108,10 +109,10 @@ def mesh_reason(source: Source, arguments: Sequence[str]) -> Reason | None:
         where, line = (source.path, named_at) if named_at else (path, 1)
         message = f"the configuration {relative} lies in a {part} folder: multi-chip"
         return Reason(where, line, "multi-chip", message, _MULTI)
-    if not path.is_file() or not _SET_MESH.search(path.read_bytes()):
+    if not path.is_file() or not _SET_MESH.search(read_bytes(path)):
         return None
     for key, shape in _meshes(read_config(path)):
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_text(path, "replace").splitlines()
         line = next((n for n, t in enumerate(lines, 1) if re.search(_MESH_KEY, t)), 1)
         return Reason(path, line, "multi-chip", f"{key} is {shape!r}: a multi-chip run", _MULTI)
     return None

@@ -11,6 +11,7 @@ from instrumentor.locate.located import Declined, Located, Reason
 from instrumentor.read.syntax import FUNCTIONS, LOOPS, Source, callee, own_calls, parse
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
+from instrumentor_analysis.shared.files import read_bytes
 
 #: Reasons that do not stand against lines which the user names.
 _REGION_HELPS = frozenset(
@@ -33,7 +34,7 @@ def with_region(reason: Reason, source: Source, options: Options, place: Place) 
         return reason
     where = source
     if reason.file != source.path:
-        where = parse(reason.file, reason.file.read_bytes())
+        where = parse(reason.file, read_bytes(reason.file))
     for first, last in _around(where, reason.line):
         marked = dataclasses.replace(options, loop=None, region=(str(reason.file), first, last))
         try:

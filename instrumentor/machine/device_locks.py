@@ -21,6 +21,7 @@ from pathlib import Path
 
 from instrumentor.runtime.guard import alive
 from instrumentor.shared.errors import NotReady
+from instrumentor_analysis.shared.files import read_text
 
 #: Where every user can make a file, and nobody can remove another one's.
 LOCKS = Path("/tmp")
@@ -97,7 +98,7 @@ def _holder(descriptor: int, path: Path) -> str:
 
     inode = os.fstat(descriptor).st_ino
     with contextlib.suppress(OSError, ValueError, psutil.Error):
-        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+        for line in read_text("/proc/locks").splitlines():
             _, kind, _, _, pid, file, *_ = line.replace("->", "").split()
             if kind == "FLOCK" and int(file.rpartition(":")[2]) == inode and int(pid) > 0:
                 process = psutil.Process(int(pid))

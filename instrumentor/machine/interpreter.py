@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from instrumentor.shared.errors import NotReady, UsageError
+from instrumentor_analysis.shared.files import read_text
 
 if TYPE_CHECKING:
     from instrumentor.runtime.probe import Found
@@ -126,7 +127,7 @@ def ask(
     Raises:
         NotReady: it does not start or does not answer.
     """
-    source = (Path(__file__).parents[1] / "runtime" / "probe.py").read_text(encoding="utf-8")
+    source = read_text(Path(__file__).parents[1] / "runtime" / "probe.py")
     try:
         answer = subprocess.run(
             [str(python), "-I", "-c", source, *map(str, folders)],
@@ -160,7 +161,7 @@ def look(python: Path, folders: Iterable[Path] = ()) -> tuple[str, dict[str, Pac
     prefix = python.parent.parent
     libraries = sorted((prefix / "lib").glob("python3.*/site-packages"))
     try:
-        written = _VERSION.search((prefix / "pyvenv.cfg").read_text("utf-8", errors="replace"))
+        written = _VERSION.search(read_text(prefix / "pyvenv.cfg", "replace"))
     except OSError:
         written = None
     named = [folder.parent.name.removeprefix("python") for folder in libraries[-1:]]

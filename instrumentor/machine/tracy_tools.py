@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from instrumentor.machine.interpreter import Package
 from instrumentor.shared.errors import UsageError
+from instrumentor_analysis.shared.files import read_text
 
 # The capture and the export program, as they were called before and after 0.75.
 TOOL_NAMES = (("capture-release", "csvexport-release"), ("tracy-capture", "tracy-csvexport"))
@@ -82,7 +83,7 @@ def tool_names(tracy: Package | None) -> tuple[tuple[str, str], ...]:
     for folder in tracy.folders if tracy else ():
         for file in (folder / "common.py", folder / "_original" / "common.py"):
             if file.is_file():
-                said = dict(_TOOL_CONSTANT.findall(file.read_text("utf-8", errors="replace")))
+                said = dict(_TOOL_CONSTANT.findall(read_text(file, "replace")))
                 if len(said) == 2:
                     return ((said["CAPTURE"], said["CSVEXP"]),)
     return TOOL_NAMES

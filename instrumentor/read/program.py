@@ -17,6 +17,8 @@ from pathlib import Path
 from instrumentor.read.bindings import Bindings
 from instrumentor.read.names import Names
 from instrumentor.read.syntax import (
+    PROGRAM_BYTES,
+    SOURCE_BYTES,
     FunctionNode,
     ScopeNode,
     Source,
@@ -28,6 +30,7 @@ from instrumentor.read.syntax import (
     parse,
 )
 from instrumentor.read.values import Class, Function
+from instrumentor_analysis.shared.files import read_bytes
 
 MODULE_LIMIT = 400
 __all__ = ["Class", "Function", "Program"]
@@ -54,17 +57,22 @@ class Program(Names, eq=False, dict=True):
         roots: Sequence[Path],
         bindings: Mapping[Source, Bindings] | None = None,
     ) -> Program:
-        """Follow the imports of `source` within `roots` (files that do not parse are left out)."""
+        """Follow the imports of `source` within `roots`.
+
+        Files that do not parse are left out, and what follows after so many files or bytes.
+        """
         program = cls(source, tuple(roots), {source.path: source}, dict(bindings or {}))
         queue = [source]
-        while queue and len(program.sources) < MODULE_LIMIT:
+        left = PROGRAM_BYTES
+        while queue and left > 0 and len(program.sources) < MODULE_LIMIT:
             for path in program.imported_files(queue.pop(0)):
                 if path in program.sources:
                     continue
                 try:
-                    found = parse(path, path.read_bytes())
+                    found = parse(path, read_bytes(path, SOURCE_BYTES))
                 except (SyntaxError, OSError):
                     continue
+                left -= len(found.data)
                 program.sources[path] = found
                 queue.append(found)
         return program

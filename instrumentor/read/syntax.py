@@ -330,12 +330,26 @@ def beside(source: Source, statement: ast.stmt, other: ast.stmt) -> ast.stmt:
     return next(held, statement)
 
 
+#: What is read of a program, in bytes: a file and all of its modules. Far more than a person
+#: writes; to read so much takes about half a minute.
+SOURCE_BYTES = 1024 * 1024
+PROGRAM_BYTES = 8 * SOURCE_BYTES
+
+
+class TooLarge(SyntaxError):
+    """More Python in one file than is read."""
+
+
 def parse(path: Path, data: bytes) -> Source:
     """Parse bytes (any declared encoding) into a Source.
 
     Raises:
+        TooLarge: it has more than SOURCE_BYTES.
         SyntaxError: with line and column, also for null bytes and undecodable text.
     """
+    if len(data) > SOURCE_BYTES:
+        size = f"{len(data) / 2**20:.1f} MiB of Python"
+        raise TooLarge(f"{size}, more than the {SOURCE_BYTES // 2**20} MiB that are read")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import convert
 
 from instrumentor.shared.errors import UsageError
+from instrumentor_analysis.shared.files import opened
 from instrumentor_analysis.summary.history_entry import Entry, conditions, was_busy
 
 SCHEMA_VERSION = 3  # of the database (`PRAGMA user_version`)
@@ -226,6 +227,8 @@ class History:
                 connection.execute("COMMIT")
 
     def _connect(self) -> sqlite3.Connection:
+        if self.path.exists():  # by its name then: its journal stands beside it
+            opened(self.path).close()
         # No write-ahead log: it needs shared memory, which network homes do not have.
         # Without an isolation level: sqlite3 would open transactions of its own.
         connection = sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)

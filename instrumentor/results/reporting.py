@@ -21,6 +21,7 @@ from instrumentor.shared.option_fields import OUTPUT, option
 from instrumentor.shared.outputs import Replacing, exists, refuse_outputs
 from instrumentor.shared.project import find_project
 from instrumentor_analysis.ops.report_options import ReportOptions
+from instrumentor_analysis.shared.files import read_bytes, read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -266,7 +267,7 @@ def _tables(analysis: Analysis, folder: Path) -> dict[str, Path]:
 def _are_of_the_window(files: Iterable[Path], window: Window, ops: Path) -> bool:
     """Whether files are newer than the ops, and were made of this very window."""
     try:
-        known = json.loads((ops.parent.parent / "summary.json").read_bytes())["window"]
+        known = json.loads(read_bytes(ops.parent.parent / "summary.json"))["window"]
         made = ops.stat().st_mtime_ns
         newer = all(path.stat().st_mtime_ns >= made for path in files)
         return newer and (known["start"], known["end"]) == (window.start, window.end)
@@ -283,7 +284,7 @@ def with_artifacts(summary: Summary, folder: Path, files: Mapping[str, Path]) ->
 def _source_root(folder: Path) -> Path | None:
     """The project of a run's script, where it is still there: source lines are shown from it."""
     try:
-        script = Path(json.loads((folder / "run.json").read_text(encoding="utf-8"))["script"])
+        script = Path(json.loads(read_text(folder / "run.json"))["script"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return find_project(script).root if script.is_file() else None

@@ -23,6 +23,7 @@ from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
 from instrumentor.shared.project import Project, find_project
 from instrumentor.shared.variant import Variant
+from instrumentor_analysis.shared.files import read_bytes
 
 
 class Prepared(Instrumented, frozen=True):
@@ -231,7 +232,7 @@ def plan(script: Path | str, options: Options | None = None, arguments: Sequence
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -239,7 +240,7 @@ def _read(path: Path) -> bytes:
 def config_of(script: Path, arguments: Sequence[str], cwd: Path) -> Mapping[str, object]:
     """The YAML that the script will read, as far as it shows; empty without one."""
     try:
-        source = parse(script, script.read_bytes())
+        source = parse(script, read_bytes(script))
     except SyntaxError:
         return {}
     found = config_path(source, arguments)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.shared.errors import UsageError
+from instrumentor_analysis.shared.files import opened
 
 ONE_PROCESS = "Tracy follows one process: what other processes do on the device is not in the CSV"
 # A quoted piece, an escaped character, or what only a shell would act on.
@@ -157,7 +158,7 @@ def _script(path: Path) -> str:
 def _shebang(program: Path) -> Path | None:
     """The Python interpreter that a script names in its first line; None for other programs."""
     try:
-        with program.open("rb") as stream:
+        with opened(program) as stream:
             # Bounded: a binary may go on for megabytes without the end of a line.
             line = stream.readline(512)
     except OSError:

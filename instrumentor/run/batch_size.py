@@ -19,6 +19,7 @@ from typing import Any
 from instrumentor.locate.experiment_yaml import config_path, read_config
 from instrumentor.read.syntax import Source, callee, dotted, last, parse
 from instrumentor.run.process import record_of
+from instrumentor_analysis.shared.files import read_bytes, read_text
 
 _NAME = re.compile(r"(per_device_)?(train_)?(batch_?size|bsz|bs|n_batch|batch)", re.I)
 
@@ -118,7 +119,7 @@ def _facts(size: int | None, source: str | None, axis: int | None) -> dict[str, 
 
 def _spoken_of(script: Path, arguments: Sequence[str], cwd: Path) -> Iterator[tuple[int, str]]:
     """Batch sizes that the script speaks of, and where; what a user chooses first."""
-    source = parse(script, script.read_bytes())
+    source = parse(script, read_bytes(script))
     found = config_path(source, arguments)
     if found is not None:
         path = cwd / found[0]
@@ -142,7 +143,7 @@ def _whole(value: object) -> int | None:
 
 def _recorded_shape(record: Path) -> tuple[int, ...]:
     """The shape that most samples had; empty when none was recorded."""
-    lines = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
+    lines = read_text(record).splitlines() if record.is_file() else []
     samples = (r for r in map(record_of, lines) if r is not None and r.get("event") == "sample")
     shapes = (sample.get("batch_shape") for sample in samples)
     whole = (

@@ -24,6 +24,7 @@ from instrumentor.run.ready.readiness import ready
 from instrumentor.shared.errors import InstrumentError, UsageError
 from instrumentor.shared.progress import Progress
 from instrumentor.workspace import slots
+from instrumentor_analysis.shared.files import read_text
 
 DEFAULT_OUTPUT = Path("results/perf/device_ops_perf_trace.csv")
 TRACE = "tracy_profile_log_host.tracy"
@@ -238,7 +239,7 @@ def _mtime_ns(path: Path) -> int | None:
 
 def _workers(scratch: Path) -> int:
     try:
-        outcome = json.loads((scratch / "outcome.json").read_text(encoding="utf-8"))
+        outcome = json.loads(read_text(scratch / "outcome.json"))
         return int(outcome.get("workers") or 0)
     except (OSError, ValueError):
         return 0

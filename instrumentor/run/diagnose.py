@@ -9,6 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from instrumentor_analysis.shared.files import read_text
+
 TABLE = Path(__file__).with_name("failures.yaml")
 
 
@@ -52,7 +54,7 @@ def failures() -> tuple[Failure, ...]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one takes a tenth of the time
-    rows = yaml.load(TABLE.read_text(encoding="utf-8"), Loader=loader)
+    rows = yaml.load(read_text(TABLE), Loader=loader)
     return tuple(Failure(**row) for row in rows)
 
 

@@ -40,6 +40,7 @@ from instrumentor.shared.project import find_project
 from instrumentor.workspace.run_location import Workspace
 from instrumentor.workspace.shadow import shadow
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.files import read_bytes
 
 #: Refusals that a run cannot change: another runtime or process trains, or a prompt needs input.
 HOPELESS = frozenset(
@@ -236,7 +237,7 @@ def may_help(declined: Declined, script: Path, options: Options) -> bool:
         return False
     if any(reason.kind in HOPELESS for reason in declined.reasons):
         return False
-    return any(word in script.read_bytes() for word in _TRAINS)
+    return any(word in read_bytes(script) for word in _TRAINS)
 
 
 def prepared_by(
@@ -280,7 +281,7 @@ def choices(seen: Observed, options: Options) -> Iterator[Options]:
     """The loop that was seen, then its lines from the first forward to the last backward."""
     if seen.library or not seen.backward:
         return
-    loop = loop_around(ast.parse(seen.file.read_bytes()), (*seen.backward, *seen.step))
+    loop = loop_around(ast.parse(read_bytes(seen.file)), (*seen.backward, *seen.step))
     if loop is None:
         return
     file = str(seen.file)

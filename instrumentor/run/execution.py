@@ -15,6 +15,7 @@ from instrumentor.run.diagnose import Diagnosis, diagnose, last_traceback, reaso
 from instrumentor.run.profilers import Artifacts, Launch, LaunchRequest, Profiler
 from instrumentor.shared.errors import InstrumentError, Interrupted, RunFailed
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.files import appended, read_bytes
 
 if TYPE_CHECKING:
     from instrumentor.shared.progress import Progress
@@ -128,8 +129,8 @@ def execute(
 def _append(part: Path, log: Path) -> None:
     """Add what another program said to the end of the log."""
     if part.is_file() and part.stat().st_size:
-        with log.open("ab") as whole:
-            whole.write(b"\n" + part.read_bytes().strip() + b"\n")
+        with appended(log) as whole:
+            whole.write(b"\n" + read_bytes(part).strip() + b"\n")
 
 
 def _script_code(launch: Launch, hidden: int | None, returncode: int) -> int | None:

@@ -41,6 +41,7 @@ from instrumentor.workspace.originals_proof import Originals
 from instrumentor.workspace.run_location import Workspace
 from instrumentor.workspace.shadow import shadow
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.files import write_whole
 
 if TYPE_CHECKING:
     from instrumentor.rewrite import Instrumented  # imports LibCST, which a command needs not
@@ -219,7 +220,7 @@ class InstrumentedRun(Pipeline[Result]):
         prepared = self.prepared
         with self.workspace() as workspace:
             self._tell(workspace.stage, workspace.description)
-            (self.folder / "changes.diff").write_bytes(prepared.patch)
+            write_whole(self.folder / "changes.diff", prepared.patch)
             write_json(self.folder / "plan.json", self.plan_json())
             linked = Linked.take(prepared.project.root, workspace.linked, [self.folder])
             self._tell_links(linked)

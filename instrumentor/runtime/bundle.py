@@ -8,6 +8,7 @@ from pathlib import Path
 
 import instrumentor_analysis
 from instrumentor.shared.options import Options
+from instrumentor_analysis.shared.files import read_text, write_whole
 
 MODULE = "_instrument_recorder"
 FOLDER_NAME = "recorder"  # of scratch, for that module
@@ -68,7 +69,7 @@ def write_module(scratch: Path, options: Options, *, observing: bool = False) ->
     folder = scratch / FOLDER_NAME
     folder.mkdir()
     text = module_text(options, observing=observing)
-    (folder / f"{MODULE}.py").write_text(text, encoding="utf-8")
+    write_whole(folder / f"{MODULE}.py", text.encode())
     return folder
 
 
@@ -106,7 +107,7 @@ def modules_of(*names: str, found: dict[str, _Part] | None = None) -> dict[str, 
         if name in found:
             continue
         places = (FOLDER / f"{name}.py", SHARED / f"{name}.py")
-        text = next(path for path in places if path.is_file()).read_text(encoding="utf-8")
+        text = read_text(next(path for path in places if path.is_file()))
         nodes = [n for n in ast.parse(text).body if isinstance(n, (ast.Import, ast.ImportFrom))]
         imports = list(map(ast.unparse, nodes))
         used = [line.split()[1].rpartition(".")[2] for line in imports if line.startswith(_OWN)]

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from instrumentor_analysis.shared.files import Unfit
-
 EXIT_CODES: dict[int, str] = {
     0: "done",
     1: "the script or the profiler failed (the script's own code is in summary.json); "
@@ -73,13 +71,15 @@ _REFUSALS = {
 
 
 def of_the_system(error: OSError) -> InstrumentError | None:
-    """The error to show for a refusal of the system; None for one that this program should know."""
+    """The error to show for a refusal of the system; None for one that names no file."""
     where = f"{error.filename}: " if error.filename else ""
-    if isinstance(error, Unfit) or error.errno == errno.ENAMETOOLONG:
-        return UsageError(f"{where}{error.strerror}", "Give another file.")
-    if error.errno not in _REFUSALS:
+    if error.errno in _REFUSALS:
+        return NotReady(f"{where}{error.strerror}", _REFUSALS[error.errno])
+    if not error.filename:
         return None
-    return NotReady(f"{where}{error.strerror}", _REFUSALS[error.errno])
+    # Whatever stands at a path is somebody's choice, a repository's or a script's: no fault here.
+    told = f"{where}{error.strerror}"
+    return UsageError(told, "Look at what stands there (ls -l), or give another.")
 
 
 class RunFailed(InstrumentError):

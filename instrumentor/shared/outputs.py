@@ -12,7 +12,7 @@ from pathlib import Path
 
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import OUTPUT, option
-from instrumentor_analysis.shared.files import write_whole
+from instrumentor_analysis.shared.files import created, write_whole
 
 # What a run folder's reports are made from; a folder stands for all that is in it.
 _RECORDS = frozenset(
@@ -131,7 +131,7 @@ def new_folder(wanted: Path, first: str, content: bytes = b"") -> Path:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not any(folder.iterdir()):
-                with (folder / first).open("xb") as stream:
+                with created(folder / first) as stream:
                     stream.write(content)
                 return folder
         except FileExistsError:

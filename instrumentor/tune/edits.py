@@ -29,6 +29,7 @@ from instrumentor.tune.settings import (
 )
 from instrumentor.tune.statements import Changes, Way
 from instrumentor.tune.target import NotApplicable, Target
+from instrumentor_analysis.shared.files import read_bytes
 
 _MARK = MARKER.encode()
 _FRAME = (BEGIN.encode(), END.encode())
@@ -125,11 +126,11 @@ def patch(target: Target, configuration: Configuration) -> bytes:
     variant = applied(target, configuration)
     files: dict[Path, tuple[bytes, bytes]] = {}
     for path in variant.modules:
-        before = path.read_bytes()
+        before = read_bytes(path)
         edits = [edit for file, edit in variant.edits if file == path]
         files[path.resolve()] = before, accept(apply_edits(before, edits))
     for path, data in variant.files:
-        files[path.resolve()] = path.read_bytes(), data
+        files[path.resolve()] = read_bytes(path), data
     return unified_patch(files, target.project.root)
 
 

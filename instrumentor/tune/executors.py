@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.shared.errors import NotReady, UsageError
+from instrumentor_analysis.shared.files import read_text, write_whole
 
 PROCESS = "process.json"
 #: How long a trial may take to end by itself before it is asked less gently.
@@ -182,7 +183,7 @@ def take_over(folder: Path) -> None:
         "host": platform.node(),
         "slurm": os.environ.get("SLURM_JOB_ID") if own_job else None,
     }
-    (folder / PROCESS).write_text(json.dumps(facts) + "\n", encoding="utf-8")
+    write_whole(folder / PROCESS, (json.dumps(facts) + "\n").encode())
 
 
 def runs(folder: Path) -> bool:
@@ -190,7 +191,7 @@ def runs(folder: Path) -> bool:
     import psutil
 
     try:
-        facts = json.loads((folder / PROCESS).read_text(encoding="utf-8"))
+        facts = json.loads(read_text(folder / PROCESS))
         if facts["slurm"]:
             return _in_queue(facts["slurm"])
         started = psutil.Process(facts["pid"]).create_time()

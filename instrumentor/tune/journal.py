@@ -47,7 +47,7 @@ class Journal(Struct):
         return journal
 
     @classmethod
-    def open(cls, folder: Path) -> Journal:
+    def resumed(cls, folder: Path) -> Journal:
         """Read a journal back; trials whose process was killed are to be done again.
 
         Raises:

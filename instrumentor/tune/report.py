@@ -20,6 +20,7 @@ from instrumentor.tune.tuning import Tuned
 from instrumentor_analysis.reports import markdown as marked
 from instrumentor_analysis.reports.document import Column, Table
 from instrumentor_analysis.reports.plots import encode
+from instrumentor_analysis.shared.files import write_whole
 
 SCHEMA = "instrument-tune/2"
 PATCH = "best.diff"
@@ -70,12 +71,12 @@ def write(tuned: Tuned, report: Report) -> None:
     """Write tune.json, tune.md, tune.png and best.diff."""
     folder = tuned.folder
     write_json(folder / "tune.json", report.document)
-    (folder / "tune.md").write_text(markdown(report), encoding="utf-8")
-    (folder / "tune.png").write_bytes(encode(throughput(tuned.search.rows), "png"))
+    write_whole(folder / "tune.md", markdown(report).encode())
+    write_whole(folder / "tune.png", encode(throughput(tuned.search.rows), "png"))
     # --resume may find that nothing is to be recommended after all.
     (folder / PATCH).unlink(missing_ok=True)
     if report.patch:
-        (folder / PATCH).write_bytes(report.patch)
+        write_whole(folder / PATCH, report.patch)
 
 
 def notes(tuned: Tuned) -> Iterator[str]:

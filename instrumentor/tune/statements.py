@@ -18,6 +18,7 @@ from instrumentor.shared.edits import Edit, Kind
 from instrumentor.shared.variant import Variant
 from instrumentor.tune.settings import Value
 from instrumentor.tune.target import NotApplicable
+from instrumentor_analysis.shared.files import read_bytes
 
 PASS = "tune"
 _COMPOUND = (*LOOPS, *FUNCTIONS, ast.ClassDef, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.Match)
@@ -87,7 +88,7 @@ class Changes(Struct, eq=False):
 
     def rewrite(self, path: Path, change: Callable[[bytes], bytes]) -> None:
         """Change a data file's bytes, as they are after the changes made so far."""
-        self._files[path] = change(self._files.get(path) or path.read_bytes())
+        self._files[path] = change(self._files.get(path) or read_bytes(path))
 
     def variant(self) -> Variant:
         """All that goes into the copy."""

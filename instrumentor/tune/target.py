@@ -18,6 +18,7 @@ from instrumentor.rewrite.prepare import script_path
 from instrumentor.shared.errors import InstrumentError
 from instrumentor.shared.options import Options
 from instrumentor.shared.project import Project, find_project
+from instrumentor_analysis.shared.files import read_bytes
 
 
 class NotApplicable(InstrumentError):
@@ -88,7 +89,7 @@ class Target(Struct, eq=False):
         """A mark of the content of every file that a configuration may change."""
         files = {source.path: source.data for source in self.sources}
         if self.config is not None:
-            files[self.config.path] = self.config.path.read_bytes()
+            files[self.config.path] = read_bytes(self.config.path)
         total = hashlib.sha256()
         for path, data in sorted(files.items()):
             # With the lengths, so that text cannot move from one file to the next unnoticed.

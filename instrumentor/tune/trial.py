@@ -32,6 +32,7 @@ from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.settings import Configuration
 from instrumentor.tune.target import read_target
 from instrumentor_analysis.shared.caveats import read_caveats
+from instrumentor_analysis.shared.files import read_text
 
 RESULT = "result.json"
 #: Pause between two looks at the memory.
@@ -73,7 +74,7 @@ class Spec(Struct, frozen=True):
 def read_result(folder: Path) -> Outcome | None:
     """The outcome of a trial that came to its end, else None."""
     try:
-        return Outcome.from_json(json.loads((folder / RESULT).read_text(encoding="utf-8")))
+        return Outcome.from_json(json.loads(read_text(folder / RESULT)))
     except FileNotFoundError:
         return None
 
@@ -119,7 +120,7 @@ def _run(spec: Spec) -> Outcome:
 def _measured(folder: Path, summary: Mapping[str, Any]) -> Outcome:
     wall = summary.get("wall_clock_ms") or {}
     label = str(wall.get("label") or "")
-    text = (folder / "timings.jsonl").read_text(encoding="utf-8")
+    text = read_text(folder / "timings.jsonl")
     records = [record_of(line) or {} for line in text.splitlines()]
     samples = [r for r in records if r.get("event") == "sample" and r.get("label") == label]
     steady = [sample for sample in samples if sample.get("kind") == "steady"]

@@ -92,7 +92,7 @@ def resume(
     Raises:
         UsageError: there is no journal, or the script changed since.
     """
-    journal = Journal.open(folder.absolute())
+    journal = Journal.resumed(folder.absolute())
     told, cwd = journal.header, Path(journal.header["cwd"])
     rewrite, run = Options(**_tuples(told["rewrite"])), _run_of(told["run"])
     kept = _tuples({name: told[name] for name in _KEPT})

@@ -14,6 +14,7 @@ from instrumentor.locate.experiment_yaml import read_config
 from instrumentor.tune.settings import DTYPE, Setting, Value
 from instrumentor.tune.statements import Changes, Way
 from instrumentor.tune.target import NotApplicable, Target
+from instrumentor_analysis.shared.files import read_text
 
 _PRECISIONS = {"float32": "bfloat16", "float16": "bfloat16", "fp32": "bf16", "fp16": "bf16"}
 
@@ -24,7 +25,7 @@ def way(target: Target, setting: Setting) -> Way | None:
     values = read_config(config.path) if config is not None and key else {}
     if config is None or key not in values:
         return None
-    lines = config.path.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = read_text(config.path, "replace").splitlines()
     pattern = re.compile(rf"['\"]?{re.escape(key)}['\"]?\s*:")
     line = next((n for n, text in enumerate(lines, 1) if pattern.match(text)), 1)
 

@@ -1,4 +1,4 @@
-# ruff: noqa: PTH101, PTH102, PTH108, PTH112, PTH113, PTH115, PTH116, PTH117, PTH118, PTH120, PTH123, PTH211
+# ruff: noqa: PTH101, PTH102, PTH108, PTH112, PTH113, PTH115, PTH116, PTH117, PTH118, PTH120, PTH211
 # (plain strings: a Path object per call costs more than the copy of a file)
 """Fills a shadow from its plan: real copies, links, symlinks made again, folder times."""
 
@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from instrumentor.shared.errors import NotReady
 from instrumentor.workspace.copy_plan import ShadowPlan
+from instrumentor_analysis.shared.files import created, opened
 
 FICLONE = 0x40049409  # of linux/fs.h; Python has no name for it
 SPARE_BYTES = 64 * 1024 * 1024  # that have to stay free for what the run writes
@@ -114,7 +115,7 @@ class _Filler(Struct):
         """Copy a file; False when it is gone, or cannot share the user's blocks and has to."""
         target = self._new(name)
         try:
-            with open(self._source(name), "rb") as old, open(target, "xb", buffering=0) as new:
+            with opened(self._source(name)) as old, created(target) as new:
                 if not self._cloned(old.fileno(), new.fileno()):
                     if share_only:
                         os.unlink(target)
@@ -145,7 +146,7 @@ class _Filler(Struct):
         os.utime(self._target(name), ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
     def _replace(self, name: str, content: bytes) -> None:
-        with open(self._new(name), "xb") as stream:
+        with created(self._new(name)) as stream:
             stream.write(content)
         self._take_after(name)
 

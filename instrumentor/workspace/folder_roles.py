@@ -1,4 +1,4 @@
-# ruff: noqa: PTH112, PTH113, PTH123
+# ruff: noqa: PTH112, PTH113
 # (plain strings: asked of every folder of a project)
 """What a folder or file is for, told by its name: data, output, tool cache, environment.
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from enum import Enum
 from pathlib import Path
+
+from instrumentor_analysis.shared.files import opened
 
 LARGE_BYTES = 64 * 1024 * 1024
 """Files above this size are linked instead of copied, unless a script is likely to write them."""
@@ -98,7 +100,7 @@ def is_our_run(folder: str) -> bool:
 
 def _is_ours(record: str) -> bool:
     try:
-        with open(record, "rb") as stream:
+        with opened(record) as stream:
             return b'"schema": "instrument-' in stream.read(4096)
     except OSError:
         return False

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -53,6 +54,13 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
+ANSWER_S = 120.0
+#: What git reads of a repository whatever it is asked (gitrepository-layout).
+_READ = (
+    *("HEAD", "config", "config.worktree", "commondir", "index", "packed-refs", "shallow"),
+    *("info/exclude", "info/attributes", "info/grafts", "objects/info/alternates"),
+)
+_READ_BESIDE = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
 _LOCKED = re.compile(r"Unable to create '(?P<file>.+\.lock)': File exists")
 
 
@@ -105,17 +113,38 @@ def _no_filters(root: Path) -> list[str]:
 
 
 def _call(root: Path, arguments: Sequence[str], stdin: bytes, settings: Sequence[str]) -> bytes:
-    done = subprocess.run(
-        ["git", *_SAFE, *settings, *arguments],
-        cwd=root,
-        env={**clean_environment(os.environ), **_ENVIRONMENT},
-        input=stdin,
-        capture_output=True,
-        check=False,
-    )
+    _refuse_planted(root)
+    try:
+        done = subprocess.run(
+            ["git", *_SAFE, *settings, *arguments],
+            cwd=root,
+            env={**clean_environment(os.environ), **_ENVIRONMENT},
+            input=stdin,
+            capture_output=True,
+            check=False,
+            timeout=ANSWER_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise NotReady(
+            f"git {arguments[0]} does not answer in {root} ({ANSWER_S:.0f} s)",
+            "Look for pipes in the repository: find . -type p",
+        ) from error
     if done.returncode != 0:
         raise _failed(root, arguments[0], done.stderr.decode(errors="replace"))
     return done.stdout
+
+
+def _refuse_planted(root: Path) -> None:
+    """Git waits for a pipe, and reads a device to its end, which an archive can bring."""
+    above = (folder for folder in (root, *root.parents) if (folder / ".git").exists())
+    folder = next(above, root)
+    for path in (*(folder / ".git" / name for name in _READ), *(folder / n for n in _READ_BESIDE)):
+        try:
+            kind = path.stat().st_mode
+        except OSError:
+            continue
+        if not stat.S_ISREG(kind):
+            raise NotReady(f"{path} is not a regular file: git is not asked", "Remove it.")
 
 
 def _failed(root: Path, command: str, told: str) -> NotReady:

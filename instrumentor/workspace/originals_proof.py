@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from instrumentor.shared.project import Project
 from instrumentor.workspace import git
+from instrumentor_analysis.shared.files import read_bytes
 
 
 class Fingerprint(Struct, frozen=True):
@@ -62,7 +63,7 @@ class Originals(Struct, frozen=True):
 
 
 def _fingerprint(path: Path, with_git: bool = False) -> Fingerprint:
-    facts, data = path.stat(), path.read_bytes()
+    facts, data = path.stat(), read_bytes(path)
     blob = _clean_blob(path, data) if with_git else None
     return Fingerprint(path, _digest("sha256", data), facts.st_mode, facts.st_mtime_ns, blob)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from instrumentor.shared.errors import NotReady
 from instrumentor.workspace import git
+from instrumentor_analysis.shared.files import appended, copy, read_text, write_whole
 
 # What git keeps for each work tree, and what all work trees of a repository share
 # (gitrepository-layout).
@@ -46,9 +47,9 @@ def _make(root: Path, target: Path) -> None:
         _copy(part, target / part.name)
     (target / "refs").mkdir(exist_ok=True)
     _borrow_objects(common / "objects", target / "objects")
-    with (target / "config").open("a", encoding="utf-8") as stream:
+    with appended(target / "config") as stream:
         # The work tree comes from GIT_WORK_TREE, and a monitor would watch the user's tree.
-        stream.write("\n[core]\n\tbare = false\n\tfsmonitor = false\n\thooksPath = /dev/null\n")
+        stream.write(b"\n[core]\n\tbare = false\n\tfsmonitor = false\n\thooksPath = /dev/null\n")
 
 
 def _borrow_objects(objects: Path, target: Path) -> None:
@@ -57,11 +58,11 @@ def _borrow_objects(objects: Path, target: Path) -> None:
     borrowed = [str(objects)]
     chained = objects / "info" / "alternates"
     if chained.is_file():
-        lines = chained.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        lines = read_text(chained, "surrogateescape").splitlines()
         # relative alternates of a borrowed store are not followed by git
         borrowed += [os.path.normpath(objects / line) for line in lines if line and line[0] != "#"]
     text = "".join(f"{_quoted(path)}\n" for path in borrowed)
-    (target / "info" / "alternates").write_bytes(os.fsencode(text))
+    write_whole(target / "info" / "alternates", os.fsencode(text))
 
 
 def _quoted(path: str) -> str:
@@ -74,7 +75,21 @@ def _quoted(path: str) -> str:
 
 def _copy(source: Path, target: Path) -> None:
     if source.is_dir():
-        shutil.copytree(source, target, dirs_exist_ok=True)
+        shutil.copytree(
+            source, target, ignore=_linked_folders, copy_function=_copy_file, dirs_exist_ok=True
+        )
     elif source.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(source, target)
+        _copy_file(source, target)
+
+
+def _copy_file(source: Path | str, target: Path | str) -> None:
+    """With its times, by which git tells whether the index knows a file."""
+    copy(source, Path(target))
+    shutil.copystat(source, target)
+
+
+def _linked_folders(folder: str, names: list[str]) -> list[str]:
+    """Links to folders, which git makes none of and which may have no end."""
+    paths = (Path(folder, name) for name in names)
+    return [path.name for path in paths if path.is_symlink() and path.is_dir()]

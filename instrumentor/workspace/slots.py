@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from instrumentor.shared import private
 from instrumentor.shared.errors import NotReady
+from instrumentor_analysis.shared.files import created
 
 MARKER = ".instrument-shadow"
 SLOT_NAME = re.compile(r"[A-Za-z0-9_.-]+-[0-9a-f]{10}(-\d+)?(\.trash-[0-9a-f]+)?\Z")
@@ -101,7 +102,7 @@ def _prepare(slot: Slot) -> bool:
         for name in (slot.folder.parent.name, private.BYTECODE):
             private.made(slot.folder.parent.parent, name)
         slot.folder.mkdir(mode=0o700)
-        (slot.folder / MARKER).touch()
+        created(slot.folder / MARKER).close()
     except OSError as error:
         raise NotReady(
             f"the cache folder {slot.folder} cannot be written: {error.strerror}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,37 @@ def test_a_preview_runs_nothing_of_the_repository(
     done = instrument(*command, cwd=hostile, marks=marks)
     assert "Traceback" not in done.stderr
     assert sorted(path.name for path in marks.iterdir()) == []
+
+
+PIPES = ("pyproject.toml", "setup.cfg", "helper.py", ".git/HEAD", ".git/config", ".gitignore")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+@pytest.mark.parametrize("name", PIPES)
+def test_nothing_that_has_no_end_is_waited_for(
+    git_repo: RepoFactory, tmp_path: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    """An archive can bring pipes and links to devices, where every tool looks for its files."""
+    repo = git_repo({"train.py": "import helper\n" + script(), "helper.py": "x = 1\n"})
+    (repo / name).unlink(missing_ok=True)
+    make(repo / name)
+    for words in (
+        ["--dry-run", "train.py"],
+        ["run", "--in-place", "--profiler", "wallclock", "--output", "out", "train.py"],
+    ):
+        done = instrument(*words, cwd=repo, marks=tmp_path)
+        assert "Traceback" not in done.stderr.replace(name, ""), done.stderr
+    if name.startswith(".git"):
+        assert "is not a regular file: git is not asked" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "said"), [("/dev/zero", "is a device, not a regular file"), ("pipe", "is a pipe")]
+)
+def test_a_log_without_an_end_is_refused(tmp_path: Path, path: str, said: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    done = instrument("diagnose", path, cwd=tmp_path, marks=tmp_path)
+    assert done.returncode == 2 and said in done.stderr, done.stderr
 
 
 def test_a_run_names_the_interpreter_that_comes_with_the_repository(

@@ -11,7 +11,7 @@ import pytest
 
 from instrumentor import Declined, Options, Reason, UsageError, explain, rewrite
 from instrumentor.locate.region_suggestion import with_region
-from instrumentor.read.syntax import parse
+from instrumentor.read.syntax import SOURCE_BYTES, parse
 from tests.locate.cases import timed
 from tests.warned import texts
 
@@ -329,6 +329,14 @@ def test_what_does_not_parse(source: bytes, line: int) -> None:
     (reason,) = caught.value.reasons
     assert (reason.kind, reason.line) == ("syntax", line)
     assert "syntax" in reason.remedy
+
+
+def test_a_file_that_no_person_wrote_is_declined_by_name() -> None:
+    with pytest.raises(Declined) as caught:
+        rewrite(b"x = 1\n" * (SOURCE_BYTES // 6 + 1), filename="train.py")
+    (reason,) = caught.value.reasons
+    assert reason.kind == "too-large"
+    assert reason.message == "the file has 1.0 MiB of Python, more than the 1 MiB that are read"
 
 
 def test_declining_is_an_answer_of_explain(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from instrumentor import Options, explain
+from instrumentor.read.program import Program
+from instrumentor.read.syntax import SOURCE_BYTES, parse
 from instrumentor.rewrite.prepare import prepare
 from tests.locate.cases import timed
 
@@ -342,3 +344,18 @@ def test_the_timed_lines_are_named_with_their_file(tmp_path: Path) -> None:
     plan = document(project(tmp_path, files))
     assert plan["loop"]["file"] == str(tmp_path / "train.py")
     assert plan["region"] == {"file": str(tmp_path / "steps.py"), "start_line": 7, "end_line": 7}
+
+
+def test_what_follows_after_many_bytes_is_left_out(tmp_path: Path) -> None:
+    """A clone of generated files must not keep a preview busy for an hour."""
+    names = [f"m{number}" for number in range(5)]
+    for name in names:
+        (tmp_path / f"{name}.py").write_text("#" * (SOURCE_BYTES // 2))
+    (tmp_path / "huge.py").write_text("#" * (SOURCE_BYTES + 1))
+    entry = parse(tmp_path / "train.py", f"import huge, {', '.join(names)}".encode())
+    assert len(Program.load(entry, (tmp_path,)).sources) == 6
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(f"import n{name}\n" + "#" * (SOURCE_BYTES - 99))
+        (tmp_path / f"n{name}.py").write_text(f"import nn{name}\n" + "#" * (SOURCE_BYTES - 99))
+        (tmp_path / f"nn{name}.py").write_text("")
+    assert 8 < len(Program.load(entry, (tmp_path,)).sources) < 16

@@ -12,6 +12,7 @@ import pytest
 from instrumentor.rewrite.engine import apply_edits
 from instrumentor.rewrite.proofs import compiles_under, prove
 from instrumentor.rewrite.proofs.planned import first_difference
+from instrumentor.rewrite.proofs.scopes import collect_names
 from instrumentor.shared.edits import Edit, Kind, Statement
 from instrumentor.shared.errors import NotReady, ProofFailed
 
@@ -182,6 +183,68 @@ def test_collisions(edit: Edit, name: str) -> None:
     with pytest.raises(ProofFailed, match=f"^proof 'collisions' failed at line .*'{name}'"):
         prove_edits(edit)
     prove_edits(edit, allowed_names=(name,))
+
+
+def test_what_a_comprehension_binds_is_its_own() -> None:
+    """Also where the interpreter inlines it, as CPython does since 3.12."""
+    source = b"loss = 0\nfor n in range(3):\n    step = n\n"
+    prove_edits(insert(3, 4, "[loss for loss in []]"), source=source)
+    source = b"loss = 0\ntotal = [loss for loss in [1]]\n"
+    with pytest.raises(ProofFailed, match="collisions"):
+        prove_edits(off(2, 0), insert(2, 0, "loss = 1", Kind.INSERT_BEFORE), source=source)
+
+
+def test_scopes_are_read_as_the_compiler_has_them() -> None:
+    source = """
+import a.b, c as d
+from e import *
+def f(p: ann = default, *args, k=other) -> ret:
+    global g
+    g = local = p
+    def inner():
+        nonlocal local
+        local = super, __class__
+        return local, missing
+    return [x + (w := y) for x in first for y in second if x if free], w, lambda z=local: z + q
+class C(Base, metaclass=Meta):
+    attribute = 1
+    def method(self):
+        return __class__, attribute
+    listed = [attribute for _ in attribute]
+try:
+    pass
+except Error as caught:
+    del caught
+match subject:
+    case {"k": v, **rest} | [v, *rest]:
+        pass
+"""
+    names = collect_names(source)
+    bound = {"a", "d", "f", "g", "C", "caught", "v", "rest"}
+    assert names.of_module == bound
+    read = {name for found in names.from_module.values() for name in found}
+    globals_of_f = {"ann", "default", "other", "ret", "missing", "first", "second", "free", "q"}
+    of_class = {"Base", "Meta", "attribute", "Error", "subject", "super"}
+    assert read - {"__class__"} == globals_of_f | of_class
+    inside = {name for found in names.from_function.values() for name in found}
+    assert inside == {"p", "local", "x", "y", "w", "z", "__class__", "attribute"}
+    assert {"self", "args", "k", "listed", "_"} <= names.all and "*" not in names.all
+
+
+def test_deferred_annotations_read_nothing() -> None:
+    names = collect_names(
+        "from __future__ import annotations\nx: A = b\ndef f(y: C) -> D:\n    z: E\n"
+    )
+    assert set().union(*names.from_module.values()) == {"b"} and "z" in names.all
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="type parameters came with Python 3.12")
+def test_type_parameters_have_a_scope_of_their_own() -> None:
+    names = collect_names(
+        "def f[T](x: T) -> T:\n    return T\nclass C[U](B[U]):\n    y: U\ntype A[V] = list[V]\n"
+    )
+    assert names.of_module == {"f", "C", "A"}
+    assert set().union(*names.from_module.values()) == {"B", "list"}
 
 
 # Another interpreter

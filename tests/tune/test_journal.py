@@ -30,7 +30,7 @@ def filled(folder: Path) -> Journal:
 
 def test_read_back(tmp_path: Path) -> None:
     filled(tmp_path)
-    journal = Journal.open(tmp_path)
+    journal = Journal.resumed(tmp_path)
     assert journal.header["script"] == "train.py"
     assert list(journal.outcomes) == ["one"]
     back = journal.outcomes["one"]
@@ -46,19 +46,19 @@ def test_cut_anywhere_it_opens_and_goes_on(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for size in range(whole.index(b"\n") + 1, len(whole)):
         path.write_bytes(whole[:size])
-        journal = Journal.open(tmp_path)
+        journal = Journal.resumed(tmp_path)
         assert set(journal.outcomes) <= {"one"}
         journal.end("three", DONE)
-        assert "three" in Journal.open(tmp_path).outcomes
+        assert "three" in Journal.resumed(tmp_path).outcomes
 
 
 @pytest.mark.parametrize("content", ["", '{"schema": "other/1"}\n'])
 def test_something_else_is_refused(tmp_path: Path, content: str) -> None:
     with pytest.raises(UsageError, match="there is no"):
-        Journal.open(tmp_path)
+        Journal.resumed(tmp_path)
     (tmp_path / "journal.jsonl").write_text(content)
     with pytest.raises(UsageError, match="not of this version"):
-        Journal.open(tmp_path)
+        Journal.resumed(tmp_path)
 
 
 THEIRS = b"one\ntwo\nthree, without an end"
@@ -71,7 +71,7 @@ def test_what_is_no_journal_keeps_every_byte(tmp_path: Path, text: bytes) -> Non
     path = tmp_path / "journal.jsonl"
     path.write_bytes(text)
     with pytest.raises(UsageError, match=r"journal\.jsonl is "):
-        Journal.open(tmp_path)
+        Journal.resumed(tmp_path)
     assert path.read_bytes() == text
 
 
@@ -85,7 +85,7 @@ def test_a_journal_behind_a_link_is_not_written_through(tmp_path: Path, make) ->
     before = mine.read_bytes()
     make(tmp_path / "journal.jsonl", mine)
     with pytest.raises(UsageError, match=r"is a symbolic link|names \(hard links\)"):
-        Journal.open(tmp_path)
+        Journal.resumed(tmp_path)
     assert mine.read_bytes() == before
 
 
@@ -103,7 +103,7 @@ def test_a_journal_that_is_exchanged_for_a_link_is_not_added_to(tmp_path: Path) 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "journal.jsonl")
     with pytest.raises(UsageError, match="is a pipe"):
-        Journal.open(tmp_path)
+        Journal.resumed(tmp_path)
 
 
 @TWO_USERS
@@ -113,14 +113,14 @@ def test_a_journal_of_another_user_is_not_gone_on_from(shared_tmp: Path) -> None
 
     as_another_user(plant)
     with pytest.raises(UsageError, match="belongs to another user"):
-        Journal.open(shared_tmp)
+        Journal.resumed(shared_tmp)
 
 
 def test_killed_trials_are_to_be_done_again(tmp_path: Path) -> None:
     journal = filled(tmp_path)
     journal.end("two", Outcome(KILLED, "signal 9"))
     assert list(journal.outcomes) == ["one", "two"]
-    assert list(Journal.open(tmp_path).outcomes) == ["one"]
+    assert list(Journal.resumed(tmp_path).outcomes) == ["one"]
 
 
 def test_an_outcome_survives_json_with_infinite_losses() -> None:

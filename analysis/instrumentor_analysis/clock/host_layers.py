@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from instrumentor_analysis.model import HostLayer
+from instrumentor_analysis.shared.files import opened
 
 if TYPE_CHECKING:
     from instrumentor_analysis.ops.window import StepMarks
@@ -53,7 +54,7 @@ def layers_of_steps(zones: Path | None, marks: Sequence[StepMarks]) -> tuple[Hos
 
 def read_zones(path: Path) -> tuple[Zone, ...]:
     """tt-crank's zones; nothing where the export has none, or other columns."""
-    with path.open("rb") as stream:
+    with opened(path) as stream:
         # The export holds every zone of tt-metal, too: only lines that may count are parsed.
         lines = [stream.readline(), *(line for line in stream if line.startswith(_PREFIXES))]
     rows = csv.DictReader(line.decode("utf-8", "replace") for line in lines)

@@ -34,6 +34,7 @@ from instrumentor_analysis.model import (
 )
 from instrumentor_analysis.shared.caveats import Caveat, recorded
 from instrumentor_analysis.shared.documents import fitted, number
+from instrumentor_analysis.shared.files import read_text
 
 #: A steady sample is an outlier when it is both this many medians...
 OUTLIER_TIMES_MEDIAN = 1.5
@@ -87,7 +88,7 @@ def read_timings(path: Path, batch_dim: int = 0) -> Timings:
     if not path.is_file():
         return Timings()
     # split, not splitlines: the last entry is what follows the last newline, a record cut short.
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    lines = read_text(path, "replace").split("\n")
     events: list[Event] = []
     warnings: list[Caveat] = []
     for at, line in enumerate(lines, start=1):

@@ -16,6 +16,7 @@ from instrumentor_analysis.compare.model import SideFacts
 from instrumentor_analysis.compare.op_lists import OpList, op_list
 from instrumentor_analysis.model import SCHEMA, Step, Summary, WallClock
 from instrumentor_analysis.shared.errors import NotASummary, NothingMeasured
+from instrumentor_analysis.shared.files import read_text
 
 _HINT = "Give a run folder that `instrument run` made, or the summary.json in it."
 
@@ -156,7 +157,7 @@ def load_side(path: Path | str, *, name: str | None = None, batch_size: int | No
 
 def _side_of_file(path: Path, name: str) -> Side:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(read_text(path))
     except ValueError as error:
         raise NotASummary(f"{path} is not JSON: {error}", _HINT) from error
     return side_of_document(document, name, str(path))

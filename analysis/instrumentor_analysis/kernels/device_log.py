@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from instrumentor_analysis.kernels.model import Machine
 from instrumentor_analysis.kernels.text import integer
 from instrumentor_analysis.shared.errors import DamagedFile
+from instrumentor_analysis.shared.files import opened_text
 
 #: Zones that a RISC of a core keeps; more are dropped without a word.
 ZONE_LIMIT = 125
@@ -111,7 +112,7 @@ def read_device_log(path: Path) -> DeviceLog:
         DamagedFile: it cannot be read, or has not the columns of a device log.
     """
     try:
-        with path.open(encoding="utf-8", errors="replace", newline="") as stream:
+        with opened_text(path, "replace", newline="") as stream:
             return _read(path, stream)
     except (OSError, csv.Error) as error:
         raise DamagedFile(path, f"cannot be read: {error}") from error

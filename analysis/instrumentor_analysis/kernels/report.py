@@ -21,6 +21,7 @@ from instrumentor_analysis.kernels.simulated_report import (
 )
 from instrumentor_analysis.shared.documents import plain
 from instrumentor_analysis.shared.errors import NothingMeasured
+from instrumentor_analysis.shared.files import read_text
 
 SCHEMA = "instrument-kernel-summary/1"
 DEVICE_LOG = "profile_log_device.csv"
@@ -142,7 +143,7 @@ def _report(
 ) -> KernelReport:
     folder = path.parent
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_text(path, "replace")
     except OSError as error:
         raise NothingMeasured(f"{path}: cannot be read: {error.strerror}") from error
     log = parse_log(text)
@@ -191,7 +192,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 def _objects(path: Path, *, whole: bool = False) -> Iterator[dict[str, Any]]:
     """The JSON objects of a file, one a line or all of it; nothing for what is none."""
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    text = read_text(path, "replace") if path.is_file() else ""
     for part in [text] if whole else text.splitlines():
         with contextlib.suppress(ValueError):
             value = json.loads(part)

@@ -30,6 +30,7 @@ from instrumentor_analysis.load.schema import CsvFormat, detect_format
 from instrumentor_analysis.load.table import Floats, Table, any_known, concat
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.errors import BadOption, DamagedFile
+from instrumentor_analysis.shared.files import opened, opened_text
 
 SIGNPOST = "signpost"
 DEVICE_OP = "tt_dnn_device"
@@ -84,7 +85,7 @@ def load(path: Path, region: Region | None = None, scanned: Scan | None = None) 
 
 
 def _whole_lines(path: Path, region: Region) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with opened(path) as file:
         file.seek(region.start)
         while block := file.read(max(0, min(_BLOCK, region.end - file.tell()))):
             yield block if block.endswith(b"\n") else block + file.readline()
@@ -102,7 +103,7 @@ def _read_quoted(path: Path, header: Header) -> RowReader:
 def _quoted_rows(path: Path, header: Header) -> Iterator[str]:
     """Rows without quotes, parted by bytes that are no text."""
     width = len(header.columns)
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+    with opened_text(path, "replace", encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file)
         try:
             next(lines)

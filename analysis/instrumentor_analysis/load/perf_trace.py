@@ -9,11 +9,14 @@ PROGRAM_METADATA, joined by GLOBAL CALL COUNT; every column of Tracy's stays as 
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
+
+from instrumentor_analysis.shared.files import becoming, created, opened_text
 
 COLUMNS = {
     "LOC": "MLIR_OP_LOCATION;",
@@ -44,7 +47,7 @@ def read_messages(path: Path) -> dict[int, Mapping[str, str]]:
     """The three columns by global call count, as the messages give it."""
     found: dict[int, Mapping[str, str]] = {}
     current = dict.fromkeys(COLUMNS, "")
-    with path.open(encoding="utf-8", errors="replace") as lines:
+    with opened_text(path, "replace") as lines:
         for line in lines:
             for column, prefix in COLUMNS.items():
                 if line.startswith(prefix):
@@ -72,8 +75,9 @@ def join(ops_csv: Path, messages: Path | None, target: Path) -> Joined:
     by_op = {count >> DEVICE_BITS: columns for count, columns in described.items()}
     rows = located = 0
     with (
-        ops_csv.open(encoding="utf-8", errors="replace", newline="") as source,
-        target.open("w", encoding="utf-8", newline="") as stream,
+        opened_text(ops_csv, "replace", newline="") as source,
+        becoming(target) as temporary,
+        io.TextIOWrapper(created(temporary), encoding="utf-8", newline="") as stream,
     ):
         reader = csv.DictReader(source)
         names = list(reader.fieldnames or ())

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.errors import NothingMeasured
+from instrumentor_analysis.shared.files import read_text
 
 _RUN_KEYS = (
     *("name", "label", "script", "arguments", "command", "python", "profiler_reason", "machine"),
@@ -210,7 +211,7 @@ def read_facts(folder: Path) -> tuple[dict[str, Any], tuple[Caveat, ...]]:
     if not path.is_file():
         return {}, ()
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = json.loads(read_text(path))
     except (OSError, ValueError) as error:
         problem = f"cannot be read ({error})"
     else:

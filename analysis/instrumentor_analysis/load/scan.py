@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from instrumentor_analysis.load.schema import DEVICE_ONLY, REQUIRED, is_records, known_names
 from instrumentor_analysis.shared.errors import DamagedFile, NotAnOpsFile
+from instrumentor_analysis.shared.files import opened
 
 _WORD, _CELL = b"signpost", b"signpost,"
 
@@ -69,7 +70,7 @@ def read_header(path: Path) -> Header:
     Raises:
         NotAnOpsFile: empty, not text, or without the columns that every ops CSV has.
     """
-    with path.open("rb") as file:
+    with opened(path) as file:
         # A file that is no text may have no newline at all.
         raw = file.readline(1 << 20)
     try:
@@ -113,7 +114,7 @@ def scan(path: Path) -> Scan:
     second = header.columns[:2] == ("OP CODE", "OP TYPE")
     found: list[Signpost] = []
     start, line = 0, b""
-    with path.open("rb", buffering=1 << 18) as file:
+    with opened(path) as file:
         for number, line in enumerate(file, 1):
             if b'"' in line:
                 return Scan(header, (), quoted=True)
@@ -144,7 +145,7 @@ def refuse_cut_line(path: Path, header: Header, last: bytes) -> None:
     """
     cells = last.count(b",") + 1
     if last.strip() and cells < len(header.columns):
-        with path.open("rb") as file:
+        with opened(path) as file:
             number = sum(1 for _ in file)
         message = f"the file ends within this line ({cells} of {len(header.columns)} cells)"
         raise DamagedFile(path, message, number, header.columns[cells - 1])

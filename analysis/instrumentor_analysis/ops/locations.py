@@ -19,6 +19,7 @@ from instrumentor_analysis.load.table import Categorical, Floats, Groups, Mask, 
 from instrumentor_analysis.model import Locations, Module, SourceLine
 from instrumentor_analysis.ops.figures import by_time, evaluates_constants
 from instrumentor_analysis.ops.stacked import kinds
+from instrumentor_analysis.shared.files import read_text
 
 NO_LOCATIONS = (
     "no source locations in this trace: they need a runtime built with perf tracing and "
@@ -193,7 +194,7 @@ def by_source_line(ops: Table, diff: Path | None = None, pooled: int = 1) -> Loc
     """
     if "location" not in ops or not ops["location"].known().any():
         return Locations(note=NO_LOCATIONS)
-    text = diff.read_text(encoding="utf-8", errors="replace") if diff and diff.is_file() else ""
+    text = read_text(diff, "replace") if diff and diff.is_file() else ""
     lines = read_diff(text)
     location = ops["location"]
     where = [None if loc is None else user_place(str(loc), lines) for loc in location.values]

@@ -18,6 +18,7 @@ from instrumentor_analysis.load.rows import BLANKS
 from instrumentor_analysis.load.table import Categorical, Floats, Table, any_known, total
 from instrumentor_analysis.ops.categories import torch_category
 from instrumentor_analysis.shared.errors import DamagedFile, NotAnOpsFile
+from instrumentor_analysis.shared.files import opened_text
 
 COLUMNS = ("op", "start_us", "duration_us", "self_time_us", "device_time_us")
 
@@ -44,7 +45,7 @@ def read_torch_ops(path: Path) -> TorchOps:
         DamagedFile: a row does not fit the header, or a figure is none.
     """
     # A byte order mark would become part of the first column's name.
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+    with opened_text(path, "replace", encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file)
         header = next(lines, [])
         if not header:

@@ -12,6 +12,7 @@ from typing import Any
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import NEXT, Document
 from instrumentor_analysis.reports.drawing import COLOURS, Drawing, svg
+from instrumentor_analysis.shared.files import read_text
 
 _TEMPLATE = "report.html.j2"
 _SCRIPT = "report.js.j2"
@@ -41,7 +42,7 @@ def render(document: Document) -> str:
     environment.filters["code"] = escape
     environment.filters |= {"link": _link, "svg": _svg}
     ops = next((section.ops for section in document.sections if section.ops is not None), None)
-    script = (here / _SCRIPT).read_text("utf-8").strip()
+    script = read_text(here / _SCRIPT).strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template(_TEMPLATE).render(
         document=document,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
@@ -24,7 +23,7 @@ from instrumentor_analysis.model import Summary
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.shared.errors import NothingMeasured
-from instrumentor_analysis.shared.files import becoming, write_whole
+from instrumentor_analysis.shared.files import becoming, copy, read_bytes, write_whole
 
 if TYPE_CHECKING:
     from instrumentor_analysis.load.run_folder import RunFolder
@@ -186,7 +185,7 @@ def read_sources(
     for name in dict.fromkeys(line.file for line in summary.locations.lines):
         path = (root / PurePosixPath(name)).resolve()
         if path.is_relative_to(root) and path.is_file() and path.stat().st_size < _LARGEST_SOURCE:
-            data = path.read_bytes()
+            data = read_bytes(path)
             changed = run is not None and _changed(name, data, path.stat().st_mtime, run)
             found[name] = None if changed else data.decode("utf-8", errors="replace")
     return found
@@ -285,4 +284,4 @@ def _put(source: Path, target: Path) -> None:
         try:
             os.link(source, temporary)
         except OSError:
-            shutil.copyfile(source, temporary)
+            copy(source, temporary)

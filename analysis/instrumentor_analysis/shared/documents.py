@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import fields as struct_fields
 
+from instrumentor_analysis.shared.files import read_text
+
 T = TypeVar("T", bound=Struct)
 
 
@@ -71,4 +73,4 @@ def in_words(value: Any) -> str:
 def kept(name: str) -> Any:
     """The document of that name in the package's data; not to be changed."""
     path = Path(__file__).parents[1] / "data" / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8"))
+    return json.loads(read_text(path))

@@ -14,6 +14,7 @@ from instrumentor.cli import common
 from instrumentor.cli.signature import Verb
 from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
+from instrumentor_analysis.shared.files import LIMIT_BYTES, read_text
 
 SCHEMA = "instrument-diagnosis/1"
 
@@ -74,10 +75,15 @@ def _show_unknown(path: Path, telling: Sequence[tuple[int, str]], traceback: str
 
 def _read(logfile: Path) -> tuple[Path, str]:
     if str(logfile) == "-":
-        return logfile, sys.stdin.buffer.read().decode("utf-8", "replace")
+        data = sys.stdin.buffer.read(LIMIT_BYTES + 1)
+        if len(data) > LIMIT_BYTES:
+            raise UsageError(
+                f"the input is larger than {LIMIT_BYTES // 2**20} MiB", "Give the end of the log."
+            )
+        return logfile, data.decode("utf-8", "replace")
     path = logfile / "run.log" if logfile.is_dir() else logfile
     try:
-        return path, path.read_text(encoding="utf-8", errors="replace")
+        return path, read_text(path, "replace")
     except OSError as error:
         raise UsageError(
             f"{path}: cannot be read: {error.strerror}", "Give the log of a run."

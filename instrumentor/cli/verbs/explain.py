@@ -17,6 +17,7 @@ from instrumentor.shared import console
 from instrumentor.shared.option_fields import MEASURE, OUTPUT, option
 from instrumentor.shared.options import Options
 from instrumentor_analysis.shared.caveats import read_caveats
+from instrumentor_analysis.shared.files import read_bytes
 
 if TYPE_CHECKING:
     from instrumentor.rewrite.prepare import Explanation
@@ -150,7 +151,7 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _margin(file: Path, document: dict[str, Any]) -> None:
     """The loop's source with its margin marked."""
-    source = file.read_bytes()
+    source = read_bytes(file)
     lines = source.decode("utf-8", "replace").split("\n")
     loop, region = document["loop"], document["region"]
     marks = _marks(file, document["edits"], _statement_ends(source))

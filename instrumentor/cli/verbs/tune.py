@@ -17,6 +17,7 @@ from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import WHERE, option
 from instrumentor.tune.options import TrialOptions, TuneOptions
+from instrumentor_analysis.shared.files import read_bytes
 
 if TYPE_CHECKING:
     from instrumentor.tune.report import Report
@@ -117,7 +118,7 @@ def _fate(folder: Path, *, quiet: bool) -> str:
     """What the trials say of the user's files; names the links, and what changed behind them."""
     from instrumentor.workspace.linked_data import UsersFiles, listed
 
-    runs = [json.loads(path.read_bytes()) for path in folder.glob("trials/*/run*/run.json")]
+    runs = [json.loads(read_bytes(path)) for path in folder.glob("trials/*/run*/run.json")]
     linked, changed = (
         dict.fromkeys(Path(name) for run in runs for name in run.get(key, ()))
         for key in ("linked", "linked_changed")

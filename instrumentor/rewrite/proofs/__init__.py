@@ -13,8 +13,9 @@ from pathlib import Path
 
 from instrumentor.rewrite.engine import check_reversible
 from instrumentor.rewrite.engine.parsing import parse
-from instrumentor.rewrite.proofs.names import check_collisions, check_undefined, collect_names
+from instrumentor.rewrite.proofs.names import check_collisions, check_undefined
 from instrumentor.rewrite.proofs.planned import check_planned
+from instrumentor.rewrite.proofs.scopes import collect_names
 from instrumentor.shared.edits import Edit
 from instrumentor.shared.errors import NotReady, ProofFailed
 
@@ -63,12 +64,12 @@ def prove(
     Raises:
         ProofFailed: with the name of the proof and the line of the instrumented file.
     """
-    _compiled(original, "the original")
+    before = _compiled(original, "the original")
     after = _compiled(instrumented, "the result")
     check_reversible(original, instrumented)
     check_planned(original, after, edits)
-    names = collect_names(original)
-    check_undefined(names, instrumented, after, allowed_names)
+    names = collect_names(before)
+    check_undefined(names, after, allowed_names)
     check_collisions(original, names, edits, allowed_names)
 
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-import symtable
-import warnings
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from msgspec import Struct, field
-
-from instrumentor.read.syntax import address, bound_by, own_nodes
+from instrumentor.read.syntax import address
 from instrumentor.rewrite.engine.parsing import parse
+from instrumentor.rewrite.proofs.scopes import Names, collect_names
 from instrumentor.shared.edits import Edit, Kind
 from instrumentor.shared.errors import ProofFailed
 
@@ -26,60 +22,24 @@ _ALWAYS_DEFINED = frozenset(dir(builtins)) | {
 }
 
 
-class Names(Struct):
-    """The names of one file.
-
-    Attributes:
-        all: every name that any scope reads or binds.
-        of_module: names bound at module level, by ``global`` statements too.
-        from_module: per scope (its dotted path) the names it reads from module level or builtins.
-        from_function: per scope the names it reads from itself or from a function around it.
-    """
-
-    all: set[str] = field(default_factory=set)
-    of_module: set[str] = field(default_factory=set)
-    from_module: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    from_function: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-
-    def undefined(self, scope: str) -> set[str]:
-        """Names that a scope reads and nobody binds."""
-        return self.from_module[scope] - self.of_module - _ALWAYS_DEFINED
-
-
-def collect_names(source: str | bytes) -> Names:
-    """Collect the names of code that compiles."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        top = symtable.symtable(source, "<source>", "exec")  # type: ignore[arg-type]
-    names = Names()
-    scopes = [("", top)]
-    while scopes:
-        path, table = scopes.pop()
-        _collect(names, path, table)
-        scopes.extend((f"{path}.{child.get_name()}", child) for child in table.get_children())
-    return names
-
-
-def check_undefined(
-    old: Names, instrumented: bytes, after: ast.Module, allowed: Collection[str]
-) -> None:
+def check_undefined(old: Names, after: ast.Module, allowed: Collection[str]) -> None:
     """Check that no reader lost the binding it had.
 
     Scopes of one path (two methods of one name, say) are judged together.
 
     Args:
         old: names of the original.
-        after: syntax tree of the instrumented file, for the line of a reader.
+        after: syntax tree of the instrumented file.
         allowed: names that inserted code may read without binding them.
 
     Raises:
         ProofFailed: naming the variable and the line of its reader.
     """
-    new = collect_names(instrumented)
-    undefined_before = {name for scope in list(old.from_module) for name in old.undefined(scope)}
+    new = collect_names(after)
+    undefined_before = {name for scope in list(old.from_module) for name in _undefined(old, scope)}
     fine = undefined_before.union(allowed)
     for scope in list(new.from_module):
-        lost = new.undefined(scope) - fine
+        lost = _undefined(new, scope) - fine
         # A local that became a global: its binding went, a global of that name only hides it.
         lost |= new.from_module[scope] & old.from_function[scope] - old.from_module[scope]
         for name in sorted(lost):
@@ -108,8 +68,7 @@ def check_collisions(
         name
         for node in (ast.walk(parse(original)) if off else ())
         if isinstance(node, ast.stmt) and address(node) in off
-        for part in (node, *own_nodes(node))
-        for name in bound_by(part)
+        for name in collect_names(ast.Module([node], [])).of_module
     }
     for edit in edits:
         collisions = collect_names(edit.code).of_module & taken
@@ -123,17 +82,9 @@ def check_collisions(
             )
 
 
-def _collect(names: Names, path: str, table: symtable.SymbolTable) -> None:
-    at_top = table.get_type() == "module"
-    for symbol in table.get_symbols():
-        name = symbol.get_name()
-        names.all.add(name)
-        bound = symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
-        if bound and (at_top or symbol.is_declared_global()):
-            names.of_module.add(name)
-        if symbol.is_referenced():
-            where = names.from_module if at_top or symbol.is_global() else names.from_function
-            where[path].add(name)
+def _undefined(names: Names, scope: str) -> set[str]:
+    """Names that a scope reads and nobody binds."""
+    return names.from_module[scope] - names.of_module - _ALWAYS_DEFINED
 
 
 def _line_of_reader(tree: ast.Module, name: str) -> int:

@@ -22,6 +22,7 @@ from instrumentor.run.process.tail import Tail, record_of
 from instrumentor.run.process.tree import RUN_ID, below, processes_of, still_alive
 from instrumentor.run.profilers.base import RUNTIME, Launch
 from instrumentor.shared.errors import NotReady, RunFailed
+from instrumentor_analysis.shared.files import appended
 
 if TYPE_CHECKING:
     import psutil
@@ -84,7 +85,7 @@ class _Run:
         ours, theirs = socket.socketpair()
         with ours, self.stop.on_signals():
             self.log.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.log.path.open("ab") as output, theirs:
+            with appended(self.log.path) as output, theirs:
                 self.log.offset = output.tell()
                 # In a session of its own: a terminal's Ctrl-C reaches us alone, and we end the run
                 # gently. Without site: no .pth file of an environment may run in the guard.

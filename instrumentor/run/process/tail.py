@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from instrumentor_analysis.shared.files import opened
+
 #: Read in one go: a script that prints without end must not keep the tool from its other work.
 CHUNK_BYTES = 1 << 20  # also the longest line that is handed on whole
 CHUNKS = 16  # in one call
@@ -33,7 +35,7 @@ class Tail:
 
         ``final`` gives all, an unfinished one too.
         """
-        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as stream:
+        with contextlib.suppress(FileNotFoundError), opened(self.path) as stream:
             stream.seek(self.offset)
             for number in itertools.count():
                 data = stream.read(CHUNK_BYTES) if final or number < CHUNKS else b""
@@ -54,7 +56,7 @@ class Tail:
 def excerpt(log: Path) -> str:
     """A log as text; of a very long one its beginning and its end. Empty when there is none."""
     try:
-        with log.open("rb") as stream:
+        with opened(log) as stream:
             data = stream.read(HEAD_BYTES)
             length = stream.seek(0, os.SEEK_END)
             if length > HEAD_BYTES + END_BYTES:

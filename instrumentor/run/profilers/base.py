@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from instrumentor.runtime.bundle import MODULE
 from instrumentor.shared.errors import RunFailed
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.files import copy, write_whole
 
 RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
 
@@ -171,9 +172,9 @@ def direct_argv(request: LaunchRequest) -> tuple[str, ...]:
     """
     if request.observe:
         launcher = request.scratch / "launch.py"
-        shutil.copyfile(RUNTIME / "launch.py", launcher)
+        copy(RUNTIME / "launch.py", launcher)
         order = json.dumps(request.order)
-        (request.scratch / "launch.json").write_text(order, encoding="utf-8")
+        write_whole(request.scratch / "launch.json", order.encode())
         return (str(request.python), str(launcher))
     if request.module:
         return (str(request.python), "-m", request.module, *request.arguments)

@@ -6,7 +6,6 @@ The steps that give the wall clock run without it; only the extra step is slowed
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from msgspec import Struct
@@ -21,6 +20,7 @@ from instrumentor.run.profilers.base import (
     move_folder,
 )
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.files import copy
 
 FOLDER = "torch_profile"
 #: Kind of the warnings that it has no ops to show.
@@ -39,7 +39,7 @@ class TorchProfiler(Struct, frozen=True):
         folder = request.scratch / FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         hook = request.scratch / "torch_hook.py"
-        shutil.copyfile(RUNTIME / "torch_hook.py", hook)
+        copy(RUNTIME / "torch_hook.py", hook)
         env = base_environment(request, self.name)
         env["INSTRUMENT_HOOK"] = str(hook)
         env["INSTRUMENT_HOOK_OUTPUT"] = str(folder)

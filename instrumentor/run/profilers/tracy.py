@@ -13,7 +13,6 @@ import os
 import random
 import re
 import shlex
-import shutil
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +31,7 @@ from instrumentor.run.profilers.base import (
 from instrumentor.run.profilers.tracy_options import absolute_entries, read_options
 from instrumentor.shared.errors import NotReady, RunFailed, UsageError
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.files import copy, read_text, write_whole
 
 FOLDER = "tracy_profile"
 OUT = "tracy"
@@ -169,7 +169,7 @@ class Tracy(Struct, frozen=True):
         if report is not None:
             ops_csv = output / PERF_FOLDER / OPS_CSV
             ops_csv.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(report, ops_csv)
+            copy(report, ops_csv)
             files |= {"report": report, "ops_csv": ops_csv}
         folders = [target / ".logs"] + ([report.parent] if report else [])
         for folder in folders:
@@ -202,14 +202,14 @@ def _environment(request: LaunchRequest) -> dict[str, str]:
 
 def _write_launcher(request: LaunchRequest, env: Mapping[str, str]) -> Path:
     launcher = request.scratch / "launch.py"
-    shutil.copyfile(RUNTIME / "launch.py", launcher)
+    copy(RUNTIME / "launch.py", launcher)
     whole = {
         **request.order,
         "typed": request.typed,
         "cwd": str(request.cwd),
         "environment": {name: env.get(name) for name in ("PYTHONPATH", "PWD", "OLDPWD")},
     }
-    (request.scratch / "launch.json").write_text(json.dumps(whole), encoding="utf-8")
+    write_whole(request.scratch / "launch.json", json.dumps(whole).encode())
     return launcher
 
 
@@ -228,7 +228,7 @@ def _tools(scratch: Path, folder: Path) -> Path:
     (ours / given.csvexport.name).symlink_to(given.csvexport)
     capture = ours / given.capture.name
     words = [shlex.quote(str(path)) for path in (given.capture, scratch / CAPTURE_LOG)]
-    capture.write_text(f'#!/bin/sh\nexec {words[0]} "$@" >>{words[1]} 2>&1\n', encoding="utf-8")
+    write_whole(capture, f'#!/bin/sh\nexec {words[0]} "$@" >>{words[1]} 2>&1\n'.encode())
     capture.chmod(0o700)
     return ours
 
@@ -257,5 +257,5 @@ def script_outcome(scratch: Path) -> int | None:
     path = scratch / "outcome.json"
     if not path.is_file():
         return None
-    code = json.loads(path.read_text(encoding="utf-8")).get("exit_code")
+    code = json.loads(read_text(path)).get("exit_code")
     return code if isinstance(code, int) else None

@@ -16,6 +16,7 @@ from instrumentor.machine.environment import Machine
 from instrumentor.run.ready.doctor import CHECKS, Check, PlannedRun, describe, doctor, failed, host
 from instrumentor.shared.errors import NotReady
 from instrumentor.shared.progress import Progress
+from instrumentor_analysis.shared.files import read_text
 
 # Not to stop a run for: which modules a version of Tracy really imports differs, and a script may
 # reach the device without the plugin (ttnn). When Tracy cannot be imported, its own check says so.
@@ -138,7 +139,7 @@ def programs_per_step(folder: Path) -> int | None:
     stem = folder.name.rpartition("_")[0] or folder.name
     for path in folder.parent.glob(f"{stem}_*/summary.json"):
         try:
-            summary = json.loads(path.read_text(encoding="utf-8"))
+            summary = json.loads(read_text(path))
             # Of torch on the CPU it is the number of its operators, none of them a program.
             count = summary.get("op_count") if summary.get("profiler") == "tracy" else None
             when = path.stat().st_mtime

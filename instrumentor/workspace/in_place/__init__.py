@@ -24,6 +24,7 @@ from instrumentor.workspace.in_place.interrupts import Interrupts
 from instrumentor.workspace.in_place.journal import Entry
 from instrumentor.workspace.in_place.restoring import check, fulfil, state
 from instrumentor.workspace.run_location import Workspace
+from instrumentor_analysis.shared.files import read_bytes
 
 
 @contextmanager
@@ -97,7 +98,7 @@ def inspect(path: Path, data: bytes, text: bytes, disk: Disk) -> Entry:
         )
     repository = _repository(path)
     # The plan was made from these bytes: with others it would edit the wrong lines.
-    if path.read_bytes() != data:
+    if read_bytes(path) != data:
         raise NotReady(f"{path} was changed while the run began", "Run again.")
     return Entry(
         path=path,

@@ -150,10 +150,9 @@ def written(journal: Journal, disk: Disk) -> Iterator[None]:
         try:
             private.made(folder.parent, folder.name)
             disk.write(part, journal.text(), 0o600)
-            descriptor = os.open(part, os.O_RDONLY)
-            held.callback(os.close, descriptor)
+            stream = held.enter_context(opened(part, follow=False, own=True))
             # Before it has its name: another start never sees a journal that nobody holds.
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             disk.sync(part)
             disk.rename(part, journal.location)
             disk.sync_folder(folder)

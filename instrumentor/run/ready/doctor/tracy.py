@@ -13,6 +13,7 @@ from instrumentor.run.profilers.tracy import check_port, free_port
 from instrumentor.run.profilers.tracy_options import read_options
 from instrumentor.run.ready.doctor.model import Check, PlannedRun, Status
 from instrumentor.shared.errors import NotReady
+from instrumentor_analysis.shared.files import read_text
 
 # What Tracy's own report generation imports, and the names to install them by.
 REPORT_MODULES = {
@@ -58,7 +59,7 @@ def plugin(planned: PlannedRun) -> Iterator[Check]:
 def _source(machine: Machine, package: str) -> str:
     found = machine.packages.get(package)
     files = [file for folder in (found.folders if found else ()) for file in folder.glob("*.py")]
-    return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
+    return "\n".join(read_text(file, "replace") for file in files)
 
 
 def tracy(planned: PlannedRun) -> Iterator[Check]:
