@@ -53,7 +53,6 @@ def run(
         NotReady: the program cannot be started.
         RunFailed: the guard itself was killed.
     """
-    record = record or Path(os.devnull)
     return _Run(launch, log, record, watch or Watch(), stop or Stop(), device_folder).run()
 
 
@@ -62,13 +61,14 @@ class _Run:
         self,
         launch: Launch,
         log: Path,
-        record: Path,
+        record: Path | None,
         watch: Watch,
         stop: Stop,
         device_folder: Path | None,
     ) -> None:
         self.launch, self.watch, self.stop = launch, watch, stop
         self.log, self.record = Tail(log), Tail(record)
+        self.log_path = log
         self.device_folder = device_folder or device_root(launch.env)
         self.run_id = launch.env.get(RUN_ID) or uuid.uuid4().hex
         self.guard_pid = 0  # the one whose children the run's processes are
@@ -84,8 +84,8 @@ class _Run:
     def run(self) -> Finished:
         ours, theirs = socket.socketpair()
         with ours, self.stop.on_signals():
-            self.log.path.parent.mkdir(parents=True, exist_ok=True)
-            with appended(self.log.path) as output, theirs:
+            self.log_path.parent.mkdir(parents=True, exist_ok=True)
+            with appended(self.log_path) as output, theirs:
                 self.log.offset = output.tell()
                 # In a session of its own: a terminal's Ctrl-C reaches us alone, and we end the run
                 # gently. Without site: no .pth file of an environment may run in the guard.

@@ -20,12 +20,12 @@ HEAD_BYTES, END_BYTES = 4 << 20, 16 << 20
 
 
 class Tail:
-    """Complete lines of a growing file; a file that is not there yet gives none.
+    """Complete lines of a growing file; one that is not there yet, or no file at all, gives none.
 
     A line longer than ``CHUNK_BYTES`` comes in pieces.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.path = path
         self.offset = 0
         self.rest = b""
@@ -35,6 +35,8 @@ class Tail:
 
         ``final`` gives all, an unfinished one too.
         """
+        if self.path is None:
+            return
         with contextlib.suppress(FileNotFoundError), opened(self.path) as stream:
             stream.seek(self.offset)
             for number in itertools.count():
