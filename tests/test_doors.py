@@ -40,6 +40,8 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "instrumentor/kernels/validate.py": ({"np.load", "np.loadtxt"}, "of a stream from the door"),
     "instrumentor/machine/device_locks.py": ({"os.open"}, "a lock file, made and never written"),
     "instrumentor/results/history.py": ({"sqlite3.connect"}, "by name, after the door has seen it"),
+    "instrumentor/kernels/simulate.py": ({"shutil.move"}, "a rename; a link stays a link"),
+    "instrumentor/machine/tracy_tools.py": ({"mmap.mmap"}, "of a stream from the door"),
     "instrumentor/run/command.py": ({"shutil.move"}, "a rename; a link stays a link"),
     "instrumentor/run/profilers/base.py": ({"shutil.move"}, "a rename; a link stays a link"),
     "instrumentor/workspace/shadow.py": ({"shutil.move"}, "a rename of a regular file"),
@@ -52,10 +54,12 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "instrumentor/shared/private.py": ({"os.open"}, "a folder"),
     "instrumentor/runtime/guard.py": ({"open", "os.fdopen"}, "of /proc, and the pid's own file"),
     "instrumentor/runtime/kernel_gate.py": ({".open"}, _SCRIPTS),
+    "instrumentor/runtime/kernel_simulation.py": ({"open"}, _SCRIPTS),
     "instrumentor/runtime/launch.py": ({"open"}, _SCRIPTS),
     "instrumentor/runtime/torch_hook.py": ({"open"}, _SCRIPTS),
     "instrumentor/runtime/recorder/flops.py": ({"open"}, _SCRIPTS),
     "instrumentor/runtime/recorder/records.py": ({"os.open"}, _SCRIPTS),
+    "instrumentor/runtime/recorder/runtimes.py": ({"open"}, _SCRIPTS),
     "instrumentor/runtime/recorder/recorder.py": ({".open"}, "no file"),
 }
 

@@ -21,6 +21,7 @@ from instrumentor.run.profilers import Launch, Profiler
 from instrumentor.shared.errors import InstrumentError, NotReady, RunFailed
 from instrumentor.workspace.run_location import Workspace
 from instrumentor_analysis.shared.documents import plain
+from instrumentor_analysis.shared.files import read_text, write_whole
 
 # The simulator's `from sim import ttl` needs no tt-lang.
 _TTL = re.compile(rb"^\s*(?:import|from) ttl\b", re.MULTILINE)
@@ -131,9 +132,9 @@ class DeviceRun(KernelPipeline):
         # run-test.sh runs the copy elsewhere, where the record file cannot be reached: the gate
         # printed it.
         if self.profiler.via != "direct" and not record.exists() and log.is_file():
-            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = read_text(log, "replace").splitlines()
             printed = [line.partition(_PRINTED)[2] for line in lines if _PRINTED + "{" in line]
-            record.write_text("".join(line + "\n" for line in printed), encoding="utf-8")
+            write_whole(record, "".join(line + "\n" for line in printed).encode())
         return read_records(record)
 
     def own_facts(self) -> dict[str, Any]:
@@ -154,7 +155,7 @@ class DeviceRun(KernelPipeline):
         if (plan.held_back or not once) and self.prepared.replacements.keys() == {script}:
             # A script can be run by hand as a copy; changed modules would have to be found by it.
             copy = self.folder / f"one_call_{self.script.name}"
-            copy.write_bytes(self.prepared.replacements[script])
+            write_whole(copy, self.prepared.replacements[script])
             words = [f"PYTHONPATH={shlex.quote(str(script.parent))}", "python"]
             return by_hand(" ".join([*words, shlex.join([str(copy), *self.arguments])]))
         return by_hand(shlex.join(["python", str(script), *self.arguments]))

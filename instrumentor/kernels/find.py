@@ -14,6 +14,7 @@ from instrumentor.locate import parse_source
 from instrumentor.read.program import Program
 from instrumentor.read.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, contains
 from instrumentor.read.values import Function, Object
+from instrumentor_analysis.shared.files import read_bytes
 
 #: Ways to one call that are listed; a script with more is generated code.
 PATH_LIMIT = 200
@@ -29,7 +30,7 @@ def find_kernels(script: Path, roots: Sequence[Path] = ()) -> Found:
     Raises:
         Declined: the script is no Python.
     """
-    program = Program.load(parse_source(script, script.read_bytes()), roots)
+    program = Program.load(parse_source(script, read_bytes(script)), roots)
     for path in [p for p in program.sources if p != program.entry.path and _is_tt_lang(p, roots)]:
         del program.sources[path]
     return find_in(program)

@@ -38,7 +38,7 @@ from instrumentor.shared.errors import InstrumentError, Interrupted, NotReady, R
 from instrumentor.shared.progress import Progress, Silent
 from instrumentor_analysis.kernels.report import KernelReport
 from instrumentor_analysis.kernels.simulated_report import SimulatedReport
-from instrumentor_analysis.shared.files import becoming
+from instrumentor_analysis.shared.files import becoming, read_bytes, write_whole
 
 if TYPE_CHECKING:
     from instrumentor_analysis.kernels.report import AnyReport
@@ -100,7 +100,7 @@ class Iteration:
     def texts(self) -> dict[str, bytes]:
         """The files of the kernel as they are now."""
         try:
-            return {name: (self.root / name).read_bytes() for name in self.names}
+            return {name: read_bytes(self.root / name) for name in self.names}
         except OSError as error:
             raise UsageError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
@@ -282,7 +282,7 @@ class Iteration:
         blob = _in_git(self.root, text)
         # An editor that looks at the file meanwhile sees the old text or the new one.
         with becoming(path) as temporary:
-            temporary.write_bytes(text)
+            write_whole(temporary, text)
             # A new file has the mode of the umask, and the user's may be executable.
             temporary.chmod(path.stat().st_mode & 0o7777)
         return f"git (blob {blob[:12]})" if blob else "the session's copy"

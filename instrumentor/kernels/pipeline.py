@@ -27,6 +27,7 @@ from instrumentor.shared.progress import Progress
 from instrumentor.workspace.linked_data import UsersFiles
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.documents import plain
+from instrumentor_analysis.shared.files import write_whole
 
 if TYPE_CHECKING:
     from instrumentor_analysis.kernels.report import AnyReport
@@ -168,8 +169,8 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             raise RunFailed(error.message, error.hint) from error
         write_json(self.folder / "summary.json", found.to_json())
         text, page = kernel.console(found, width=140), kernel.html(found)
-        (self.folder / "summary.txt").write_text(text, encoding="utf-8")
-        (self.folder / "report.html").write_text(page, encoding="utf-8")
+        write_whole(self.folder / "summary.txt", text.encode())
+        write_whole(self.folder / "report.html", page.encode())
         return KernelRun(self.folder, found, self.exit_code or 0, self.verdict, self.users_files)
 
     @abstractmethod

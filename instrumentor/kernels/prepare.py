@@ -16,6 +16,7 @@ from instrumentor.rewrite.prepare import script_path
 from instrumentor.rewrite.proofs import prove
 from instrumentor.rewrite.source_map import original_lines
 from instrumentor.shared.project import find_project
+from instrumentor_analysis.shared.files import read_bytes
 
 
 class PreparedKernel(Instrumented, frozen=True):
@@ -39,7 +40,7 @@ def prepare_kernel(script: Path, choice: Choice, *, others_run: bool = False) ->
         Declined, UsageError, ProofFailed: see the parts.
     """
     path = script_path(script)
-    refuse_instrumented(path, path.read_bytes())
+    refuse_instrumented(path, read_bytes(path))
     plan = make_plan(path, choice, others_run=others_run)
     originals = {s.path: s.data for s in plan.found.sources if s.path in plan.edits}
     replacements: dict[Path, bytes] = {}

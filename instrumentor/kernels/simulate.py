@@ -39,6 +39,7 @@ from instrumentor.shared.project import find_project
 from instrumentor.workspace.run_location import Workspace
 from instrumentor_analysis.kernels.report import read_records
 from instrumentor_analysis.kernels.simulation import FILE
+from instrumentor_analysis.shared.files import read_bytes
 
 #: Seconds that a simulation may take unless --timeout says otherwise.
 LIMIT_S = 300.0
@@ -169,7 +170,7 @@ class SimulatedRun(KernelPipeline):
         path = self.folder / FILE
         if not path.is_file():
             return ""
-        found = msgspec.json.decode(path.read_bytes())
+        found = msgspec.json.decode(read_bytes(path))
         problem = found["problem"] or {}
         for row in (problem, *problem.get("blocked", ())):
             if row.get("file"):

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from instrumentor.machine.interpreter import Package
 from instrumentor.shared.errors import UsageError
-from instrumentor_analysis.shared.files import read_text
+from instrumentor_analysis.shared.files import opened, read_text
 
 # The capture and the export program, as they were called before and after 0.75.
 TOOL_NAMES = (("capture-release", "csvexport-release"), ("tracy-capture", "tracy-csvexport"))
@@ -154,7 +154,7 @@ def _knows_device_log(library: Path) -> bool:
         if not 0 < library.stat().st_size < _LARGEST_LIBRARY:
             return True
         with (
-            library.open("rb") as file,
+            opened(library) as file,
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
         ):
             return text.find(_DEVICE_LOG) >= 0

@@ -19,6 +19,7 @@ from instrumentor.workspace import git, slots
 from instrumentor.workspace.copy_plan import plan_shadow
 from instrumentor.workspace.copying import fill
 from instrumentor.workspace.private_git import make_private_git
+from instrumentor_analysis.shared.files import appended
 
 
 class Frozen(Struct, frozen=True):
@@ -95,5 +96,5 @@ def _with_own_git(root: Path, tree: Path) -> None:
     make_private_git(root, tree / ".git")
     (tree / ".git" / "config.worktree").unlink(missing_ok=True)
     escaped = str(tree).replace("\\", "\\\\").replace('"', '\\"')
-    with (tree / ".git" / "config").open("a", encoding="utf-8") as stream:
-        stream.write(f'\n[core]\n\tworktree = "{escaped}"\n')
+    with appended(tree / ".git" / "config") as stream:
+        stream.write(os.fsencode(f'\n[core]\n\tworktree = "{escaped}"\n'))

@@ -18,6 +18,7 @@ from instrumentor_analysis.kernels.simulated_findings import Simulated, simulate
 from instrumentor_analysis.kernels.simulation import FILE, Simulation, read_simulation
 from instrumentor_analysis.ops.roofline import Architecture, architecture
 from instrumentor_analysis.shared.documents import plain
+from instrumentor_analysis.shared.files import read_bytes
 
 SCHEMA = "instrument-kernel-simulation/1"
 #: What a model's products are counted at: tt-lang's kernels keep full fidelity.
@@ -137,7 +138,7 @@ def simulated_report(folder: Path) -> SimulatedReport:
     counted = read_simulation(folder)
     run: Mapping[str, Any] = {}
     if (folder / "run.json").is_file():
-        run = msgspec.json.decode((folder / "run.json").read_bytes())
+        run = msgspec.json.decode(read_bytes(folder / "run.json"))
     chip = architecture(str(run.get("arch") or "wormhole"))
     facts = Simulated(counted, run, chip.worker_cores)
     found = simulated_findings(facts)

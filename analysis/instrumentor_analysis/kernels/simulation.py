@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from instrumentor_analysis.shared.errors import NothingMeasured
+from instrumentor_analysis.shared.files import read_bytes
 
 FILE = "simulation.json"
 
@@ -252,7 +253,7 @@ def read_simulation(folder: Path) -> Simulation:
             f"{folder}: the simulator counted nothing", "See run.log for what happened before."
         )
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Simulation)
+        return msgspec.json.decode(read_bytes(path), type=Simulation)
     except (OSError, msgspec.MsgspecError, UnicodeError) as error:
         raise NothingMeasured(f"{path}: cannot be read: {error}", "Run it again.") from error
 

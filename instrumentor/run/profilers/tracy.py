@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from instrumentor.machine.tracy_tools import tools_in
+from instrumentor.machine.tracy_tools import TOOL_NAMES, tools_in
 from instrumentor.run.profilers.base import (
     RUNTIME,
     Artifacts,
@@ -220,16 +220,18 @@ def _tools(scratch: Path, folder: Path) -> Path:
     middle of the script's lines.
     """
     folder = folder.absolute()
-    given = tools_in(folder)
-    if given is None:
+    # A build that was updated has both spellings, and the installed Tracy asks for one of them.
+    given = [found for pair in TOOL_NAMES if (found := tools_in(folder, (pair,))) is not None]
+    if not given:
         return _plain_link(scratch, "tools", folder)
     ours = scratch / "tools"
     ours.mkdir()
-    (ours / given.csvexport.name).symlink_to(given.csvexport)
-    capture = ours / given.capture.name
-    words = [shlex.quote(str(path)) for path in (given.capture, scratch / CAPTURE_LOG)]
-    write_whole(capture, f'#!/bin/sh\nexec {words[0]} "$@" >>{words[1]} 2>&1\n'.encode())
-    capture.chmod(0o700)
+    for each in given:
+        (ours / each.csvexport.name).symlink_to(each.csvexport)
+        capture = ours / each.capture.name
+        words = [shlex.quote(str(path)) for path in (each.capture, scratch / CAPTURE_LOG)]
+        write_whole(capture, f'#!/bin/sh\nexec {words[0]} "$@" >>{words[1]} 2>&1\n'.encode())
+        capture.chmod(0o700)
     return ours
 
 
