@@ -72,12 +72,13 @@ class DeviceRun(KernelPipeline):
             raise NotReady(
                 f"ttl (tt-lang) is not installed in {self.machine.python}",
                 "Activate tt-lang's environment (source build/env/activate), or name its "
-                "interpreter with --python.",
+                "interpreter with --python. Without a device: pip install tt-lang-sim.",
             )
         if self.options.mode != "signposts" and not self.env.get("TT_METAL_HOME"):
             raise NotReady(
                 f"TT_METAL_HOME is not set, and --mode {self.options.mode} reads its profile there",
-                "export TT_METAL_HOME=/path/to/tt-metal, or source tt-lang's environment.",
+                "export TT_METAL_HOME=/path/to/tt-metal, or source tt-lang's environment. Without "
+                "a device: pip install tt-lang-sim.",
             )
 
     def measure(self) -> None:
