@@ -27,6 +27,12 @@ EXPERIMENTS = ROOT / "fixtures" / "experiments"
 XLA_PYTHON = os.environ.get("INSTRUMENT_TEST_XLA_PYTHON", "")
 TTL_PYTHON = os.environ.get("INSTRUMENT_TEST_TTL_PYTHON", "")
 TTNN_PYTHON = os.environ.get("INSTRUMENT_TEST_TTNN_PYTHON", "")
+TTSIM_PYTHON = os.environ.get("INSTRUMENT_TEST_TTSIM_PYTHON", "")
+TTSIM = os.environ.get("INSTRUMENT_TEST_TTSIM", "")  # the simulator's library
+TTSIM_CACHE = os.environ.get("TT_METAL_CACHE", "")
+WHY_NO_TTSIM = os.environ.get(
+    "INSTRUMENT_TEST_WHY_TTSIM", "needs ttnn on a simulated Wormhole: make test-ttsim"
+)
 WHY_NO_XLA = os.environ.get("INSTRUMENT_TEST_WHY_XLA", "needs torch_xla: make test-xla")
 WHY_NO_TTNN = os.environ.get(
     "INSTRUMENT_TEST_WHY_TTNN", "needs the tracy package of the ttnn wheel: make test-tracy"
@@ -86,6 +92,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         missing["ttl"] = WHY_NO_TTL
     if not TTNN_PYTHON:
         missing["ttnn"] = WHY_NO_TTNN
+    if not (TTSIM and TTSIM_PYTHON):
+        missing["ttsim"] = WHY_NO_TTSIM
     if browser() is None:
         missing["browser"] = "needs Chromium on PATH (Debian: apt install chromium)"
     for item in items:

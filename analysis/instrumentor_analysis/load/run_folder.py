@@ -85,6 +85,16 @@ class RunFolder(Struct, frozen=True):
         return path if path.is_file() else None
 
     @property
+    def architecture(self) -> str | None:
+        """What the device's log beside the ops says in its first line; None where none does."""
+        log = self.tracy_log("profile_log_device.csv")
+        if log is None:
+            return None
+        with log.open(encoding="utf-8", errors="replace") as lines:
+            named = re.match(r"\s*ARCH:\s*(\w{1,32})\b", lines.readline(4096))
+        return named[1] if named else None
+
+    @property
     def is_run(self) -> bool:
         """A folder that `instrument run` made, not one of Tracy's alone."""
         return bool(self.facts) or self.timings.is_file()

@@ -48,6 +48,12 @@ NUMBERS = {
     "METAL TRACE REPLAY SESSION ID": "trace_replay_session",
 }
 
+#: Of these, what the device's own clock says.
+DEVICE_CLOCK = (
+    *("firmware_start_cycle", "firmware_end_cycle", "op_to_op_latency_ns"),
+    *("firmware_duration_ns", "kernel_duration_ns"),
+)
+
 #: Without these a file is no ops CSV.
 REQUIRED = ("OP CODE", "OP TYPE", "DEVICE KERNEL DURATION [ns]")
 #: What a CSV of the device alone has (profiling in real time, or without the host's half): the

@@ -22,8 +22,8 @@ from instrumentor_analysis.ops.stacked import kinds
 from instrumentor_analysis.shared.files import read_text
 
 NO_LOCATIONS = (
-    "no source locations in this trace: they need a runtime built with perf tracing and "
-    "XLA_HLO_DEBUG=1 in the script's environment"
+    "no source locations in this trace: a compiler writes them (tt-mlir built with perf tracing, "
+    "and under torch_xla XLA_HLO_DEBUG=1); ops that a script calls itself, as by ttnn, have none"
 )
 #: Of Tracy's logs, the one with messages of the compiler.
 MESSAGES = "tracy_ops_data.csv"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Architecture of files that name none (formats v1 and v2).
 DEFAULT = "wormhole"
+#: In the place of one: cycles of a functional simulator are no times.
+SIMULATED = "simulated"
 #: An op at this share of a peak is bound by it, percent.
 #: (tt-perf-report's limit).
 BOUND_PERCENT = 65.0
@@ -91,6 +93,8 @@ def whole_cores(counts: Floats) -> Floats:
 def resolve(ops: Ops, override: str | None = None) -> tuple[Architecture, tuple[Caveat, ...]]:
     """The architecture of a file: the option, else its DEVICE ARCH, else wormhole, announced.
 
+    :data:`SIMULATED` is an option, too: without peaks.
+
     One that the table does not have is without peaks, announced too: times need none. The largest
     core budget that any row reports stands in for rows that report none.
 
@@ -98,6 +102,8 @@ def resolve(ops: Ops, override: str | None = None) -> tuple[Architecture, tuple[
         BadOption: the option names an unknown architecture.
     """
     notes: list[Caveat] = []
+    if override == SIMULATED:
+        return Architecture(SIMULATED, 0, 0, float("nan"), {}), ()
     name = override
     if name is None and "device_arch" in ops.frame:
         cells = ops.frame["device_arch"].distinct()

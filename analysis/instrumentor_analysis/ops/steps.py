@@ -17,14 +17,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from instrumentor_analysis.load.ops_csv import SIGNPOST, WHOLE_FILE_BYTES, Ops, load, load_hosts
-from instrumentor_analysis.load.scan import Scan, scan
+from instrumentor_analysis.load.scan import Region, Scan, scan
+from instrumentor_analysis.load.schema import DEVICE_CLOCK
 from instrumentor_analysis.load.table import Table, any_known, concat, distinct, total
 from instrumentor_analysis.model import Order, Spread, Window
 from instrumentor_analysis.ops import window
 from instrumentor_analysis.ops.merge import merge_devices, valid_duration_ns
 from instrumentor_analysis.ops.per_op import per_op, with_totals
 from instrumentor_analysis.ops.pooling import spread
-from instrumentor_analysis.ops.roofline import Architecture, resolve
+from instrumentor_analysis.ops.roofline import SIMULATED, Architecture, resolve
 from instrumentor_analysis.ops.window import Named, StepChoice, StepMarks
 from instrumentor_analysis.shared.caveats import Caveat, by_weight
 from instrumentor_analysis.shared.errors import EmptyWindow
@@ -103,11 +104,19 @@ def read_steps(
         AnalysisError: the file is damaged or foreign, or the window is empty.
     """
     named, unfit = named or Named(), unfit or {}
-    files = Files.look((source,) if isinstance(source, Path) else tuple(source), named)
+    sources = (source,) if isinstance(source, Path) else tuple(source)
+    files = Files.look(sources, named, timed=arch != SIMULATED)
     picked = [] if named.given else window.choose(files.marks, step, unfit)
     if not picked:
         return _by_names(files, named, arch)
     return _by_steps(files, picked, step, arch, unfit)
+
+
+def _untimed(ops: Ops) -> Ops:
+    """The same rows without what a device's clock has said."""
+    blank = np.full(len(ops.frame), np.nan)
+    clocked = [name for name in DEVICE_CLOCK if name in ops.frame]
+    return replace(ops, frame=ops.frame.assign(**dict.fromkeys(clocked, blank)))
 
 
 @dataclass(frozen=True)
@@ -119,36 +128,43 @@ class Files:
         marks: the steps.
         whole: every row; None of a large file, of which only a window is read.
         scanned: the signposts of a single large file.
+        timed: cycles are times; those of a simulator are not, and are left out.
     """
 
     sources: tuple[Path, ...]
     marks: tuple[StepMarks, ...]
     whole: Ops | None
     scanned: Scan | None = None
+    timed: bool = True
 
     @classmethod
-    def look(cls, sources: tuple[Path, ...], named: Named) -> Files:
+    def look(cls, sources: tuple[Path, ...], named: Named, *, timed: bool = True) -> Files:
         """Find the steps; read everything unless a window can be cut out of a large file."""
         # The CSVs of several hosts are numbered through as one file, so they are read whole.
         large = len(sources) == 1 and sources[0].stat().st_size > WHOLE_FILE_BYTES
         if large and not named.ignore:
             scanned = scan(sources[0])
             if not scanned.quoted:
-                return cls(sources, window.steps(scanned.signposts), None, scanned)
-        whole = load_hosts(sources)
+                return cls(sources, window.steps(scanned.signposts), None, scanned, timed)
+        whole = load_hosts(sources) if timed else _untimed(load_hosts(sources))
         marks = window.steps(window.signposts_of(whole.frame))
-        return cls(sources, window.over_hosts(marks, len(sources)), whole)
+        return cls(sources, window.over_hosts(marks, len(sources)), whole, None, timed)
+
+    def _load(self, region: Region | None = None) -> Ops:
+        """The rows of a single file, or of a part of it."""
+        ops = load(self.sources[0], region, self.scanned)
+        return ops if self.timed else _untimed(ops)
 
     @cached_property
     def everything(self) -> Ops:
         """All rows."""
-        return self.whole or load(self.sources[0], scanned=self.scanned)
+        return self.whole or self._load()
 
     def part(self, mark: StepMarks) -> Ops:
         """The ops of one step, without signposts."""
         if self.whole is not None:
             return replace(self.whole, frame=window.between(self.whole.frame, mark))
-        part = load(self.sources[0], mark.region, self.scanned)
+        part = self._load(mark.region)
         return replace(part, frame=part.frame.take(~part.frame["op_type"].equals(SIGNPOST)))
 
     def between_names(self, named: Named) -> tuple[Ops, Table, str]:
@@ -160,7 +176,7 @@ class Files:
         """
         region = None if self.scanned is None else named.region(self.scanned)
         if region is not None:
-            ops = load(self.sources[0], region, self.scanned)
+            ops = self._load(region)
             # An empty window is left to select(), whose error says what the whole file holds.
             if not ops.frame["op_type"].equals(SIGNPOST).all():
                 return ops, named.ordered(ops.frame), f"ops {named.in_words}"

@@ -22,6 +22,7 @@ from instrumentor_analysis.clock.timings import (
 )
 from instrumentor_analysis.load.run_folder import RunFolder, open_run
 from instrumentor_analysis.model import HOST_BOUND_PERCENT, Step, Summary, WallClock
+from instrumentor_analysis.ops.roofline import SIMULATED, known
 from instrumentor_analysis.shared.caveats import Caveat, by_weight, read_caveats
 from instrumentor_analysis.shared.errors import AnalysisError, BadOption, NothingMeasured
 from instrumentor_analysis.summary.analysis import Analysis
@@ -39,6 +40,13 @@ _INFLATES = Caveat(
     hint="--untraced measures by how much",
 )
 _NO_SPLIT = Caveat("no-split", "Tracy does not split host time into Python and PJRT", "note")
+_NO_DEVICE_TIMES = Caveat(
+    "simulated",
+    "the device was simulated: results are real, and no time here is one of a device; ops are "
+    "shown without times, and there is no verdict",
+    "wrong",
+    hint="run it on a device for figures",
+)
 #: Outliers that are named.
 _MOST_OUTLIERS = 3
 #: Width of the median's interval from which more steps are asked for, percent of the median.
@@ -85,7 +93,8 @@ def analyse(
     analysis = Analysis(_base(folder, timings), timings, folder)
     if folder.profiler == "tracy" and folder.ops_csv is not None:
         csvs = sources if len(sources) > 1 else (folder.ops_csv,)
-        analysis = _tracy(analysis, csvs, step, arch, named)
+        device = SIMULATED if _simulated(analysis) else arch or _in_log(folder)
+        analysis = _tracy(analysis, csvs, step, device, named)
     elif folder.profiler == "torch" and folder.torch_csv is not None:
         analysis = _torch(analysis, folder.torch_csv)
     elif analysis.summary.wall_clock is None:
@@ -99,7 +108,23 @@ def analyse(
     summary = replace(analysis.summary, steps=_steps(analysis))
     if summary.verdict is None:
         summary = replace(summary, verdict=decide(summary))
+    if _simulated(analysis):
+        summary = _warn(replace(summary, architecture=SIMULATED, verdict=None), _NO_DEVICE_TIMES)
+        return replace(analysis, summary=summary)
     return with_mfu(replace(analysis, summary=summary), arch=arch)
+
+
+def _simulated(analysis: Analysis) -> bool:
+    """Whether the run's device was a simulator, as its environment or the script itself says."""
+    model = analysis.timings.model
+    told = model is not None and model.arch == SIMULATED
+    return told or bool(analysis.folder.environment.get("simulator"))
+
+
+def _in_log(folder: RunFolder) -> str | None:
+    """The architecture that the device's log names, where it is a known one."""
+    named = folder.architecture
+    return named if named is not None and named.lower() in known() else None
 
 
 def _problem(folder: RunFolder) -> str:

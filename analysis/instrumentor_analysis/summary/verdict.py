@@ -107,6 +107,58 @@ _OPTIMIZER_LEVERS = (
     Lever("a fused optimizer", "torch.optim.AdamW(..., fused=True), or foreach=True"),
     Lever("fewer updates", "accumulate gradients over several batches, or use a larger batch"),
 )
+_OF_TTNN = (
+    Lever(
+        "runtime trace",
+        "record the ops of a step once (ttnn.begin_trace_capture, end_trace_capture) and replay "
+        "them with ttnn.execute_trace, the device opened with a trace_region_size; measure by wall "
+        "clock, Tracy's device profiling does not work with it",
+    ),
+    Lever(
+        "tensors in L1",
+        "memory_config=ttnn.L1_MEMORY_CONFIG, or sharded, for what the next op reads: on-chip SRAM "
+        "instead of DRAM",
+    ),
+    Lever(
+        "bfloat8_b",
+        "dtype=ttnn.bfloat8_b for weights and activations: half the bytes of bfloat16 and faster "
+        "math",
+    ),
+    Lever("bfloat16", "dtype=ttnn.bfloat16 where tensors are float32"),
+    Lever(
+        "fewer ops",
+        "fused ops (ttnn.linear with its bias and activation), the program cache enabled, fewer "
+        "transfers between host and device in a step",
+    ),
+    Lever(
+        "math fidelity",
+        "compute_kernel_config with math_fidelity HiFi2 or LoFi where the data types allow; see "
+        "the matmul advice",
+    ),
+)
+_OF_CRANK = (
+    Lever(
+        "runtime trace",
+        'CompileOption.ENABLE_TRACE in the options of torch.compile(..., backend="tt"); measure by '
+        "wall clock, Tracy's device profiling does not work with it",
+    ),
+    Lever(
+        "optimization level 2",
+        'CompileOption.OPT_LEVEL: 2 in the options of torch.compile(..., backend="tt"): fuses ops '
+        "and keeps tensors in on-chip SRAM instead of DRAM; compiling takes longest",
+    ),
+    Lever(
+        "bfloat8_b",
+        "CompileOption.EXPERIMENTAL_WEIGHT_DTYPE: BfpBf8, the model already in bfloat16: half the "
+        "bytes of bfloat16 and faster math",
+    ),
+)
+#: By runtime: its own words for a lever of torch_xla, by that one's name.
+_BY_RUNTIME: Mapping[str, Mapping[str, Lever]] = {
+    "ttnn": {each.what: each for each in _OF_TTNN} | {_LEVEL_2.what: _OF_TTNN[1]},
+    "tt": {each.what: each for each in _OF_CRANK},
+}
+_BY_RUNTIME = {**_BY_RUNTIME, "ttml": _BY_RUNTIME["ttnn"]}
 
 
 def overhead_percent(wall_ms: float | None, device_ms: float | None) -> float | None:
@@ -166,6 +218,8 @@ def decide(
         )
     if not cuda and TRACE_HELPS_PERCENT < overhead <= HOST_BOUND_PERCENT:
         levers = (_TRACE, *levers) if overhead > WAITS_MOSTLY_PERCENT else (*levers, _TRACE)
+    own = _BY_RUNTIME.get(summary.barrier.device if summary.barrier else "", {})
+    levers = tuple(own.get(each.what, each) for each in levers)
     return Verdict(name, reason, tuple(evidence), levers)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 from instrumentor.runtime.recorder.flops import CompilerReports, Counting
 from instrumentor.runtime.recorder.produced import trained
 from instrumentor.runtime.recorder.records import Records
-from instrumentor.runtime.recorder.runtimes import RUNTIMES
+from instrumentor.runtime.recorder.runtimes import RUNTIMES, is_simulated
 
 #: Query projections by the names that libraries give them; packed ones hold key and value as well.
 QUERY = ("q_proj", "query", "wq", "to_q", "q_lin", "q")
@@ -152,7 +152,10 @@ def widest(module: Any, axis: Optional[int]) -> int:
 def hardware() -> Dict[str, Any]:
     """Architecture and number of chips, where an opened runtime tells them."""
     try:
-        found = (each.hardware() for each in RUNTIMES if each.opened())
+        opened = [each for each in RUNTIMES if each.opened()]
+        if is_simulated() and any(each.tenstorrent for each in opened):
+            return {"arch": "simulated"}
+        found = (each.hardware() for each in opened)
         return next(filter(None, found), {})
     except Exception:  # another version
         return {}

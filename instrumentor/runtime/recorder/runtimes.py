@@ -296,6 +296,12 @@ def opened_runtimes(look: bool) -> List[Runtime]:
 # -- devices that are in use, whoever drives them --------------------------------------------------
 
 
+def is_simulated() -> bool:
+    """Whether a simulator takes the place of every Tenstorrent device."""
+    crank = os.environ.get("TT_CRANK_USE_SIMULATOR") == "1"
+    return crank or bool(os.environ.get("TT_METAL_SIMULATOR"))
+
+
 def undriven(opened: Iterable[Runtime]) -> str:
     """A Tenstorrent device that this process uses and none of these drives; "" without one."""
     return "" if any(each.tenstorrent for each in opened) else tenstorrent_held()

@@ -383,3 +383,32 @@ def test_the_order_of_the_ops_is_said(tmp_path: Path) -> None:
     summary = summarise(write(tmp_path / "x.csv", step("step_steady_1", [late, early])))
     assert summary.window.order == "file"
     assert warned(summary, "not in the order of their host times")
+
+
+@pytest.mark.parametrize("seen", ["environment", "by the script"])
+def test_of_a_simulated_device_only_the_structure_is_shown(tmp_path: Path, seen: str) -> None:
+    model = [event("", 0.0, event="model", arch="simulated", chips=1)]
+    run = run_folder(
+        tmp_path / "run", *SAMPLES, *(model if seen == "by the script" else ()),
+        ops=FIXTURES / "training_v2_1.csv", profiler="tracy",
+        environment={"simulator": "/sim/libttsim.so"} if seen == "environment" else {},
+    )  # fmt: skip
+    analysis = analyse(run)
+    summary = analysis.summary
+    assert (summary.architecture, summary.op_count, summary.verdict) == ("simulated", 9, None)
+    assert summary.device_time_ms is None and summary.overhead_percent is None
+    assert not summary.savings
+    assert all(math.isnan(time) for time in analysis.ops["device_time_us"])
+    assert analysis.ops["op_code"].known().all() and (analysis.ops["cores"] > 0).any()
+    (said,) = [each for each in summary.warnings if each.kind == "simulated"]
+    assert said.weight == "wrong"
+
+
+def test_the_device_log_names_the_architecture(tracy: Path) -> None:
+    logs = tracy / "tracy_profile" / ".logs"
+    logs.mkdir(parents=True)
+    line = "ARCH: blackhole, CHIP_FREQ[MHz]: 1350, Max Compute Cores: 110\n"
+    (logs / "profile_log_device.csv").write_text(line)
+    summary = summarise(tracy)
+    assert summary.architecture == "blackhole"
+    assert not warned(summary, "is assumed")

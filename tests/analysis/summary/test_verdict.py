@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from instrumentor_analysis.model import (
+    Barrier,
     Category,
     Gaps,
     Iteration,
@@ -177,3 +178,23 @@ def test_a_step_on_the_cpu_by_its_ops(
 def test_nothing_is_concluded_on_a_busy_machine() -> None:
     run = {"machine": {"cpus": 2, "other_cpus": 1.1}}
     assert decide(Summary("torch", wall_clock=clock(data=90.0), run=run)) is None
+
+
+@pytest.mark.parametrize(
+    ("device", "words", "not_said"),
+    [
+        ("xla", "set_custom_compile_options", "ttnn."),
+        ("ttnn", "ttnn.execute_trace", "torch_xla"),
+        ("ttml", "ttnn.execute_trace", "torch_xla"),
+        ("tt", "CompileOption.ENABLE_TRACE", "torch_xla"),
+    ],
+)
+def test_advice_is_that_of_the_runtime_that_ran(device: str, words: str, not_said: str) -> None:
+    step = Summary(
+        "tracy", step_wall_clock_ms=10.0, device_time_ms=1.0, overhead_percent=90.0,
+        host_bound=True, barrier=Barrier(device, "waited"),
+    )  # fmt: skip
+    found = decide(step, {})
+    assert found is not None
+    said = " ".join(lever.how for lever in found.levers)
+    assert words in said and not_said not in said
