@@ -4,6 +4,7 @@
 # make test-xla    the suite that needs torch_xla 2.9.0 (CPython 3.11, up to 7.5 GB of disk)
 # make test-tracy  the suite that needs the real tracy package (CPython 3.12 or 3.10, 1 GB)
 # make test-ttl    the suite that needs tt-lang's simulator (CPython 3.11 or newer, 1 GB)
+# make test-ttsim  the suite on ttnn and a simulated Wormhole (see docs/contributing.md)
 # make bench       the benchmarks: ratios, measured in one run
 # make lint        ruff, mypy --strict, and who may import whom
 # make clean       remove what these made, the environments included
@@ -18,6 +19,7 @@ PYTHON ?= $(shell .ci/find-python 3.11 3.12 3.10 3.13)
 PYTHON_XLA ?= $(shell .ci/find-python 3.11)
 PYTHON_TTL ?= $(shell .ci/find-python 3.11 3.12 3.13)
 PYTHON_TTNN ?= $(shell .ci/find-python 3.12 3.10)
+PYTHON_TTSIM ?= $(shell .ci/find-python 3.12)
 TORCH ?= torch==2.13.0
 PIP_ARGS ?=
 TESTS ?=
@@ -28,7 +30,7 @@ PYTEST = .venv/bin/python -m pytest
 # Whoever is done takes over tests of the others.
 SPREAD = -n $(WORKERS) --dist worksteal
 
-.PHONY: help venv venv-xla venv-ttl venv-ttnn demo test test-all test-xla test-ttl test-tracy bench lint clean
+.PHONY: help venv venv-xla venv-ttl venv-ttnn venv-ttsim demo test test-all test-xla test-ttl test-tracy test-ttsim bench lint clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -49,6 +51,10 @@ venv-ttnn:
 	@test -n '$(PYTHON_TTNN)'
 	@'$(PYTHON_TTNN)' .ci/make_venv.py ttnn $(VENV_OPTIONS)
 
+venv-ttsim:
+	@test -n '$(PYTHON_TTSIM)'
+	@'$(PYTHON_TTSIM)' .ci/make_ttsim.py --wheels '$(WHEELS)' --sfpi '$(SFPI)' --ttsim '$(TTSIM)'
+
 demo: venv
 	@.ci/demo
 
@@ -68,6 +74,12 @@ test-ttl: venv venv-ttl
 test-tracy: venv venv-ttnn
 	INSTRUMENT_TEST_TTNN_PYTHON='$(CURDIR)/.venv-ttnn/bin/python' $(PYTEST) -m ttnn -rs $(TESTS)
 
+# Beside it another run would only be slow: every process has a simulator of its own.
+test-ttsim: venv venv-ttsim
+	INSTRUMENT_TEST_TTSIM_PYTHON='$(CURDIR)/.venv-ttsim/bin/python' \
+	INSTRUMENT_TEST_TTSIM='$(CURDIR)/.venv-ttsim/simulator/libttsim_wh.so' \
+	TT_METAL_CACHE='$(CURDIR)/.venv-ttsim/kernels' $(PYTEST) -m ttsim -rs $(TESTS)
+
 bench: venv
 	.venv/bin/python tests/benchmarks/bench_cli.py
 
@@ -78,7 +90,7 @@ lint: venv
 	.venv/bin/lint-imports
 
 clean:
-	rm -rf .venv .venv-xla .venv-ttl .venv-ttnn build dist *.egg-info
+	rm -rf .venv .venv-xla .venv-ttl .venv-ttnn .venv-ttsim build dist *.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find fixtures/experiments -name checkpoints -type d -prune -exec rm -rf {} +
