@@ -146,5 +146,5 @@ def test_every_test_bears_the_name_of_what_it_tests() -> None:
     for test in TESTS.rglob("test_*.py"):
         words = test.stem.removeprefix("test_").split("_")
         beginnings = {"_".join(words[:count]) for count in range(1, len(words) + 1)}
-        across = test.relative_to(TESTS).parts[0] in ("end_to_end", "shapes", "xla")
+        across = test.relative_to(TESTS).parts[0] in ("end_to_end", "shapes", "ttsim", "xla")
         assert across or beginnings & known, f"{test}: the name of no module; else put into ACROSS"
