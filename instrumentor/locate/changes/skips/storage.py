@@ -217,7 +217,8 @@ class Storage(Struct, eq=False, dict=True):
         return FRESH
 
     def _holding(self, frame: Frame, parts: Iterable[ast.expr]) -> Reach:
-        inner = [self.of(frame, part) for part in parts]
+        # a number or a text can be changed by nobody, whoever has what holds it
+        inner = [r for r in (self.of(frame, part) for part in parts) if not r.plain]
         return Reach(held=frozenset().union(*(r.cells | r.held for r in inner)), fresh=True)
 
     def _name(self, frame: Frame, name: str) -> Reach:
@@ -259,6 +260,15 @@ class Storage(Struct, eq=False, dict=True):
                 yield from self._passed(frame.source, binding)
             elif isinstance(binding, Imported) and binding.name:
                 yield from self._variable(frame.source, binding)
+        yield from self._grown(frame.source, name)
+
+    def _grown(self, source: Source, name: str) -> Iterator[Reach]:
+        """What `x += value` makes of a number: of a tensor another tensor."""
+        for node in source.mentions.get(name, ()):
+            statement = source.statement_of(node)
+            if isinstance(statement, ast.AugAssign) and statement.target is node:
+                scope = self.program.scope_of(source, node)
+                yield replace(FRESH, plain=self.of(Frame(source, scope), statement.value).plain)
 
     def _passed(self, source: Source, parameter: Parameter) -> Iterator[Reach]:
         """What callers give to a parameter, wherever they stand."""
@@ -295,7 +305,7 @@ class Storage(Struct, eq=False, dict=True):
         if owner.fresh and not owner.cells | owner.held:
             return Reach(fresh=True, path=path)
         stored = self.program.names.puts_of(node.attr)
-        found = self._ask(node.attr, lambda: self._put(stored))
+        found = self._ask(node.attr, lambda: self._put(node.attr, stored))
         own = found.cells | {Cell(node.attr)}
         if not owner.own:
             own |= owner.part.cells  # `p.data` is p
@@ -303,7 +313,9 @@ class Storage(Struct, eq=False, dict=True):
             own |= owner.held  # a field of a dataclass
         return replace(found, cells=own, fresh=False, own=False, path=path, constant="")
 
-    def _put(self, stored: list[tuple[Source, Put]]) -> Iterator[Reach]:
+    def _put(self, name: str, stored: list[tuple[Source, Put]]) -> Iterator[Reach]:
+        for source in self.program.sources.values() if stored else ():
+            yield from self._grown(source, name)
         for source, put in stored:
             if not (isinstance(put.bound.value, ast.Constant) and put.bound.value.value is None):
                 yield self._bound(Frame(source, put.scope, run="before"), put.bound)

@@ -247,6 +247,16 @@ STAYS: dict[str, Evaluation] = {
     "cache_of_the_model": Evaluation("", "model.reset_cache()"),
     "scheduler": Evaluation("", "scheduler.step(total)"),
     # the process
+    "grown_from_a_number": Evaluation(
+        "rows, sum_of = [], 0",
+        "rows.append({'sum': sum_of})\nrows[0]['sum'].zero_()",
+        "sum_of += loss.detach()\nscale(sum_of)",
+    ),
+    "field_grown_from_a_number": Evaluation(
+        "class Own:\n    def __init__(self):\n        self.sum_of = 0\nown = Own()\nrows = []",
+        "rows.append({'sum': own.sum_of})\nrows[0]['sum'].zero_()",
+        "own.sum_of += loss.detach()\nscale(own.sum_of)",
+    ),
     "seed": Evaluation("", "torch.manual_seed(3)"),
     "state_of_random": Evaluation("", "torch.random.set_rng_state(s)"),
     "data_set": Evaluation(
@@ -426,6 +436,12 @@ GOES: dict[str, Evaluation] = {
     "its_own_iterator": Evaluation("", "it = iter(val_loader)\nnext(it)\nfor q in it:\n    pass"),
     "a_walk_over_a_loader_of_both": Evaluation("", "for q in loader:\n    break"),
     "a_list_that_it_alone_reads": Evaluation("seen = []", "seen.append(total)\nprint(seen[-1])"),
+    "rows_that_hold_a_number_of_training": Evaluation(
+        "rows, step = [], 0\nname = 'train'\ndef note(step, value):\n"
+        "    rows.append({'step': step, 'name': name, 'value': value})",
+        "note(step, total.item())",
+        "step += 1\nscale(step, name)",
+    ),
     "a_metric_of_its_own": Evaluation(
         "import torchmetrics\ndevice = torch.device('cpu')\n"
         "metric = torchmetrics.Accuracy('binary').to(device)",
