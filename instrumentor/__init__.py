@@ -6,10 +6,10 @@
     plan("train.py").edits                     # what would be changed, and why
     rewrite(source).diff                       # one module's text, instrumented
     run("train.py", ["--config", "x.yaml"])    # the one-shot; returns folder and summary
-    report("mnist_baseline").frame()           # an earlier run, or ops CSVs of Tracy: its ops
+    report("instrument-runs/latest").frame()   # an earlier run, or ops CSVs of Tracy: its ops
     doctor(planned_run("train.py"))           # is this machine ready?
     profile("pytest -svv tests/test_x.py")     # any command under Tracy, as one CSV
-    compare(load_side("mnist_baseline"), load_side("mnist_bf16"))
+    compare(load_side("instrument-runs/mnist-1"), load_side("instrument-runs/mnist-2"))
     diagnose(log)                              # known failures in a text: cause and fix
     restore()                                  # put back what a killed run in place left
 

@@ -41,7 +41,8 @@ class DeviceRun(KernelPipeline):
     def examine(self) -> None:
         """The interpreter, and how tt-lang's profilers are reached in it."""
         project, mode = self.plan.project, self.options.mode
-        self.machine = examine(project.root, python=self.options.python, env=self.env, cwd=self.cwd)
+        python = self.options.python
+        self.machine = examine(project.root, python=python, env=self.env, cwd=self.cwd, needs="ttl")
         run_test = find_run_test(project.root, self.options.run_test, self.env)
         refused = why_not(mode, len(self.prepared.replacements)) if run_test else ""
         if refused:

@@ -232,7 +232,7 @@ class KernelOptions(ProcessOptions):
     output: Path | None = option(
         OUTPUT,
         None,
-        "The run folder; default NAME_kernel here, -2, -3 ... when it exists.",
+        "The run folder; default instrument-runs/NAME_kernel-N here, which git ignores.",
         *("-o", "--output"),
         metavar="DIR",
         once=True,

@@ -91,8 +91,11 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         """Have a warning in the report."""
         self.warnings.append(Caveat("kernel", text))
 
-    def wanted_folder(self) -> Path:
-        return self.options.output or Path(f"{self.script.stem}_kernel")
+    def name(self) -> str:
+        return f"{self.script.stem}_kernel"
+
+    def output(self) -> Path | None:
+        return self.options.output
 
     def plan_json(self) -> Mapping[str, Any]:
         return self.plan.to_json()

@@ -49,7 +49,7 @@ INSTALL = "pip install tt-lang-sim (CPython 3.11 or newer), or name its interpre
 def can_simulate(options: KernelOptions, script: Path) -> bool:
     """Whether the script's interpreter has the simulator."""
     root, env = _root(options, script), options.variables
-    machine = examine(root, python=options.python, env=env, cwd=options.folder)
+    machine = examine(root, python=options.python, env=env, cwd=options.folder, needs="ttl")
     return machine.simulates_kernels
 
 
@@ -125,7 +125,8 @@ class SimulatedRun(KernelPipeline):
             NotReady: it has none.
         """
         root = self.plan.project.root
-        self.machine = examine(root, python=self.options.python, env=self.env, cwd=self.cwd)
+        python = self.options.python
+        self.machine = examine(root, python=python, env=self.env, cwd=self.cwd, needs="ttl")
         if not self.machine.simulates_kernels:
             raise NotReady(f"{self.machine.python} has no tt-lang-sim", INSTALL)
         self.profiler = Simulator(self.options.simulated.words)

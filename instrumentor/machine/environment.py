@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from instrumentor.machine.device_nodes import find_devices, find_simulator
-from instrumentor.machine.interpreter import Interpreter, Package, ask, find_interpreter, look
+from instrumentor.machine.interpreter import (
+    Interpreter,
+    Package,
+    ask,
+    find_interpreter,
+    lies_in,
+    look,
+)
 from instrumentor.machine.tracy_tools import Tools, find_tools, library_without_tracy
-from instrumentor.shared.errors import UsageError
+from instrumentor.shared.errors import NotReady, UsageError
 
 
 class Machine(Struct, frozen=True):
@@ -97,6 +105,7 @@ def examine(
     device_root: Path | None = None,
     configured: bool = False,
     preview: bool = False,
+    needs: str = "torch",
 ) -> Machine:
     """Look at this machine once.
 
@@ -110,20 +119,32 @@ def examine(
         device_root: folder of the device nodes.
         configured: ``python`` is named in a pyproject.toml.
         preview: nothing will be run: an interpreter that comes with the project is not started.
+        needs: the package by which an interpreter is chosen where none was named or is active.
 
     Raises:
         UsageError: something that was asked for does not exist.
         NotReady: the interpreter does not run.
     """
     env = dict(os.environ if env is None else env)
-    chosen = find_interpreter(project, python, env, configured=configured)
     checkout = find_tt_xla(project, tt_xla)
     folders = [checkout / "python_package"] if checkout is not None else []
     entries = env["PYTHONPATH"].split(os.pathsep) if env.get("PYTHONPATH") else []
     folders += [(cwd or project) / entry for entry in entries]
+
+    @cache
+    def told(path: Path, started: bool) -> tuple[str, Mapping[str, Package]]:
+        return ask(path, env, folders) if started else look(path, folders)
+
+    def suits(path: Path) -> bool:
+        try:
+            return needs in told(path, not (preview and lies_in(path, project)))[1]
+        except NotReady:  # a broken one on PATH is none
+            return False
+
+    chosen = find_interpreter(project, python, env, suits, configured=configured)
     # An interpreter that came with the project runs whatever it holds: only a real run starts it.
     asked = not (preview and chosen.of_project)
-    version, packages = ask(chosen.path, env, folders) if asked else look(chosen.path, folders)
+    version, packages = told(chosen.path, asked)
     return Machine(
         interpreter=chosen,
         python_version=version,

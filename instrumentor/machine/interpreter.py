@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,7 @@ class Interpreter(Struct, frozen=True):
     Attributes:
         path: never resolved: the link inside a virtual environment makes it that environment.
         source: why this one: ``--python``, ``VIRTUAL_ENV``, ``CONDA_PREFIX``,
-            ``env/crank_env``, ``env/xla_env`` or ``this interpreter``.
+            ``env/crank_env``, ``env/xla_env``, ``PATH`` or ``this interpreter``.
         of_project: it, or its name, comes with the project.
         notes: what was passed over for it.
     """
@@ -65,11 +65,21 @@ class Package(Struct, frozen=True):
 
 
 def find_interpreter(
-    project: Path, asked: Path | str | None, env: Mapping[str, str], *, configured: bool = False
+    project: Path,
+    asked: Path | str | None,
+    env: Mapping[str, str],
+    suits: Callable[[Path], bool],
+    *,
+    configured: bool = False,
 ) -> Interpreter:
     """The script's interpreter.
 
+    Without a choice of the user's it is the one of this program where that suits (it was installed
+    beside the script's packages), else the first on PATH that does: what ``python3 script.py``
+    starts in a container. If none suits, what was tried is in the notes.
+
     Args:
+        suits: whether an interpreter has what the script needs.
         configured: the one asked for is named in a pyproject.toml, not by the user.
 
     Raises:
@@ -98,7 +108,37 @@ def find_interpreter(
             others = [each for each, path in there.items() if path and each != folder]
             notes += [f"{each} exists beside {folder}, and was skipped" for each in others]
             return Interpreter(found, str(folder), True, tuple(notes))
-    return Interpreter(Path(sys.executable), "this interpreter", notes=tuple(notes))
+    own = Path(sys.executable)
+    if suits(own):
+        return Interpreter(own, "this interpreter", notes=tuple(notes))
+    others = list(_pythons(env))
+    for path in others:
+        if suits(path):
+            return Interpreter(path, "PATH", lies_in(path, project), tuple(notes))
+    looked_at = f" (looked at {', '.join(map(str, others))})" if others else ""
+    notes.append(f"no python on PATH has what the script needs{looked_at}")
+    return Interpreter(own, "this interpreter", notes=tuple(notes))
+
+
+def _pythons(env: Mapping[str, str]) -> Iterator[Path]:
+    """Each other ``python3`` and ``python`` on PATH once, in order."""
+    known = {_place(Path(sys.executable))}
+    for folder in env.get("PATH", os.defpath).split(os.pathsep):
+        for path in (Path(folder, "python3"), Path(folder, "python")):
+            # A relative entry is whatever folder one stands in.
+            if path.is_absolute() and _as_interpreter(path) and _place(path) not in known:
+                known.add(_place(path))
+                yield path
+
+
+def _place(path: Path) -> tuple[str, str]:
+    """What tells interpreters apart: two environments may link to one program."""
+    return os.path.realpath(path.parent), os.path.realpath(path)
+
+
+def lies_in(path: Path, folder: Path) -> bool:
+    """Whether a program stands in a folder, whatever it is a link to."""
+    return Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(folder))
 
 
 def _as_interpreter(path: Path) -> Path | None:

@@ -193,11 +193,8 @@ def _tracebacks(text: str) -> list[tuple[int, str]]:
     return found
 
 
-def telling_lines(log: str, lines: int = 15) -> tuple[tuple[int, str], ...]:
-    """The lines of an unknown log that are most likely to say what went wrong, with their numbers.
-
-    Those that speak of an error, the first of them and the last; of a log without any, its end.
-    """
+def error_lines(log: str, lines: int = 15) -> tuple[tuple[int, str], ...]:
+    """The lines of a log that speak of an error, the first of them and the last, numbered."""
     seen: set[str] = set()
     telling: list[tuple[int, str]] = []
     all_lines = plain(log).splitlines()
@@ -208,9 +205,6 @@ def telling_lines(log: str, lines: int = 15) -> tuple[tuple[int, str], ...]:
         if said not in seen and _TELLING.search(said) and not _QUIET.search(said):
             seen.add(said)
             telling.append((at + 1, line))
-    if not telling:
-        spoken = [(at + 1, all_lines[at].strip()[:LONGEST_LINE]) for at in ends[-10 * lines :]]
-        return tuple([each for each in spoken if each[1]][-lines:])
     if len(telling) <= lines:
         return tuple(telling)
     first = lines // 3  # the cause comes early, the consequences late

@@ -154,7 +154,11 @@ class Discovery(InstrumentedRun[Observed]):
         with throwaway() as self.thrown_away:
             super().execute()
 
-    def wanted_folder(self) -> Path:
+    def name(self) -> str:
+        """It has none."""
+        return ""
+
+    def output(self) -> Path:
         """A folder that exists only while the script runs."""
         return self.thrown_away / "run"
 

@@ -193,11 +193,12 @@ class RunOptions(MachineOptions):
     output: Path | None = option(
         OUTPUT,
         None,
-        "The run folder; default NAME_LABEL in the working directory, -2, -3 ... when it exists.",
+        "The run folder; default instrument-runs/NAME-N in the working directory, which git "
+        "ignores, with latest beside it.",
         *("-o", "--output"),
         metavar="DIR",
     )
-    label: str = option(OUTPUT, "baseline", "Name of this variant.")
+    label: str = option(OUTPUT, "", "Name of this variant, in the name of its folder.")
     batch_dim: int | None = option(
         MEASURE,
         None,
@@ -233,7 +234,7 @@ class RunOptions(MachineOptions):
     keep: bool = option(OUTPUT, False, "Keep the files that the script wrote, in the run folder.")
 
     def __post_init__(self) -> None:
-        if not self.label or "/" in self.label or self.label in (".", ".."):
+        if "/" in self.label:
             raise UsageError(f"--label {self.label!r}: must be a plain name")
         super().__post_init__()
 

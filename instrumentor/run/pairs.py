@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from instrumentor.run.options import RunOptions
 from instrumentor.run.training import run
 from instrumentor.shared.errors import InstrumentError, Interrupted, RunFailed
-from instrumentor.shared.outputs import new_folder, write_json
+from instrumentor.shared.outputs import run_folder, write_json
 from instrumentor.shared.progress import Progress, Silent
 from instrumentor_analysis.compare.paired import Verdict, ruled_out_above, verdict
 from instrumentor_analysis.model import Summary
@@ -162,7 +162,7 @@ def run_pairs(
         Interrupted: the same, by the user.
     """
     started, fair = time.monotonic(), random.SystemRandom()
-    folder = new_folder(output, RECORD, b'{"schema": "instrument-pairs/1"}')
+    folder = run_folder(Path(), output, "", RECORD, b'{"schema": "instrument-pairs/1"}')
     toss = coin or (lambda: fair.random() < 0.5)
     pairs: list[Pair] = []
 

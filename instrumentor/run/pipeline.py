@@ -32,7 +32,7 @@ from instrumentor.rewrite.source_map import SourceMap
 from instrumentor.run.execution import Execution, execute
 from instrumentor.run.profilers import Launch, LaunchRequest, Profiler
 from instrumentor.shared.errors import InstrumentError, Interrupted, RestoreNeeded, RunFailed
-from instrumentor.shared.outputs import new_folder, write_json
+from instrumentor.shared.outputs import mark_latest, remove_run_folder, run_folder, write_json
 from instrumentor.shared.progress import Progress, Silent
 from instrumentor.workspace import recovery
 from instrumentor.workspace.linked_data import Linked, UsersFiles, listed
@@ -132,8 +132,12 @@ class InstrumentedRun(Pipeline[Result]):
     # -- what a recipe says ----------------------------------------------------------------------
 
     @abstractmethod
-    def wanted_folder(self) -> Path:
-        """The run folder, unless there is something of that name."""
+    def name(self) -> str:
+        """What the run folder is called, with a number behind it, unless one was asked for."""
+
+    @abstractmethod
+    def output(self) -> Path | None:
+        """The run folder asked for."""
 
     def plan_json(self) -> Mapping[str, Any]:
         """The document plan.json; empty where nothing is planned."""
@@ -198,11 +202,13 @@ class InstrumentedRun(Pipeline[Result]):
         finally:
             if self.last is None:
                 self._remove_empty_folder()
+            if self.folder.exists():
+                mark_latest(self.folder)
 
     def _new_folder(self) -> Path:
-        """It says at once what it is, so that no copy takes it for one of the project's."""
+        # It says at once what it is, so that no copy takes it for one of the project's.
         content = json.dumps({"schema": self.schema}).encode()
-        return new_folder(self.cwd / self.wanted_folder(), FACTS, content)
+        return run_folder(self.cwd, self.output(), self.name(), FACTS, content)
 
     def process(self, profiler: Profiler, name: str = "", **more: Any) -> Execution:
         """One process in a place of its own, under a profiler.
@@ -293,7 +299,7 @@ class InstrumentedRun(Pipeline[Result]):
         for path in (*said, *(self.folder / name for name in names)):
             path.unlink(missing_ok=True)
         if not any(self.folder.iterdir()):
-            self.folder.rmdir()
+            remove_run_folder(self.folder)
 
     # -- what is written -------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ failure comes out as a typed error that carries the folder and the partial summa
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -61,12 +62,14 @@ from instrumentor.workspace.run_location import Workspace
 from instrumentor.workspace.shadow import shadow
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.shared.caveats import Caveat, by_weight, recorded
+from instrumentor_analysis.shared.files import RUNS_FOLDER
 
 if TYPE_CHECKING:
     from instrumentor_analysis.model import Summary
 
 # tt-blacksmith has a `train.py` for each model: only the folder tells which one.
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
+_TORCH = re.compile(rb"^\s*(?:import|from)\s+torch\b", re.MULTILINE)
 
 
 def run_name(script: Path) -> str:
@@ -142,7 +145,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
     def ready(self) -> AbstractContextManager[None]:
         """The doctor's checks of this run, and the devices."""
 
-        output = self.cwd / self.wanted_folder()
+        output = self.cwd / (self.options.output or RUNS_FOLDER)
         planned = PlannedRun(
             machine=self.machine,
             profiler=self.profiler.name,
@@ -151,14 +154,19 @@ class TrainingRun(InstrumentedRun[RunResult]):
             env=self.env,
             cwd=self.cwd,
             port=self.options.port,
+            needs_torch=self.options.profiler != "wallclock" and _imports_torch(self.prepared),
         )
         options = self.options
         return ready(planned, self.progress, reset=options.reset, end_holders=options.yes)
 
-    def wanted_folder(self) -> Path:
-        """The one asked for, else by the script's name and the run's label."""
-        name = f"{run_name(self.prepared.script)}_{self.options.label}"
-        return self.options.output or Path(name)
+    def name(self) -> str:
+        """By the script's name and the run's label."""
+        label = self.options.label
+        return f"{run_name(self.prepared.script)}{'_' if label else ''}{label}"
+
+    def output(self) -> Path | None:
+        """The one asked for."""
+        return self.options.output
 
     def plan_json(self) -> Mapping[str, Any]:
         """The document of the plan."""
@@ -300,7 +308,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         """Programs that Tracy's buffers must hold, when an earlier run shows that 1000 is few."""
         if self.profiler.name != "tracy":
             return None
-        known = programs_per_step(self.cwd / self.wanted_folder())
+        known = programs_per_step(self.prepared.script, self.folder.parent)
         if known is None:
             return None
         # The optimizer's programs are outside of the counted window.
@@ -509,7 +517,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
             **conditions(made, self.machine, *where, record, options.batch_dim),
             "warnings": [each.to_json() for each in by_weight(self.warnings)],
             "label": options.label,
-            "name": run_name(self.prepared.script),
             "in_place": options.in_place,
             "command": list(self.launch.argv),
             "profiler": self.profiler.name,
@@ -517,6 +524,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             "machine": self.load_facts,
             "interrupted": last is None or last.finished.interrupted,
             "partial": last is None or self.failure is not None,
+            "failure": None if self.failure is None else self.failure.message,
             "verification": self.verification,
             "new_files": [str(p) for p in self.new_files],
             **self.users_files.to_json(),
@@ -542,6 +550,10 @@ def _ended_early(samples: int, options: Options) -> Caveat:
         text = f"the script ended after {steps}, before the median was known to 1 %"
     hint = "give it more data or epochs" + (", or ask for fewer --steps" if asked else "")
     return Caveat("few-samples", text, hint=hint)
+
+
+def _imports_torch(prepared: Prepared) -> bool:
+    return any(_TORCH.search(text) for text in prepared.originals.values())
 
 
 def _found(prepared: Prepared) -> str:

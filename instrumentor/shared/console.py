@@ -112,6 +112,11 @@ class _Status:
     def print(self, text: str, stream: TextIO, end: str = "\n") -> None:
         with self.lock:
             self.wipe()
+            if stream is sys.stderr:
+                # In one file or pipe the two stand in the order in which they were written. That
+                # nobody reads any more is found when the results are written.
+                with contextlib.suppress(BrokenPipeError):
+                    sys.stdout.flush()
             print(text, end=end, file=stream, flush=stream is sys.stderr)
 
     def draw(self, text: str) -> None:

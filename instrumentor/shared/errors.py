@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 EXIT_CODES: dict[int, str] = {
     0: "done",
     1: "the script or the profiler failed (the script's own code is in summary.json); "
-    "diagnose: no known failure",
+    "diagnose: an error that is not known",
     2: "usage: an option, a path or a configuration file is wrong",
     3: "declined: the script cannot be instrumented correctly; file, line and reason are printed",
     4: "the machine is not ready: something the run needs is missing or busy",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import OUTPUT, option
-from instrumentor_analysis.shared.files import created, write_whole
+from instrumentor_analysis.shared.files import RUNS_FOLDER, created, write_whole
 
 # What a run folder's reports are made from; a folder stands for all that is in it.
 _RECORDS = frozenset(
@@ -117,17 +118,58 @@ def write_json(path: Path, value: object) -> None:
     write_whole(path, (json.dumps(value, indent=2) + "\n").encode())
 
 
-def new_folder(wanted: Path, first: str, content: bytes = b"") -> Path:
-    """A folder that did not exist yet, or was empty: the one wanted, or with -2, -3 ... behind it.
+def run_folder(cwd: Path, asked: Path | None, name: str, first: str, content: bytes = b"") -> Path:
+    """A new folder for a run.
 
     Args:
+        cwd: where the run was started.
+        asked: the folder asked for; if it is taken, with -2, -3 ... behind it.
+        name: else the folder is ``instrument-runs/NAME-N``, in a place that git ignores.
         first: name of the file that says whose folder it is. Made here with this ``content``, so
             that of two runs that start in one moment each has a folder of its own.
 
     Raises:
         UsageError: it cannot be made.
     """
-    for folder in numbered(wanted):
+    if asked is not None:
+        return _first_free(numbered(cwd / asked), first, content)
+    place = cwd / RUNS_FOLDER
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError), created(place / ".gitignore") as stream:
+            stream.write(b"*\n")
+    except OSError as error:
+        raise _not_made(place, error) from error
+    # Not the first free number: the highest one is the newest run, also after one was removed.
+    taken = (path.name.removeprefix(f"{name}-") for path in place.glob("*"))
+    newest = max((int(number) for number in taken if number.isdecimal()), default=0)
+    return _first_free((place / f"{name}-{n}" for n in count(newest + 1)), first, content)
+
+
+def mark_latest(folder: Path) -> None:
+    """Let ``instrument-runs/latest`` lead to a run that lies beside it."""
+    latest = folder.with_name("latest")
+    if folder.parent.name != RUNS_FOLDER or (latest.exists() and not latest.is_symlink()):
+        return
+    link = folder.with_name(f".latest-{os.getpid()}")
+    # A convenience: some file systems have no links.
+    with contextlib.suppress(OSError):
+        link.symlink_to(folder.name)
+        link.replace(latest)
+
+
+def remove_run_folder(folder: Path) -> None:
+    """Remove an empty folder of a run, and the place of all runs if it was the only one."""
+    folder.rmdir()
+    place = folder.parent
+    if place.name == RUNS_FOLDER and [path.name for path in place.iterdir()] == [".gitignore"]:
+        (place / ".gitignore").unlink()
+        place.rmdir()
+
+
+def _first_free(folders: Iterable[Path], first: str, content: bytes) -> Path:
+    """The first that did not exist yet, or was empty, with its first file in it."""
+    for folder in folders:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not any(folder.iterdir()):
@@ -137,10 +179,12 @@ def new_folder(wanted: Path, first: str, content: bytes = b"") -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            raise UsageError(
-                f"{folder}: cannot be made: {error.strerror}", "Give --output DIR."
-            ) from error
+            raise _not_made(folder, error) from error
     raise AssertionError("numbers do not end")
+
+
+def _not_made(folder: Path, error: OSError) -> UsageError:
+    return UsageError(f"{folder}: cannot be made: {error.strerror}", "Give --output DIR.")
 
 
 def numbered(path: Path, suffix: str = "") -> Iterator[Path]:

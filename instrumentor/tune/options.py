@@ -127,7 +127,7 @@ class TuneOptions(Checked):
     output: Path | None = option(
         OUTPUT,
         None,
-        "Output folder; default NAME_tune in the working directory.",
+        "Output folder; default instrument-runs/NAME_tune-N in the working directory.",
         *("-o", "--output"),
         metavar="DIR",
         variable=False,

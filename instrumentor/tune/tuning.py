@@ -15,7 +15,7 @@ from instrumentor.run.options import RunOptions
 from instrumentor.run.training import run_name
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
-from instrumentor.shared.outputs import new_folder
+from instrumentor.shared.outputs import run_folder
 from instrumentor.tune import batch_size
 from instrumentor.tune.edits import Applicable, Survey, missing_needs, survey
 from instrumentor.tune.executors import Executor, check
@@ -68,7 +68,7 @@ def tune(
     check(options.executor)
     target = read_target(script, arguments, cwd, options.rewrite)
     found = _survey(target, options)
-    folder = new_folder(cwd / (options.output or f"{run_name(target.script)}_tune"), JOURNAL)
+    folder = run_folder(cwd, options.output, f"{run_name(target.script)}_tune", JOURNAL)
     # All that a trial depends on: --resume goes on from it, and refuses files of another digest.
     header = {
         "script": str(target.script),

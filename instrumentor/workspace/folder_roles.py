@@ -11,7 +11,7 @@ import os
 from enum import Enum
 from pathlib import Path
 
-from instrumentor_analysis.shared.files import opened
+from instrumentor_analysis.shared.files import RUNS_FOLDER, opened
 
 LARGE_BYTES = 64 * 1024 * 1024
 """Files above this size are linked instead of copied, unless a script is likely to write them."""
@@ -94,7 +94,9 @@ def is_environment(folder: str | Path) -> bool:
 
 
 def is_our_run(folder: str) -> bool:
-    """Whether the folder is the output of an earlier run, kernel session or tuning of this tool."""
+    """Whether the folder is the output of earlier runs, kernel sessions or tunings of this tool."""
+    if folder.rpartition("/")[2] == RUNS_FOLDER:
+        return os.path.isfile(f"{folder}/.gitignore")
     return any(_is_ours(f"{folder}/{name}") for name in OUR_RECORDS)
 
 

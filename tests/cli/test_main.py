@@ -487,7 +487,7 @@ class TestTyped:
         repo = git_repo({"train.py": script()})
         done = run_cli("train.py", cwd=repo, env={"INSTRUMENT_PROFILER": "wallclock"})
         assert done.returncode == 0, done.stderr
-        assert "Wrote repo_baseline/" in done.stderr
+        assert "Wrote instrument-runs/repo-1/" in done.stderr
 
     @pytest.mark.parametrize("words", [("run", "--steps", "3", "-m"), ("-m",)])
     def test_a_module_runs_with_its_relative_imports(
@@ -499,7 +499,7 @@ class TestTyped:
         env = {"INSTRUMENT_PROFILER": "wallclock"}
         done = run_cli(*words, "pkg.train", "--epochs", "3", "--json", cwd=repo, env=env)
         assert done.returncode == 0, done.stderr
-        log = (repo / "pkg_baseline" / "run.log").read_text()
+        log = (repo / "instrument-runs/pkg-1" / "run.log").read_text()
         assert "mine ['--epochs', '3', '--json']" in log
 
     @pytest.mark.parametrize("verb", ["explain", "--dry-run", "run --dry-run"])

@@ -47,18 +47,20 @@ def measure(run_cli: RunCli) -> Measure:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         profiler: str = "wallclock",
-        folder: str = "repo_baseline",
+        folder: str = "instrument-runs/repo-1",
     ) -> Ran:
-        before = snapshot(repo)
+        output = (cwd or repo) / folder
+        latest = output.with_name("latest")
+        before = {name: what for name, what in snapshot(repo).items() if repo / name != latest}
         chosen = ("--profiler", profiler) if profiler else ()
         # Few steps: how many a median needs is asked of the sampling, not here.
         chosen += () if "--steps" in arguments or "--warmup" in arguments else ("--steps", "5")
         done = run_cli("run", *chosen, *arguments, cwd=cwd or repo, env=env)
-        output = (cwd or repo) / folder
         after = snapshot(repo)
         assert {name: after[name] for name in before} == before
-        new = {name for name in after if name not in before}
-        assert all((repo / name).is_relative_to(output) for name in new), new
+        new = {repo / name for name in after if name not in before}
+        places = new - {latest, latest.with_name(".gitignore")}
+        assert all(place.is_relative_to(output) for place in places), new
         if (repo / ".git").exists():
             assert git(repo, "status", "--porcelain", "--untracked-files=no") == ""
         cache = Path(os.environ["INSTRUMENT_CACHE"])

@@ -48,15 +48,22 @@ def test_a_wider_model_is_slower_for_sure(run_cli: RunCli, git_repo: RepoFactory
     assert wide.returncode == 0, wide.stderr
 
     found = run_cli(
-        *("compare", "repo_baseline", "@last", "--json", "--markdown", "c.md", "--html", "c.html"),
+        *(
+            "compare",
+            "instrument-runs/repo-1",
+            "@last",
+            "--json",
+            "--markdown",
+            "c.md",
+            "--html",
+            "c.html",
+        ),
         *("--fail-on-regression", "20"),
         cwd=repo,
         fresh=True,
     )
     assert found.returncode == 6, found.stderr
-    assert (
-        "@last (run 2): slower than repo_baseline by more than 20 % (significant)" in found.stderr
-    )
+    assert "@last (run 2): slower than repo-1 by more than 20 % (significant)" in found.stderr
     document = json.loads(found.stdout)
     assert document["basis"] == "sample"
     assert [document[side]["batch_size"] for side in ("base", "new")] == [32, 64]
@@ -68,7 +75,7 @@ def test_a_wider_model_is_slower_for_sure(run_cli: RunCli, git_repo: RepoFactory
     assert "**slower**" in (repo / "c.md").read_text()
 
     listed = json.loads(run_cli("history", "train.py", "--json", cwd=repo, fresh=True).stdout)
-    assert [each["label"] for each in listed["runs"]] == ["baseline", "wide"]
+    assert [each["label"] for each in listed["runs"]] == ["", "wide"]
     assert listed["runs"][0]["commit"] and listed["runs"][0]["batch_size"] == 32
 
 

@@ -97,7 +97,7 @@ def test_the_true_time_of_a_step_on_a_device_without_synchronize(
     config = shortened(repo, script.partition("/")[0])
     env = environment(repo, tmp_path, TT_STANDIN_READ=reads)
     arguments = ("--python", torch_python, f"{SCRIPTS}/{script}", "--config", config)
-    ran = measure(repo, *arguments, env=env, folder=f"{folder}_baseline")
+    ran = measure(repo, *arguments, env=env, folder=f"instrument-runs/{folder}-1")
     assert ran.code == 0, ran.err
 
     samples = timed(ran, tmp_path)

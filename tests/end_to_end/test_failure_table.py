@@ -100,7 +100,7 @@ def test_an_overflow_is_mended_by_a_second_attempt(
     assert "--op-support-count 10000" in read(ran.folder, "run.json")["command_line"]
     assert read(ran.folder)["op_count"] == 300
     # The next run knows, and makes room at once.
-    again = measure(repo, "train.py", profiler="tracy", env=env, folder="repo_baseline-2")
+    again = measure(repo, "train.py", profiler="tracy", env=env, folder="instrument-runs/repo-2")
     assert again.code == 0, again.err
     assert "an earlier run counted 300 programs a step" in again.err
     assert "once more" not in again.err
@@ -158,3 +158,9 @@ def test_an_unknown_log_shows_what_it_says_of_errors_and_is_no_success(
     assert "note: the plug-in does not support torch_xla's own profiler" in done.stdout
     document = json.loads(run_cli("diagnose", "odd.log", "--json", cwd=tmp_path).stdout)
     assert document["telling_lines"][0]["line_number"] == 2
+
+
+def test_a_healthy_log_shows_no_error(tmp_path: Path, run_cli: RunCli) -> None:
+    (tmp_path / "run.log").write_text("[TIMER] Step 1: fwd+bwd = 45.2 ms\n" * 15)
+    done = run_cli("diagnose", "run.log", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "This log shows no error.\n")

@@ -31,8 +31,8 @@ def test_the_code_of_a_failing_script_stands_in_the_summary(measured: Measure) -
     assert ran.code == 1
     assert "error: the script ended with code 1" in ran.err
     assert "ValueError: lost it" in ran.err
-    assert "Kept in repo_baseline/" in ran.err
-    assert "repo_baseline/run.log" in ran.err
+    assert "Kept in instrument-runs/repo-1/" in ran.err
+    assert "instrument-runs/repo-1/run.log" in ran.err
     assert "Wall clock of fwd+bwd, 2 steady steps" in ran.out
     summary = read(ran.folder)
     assert (summary["script_exit_code"], summary["partial"]) == (1, True)
@@ -53,7 +53,8 @@ def test_a_script_that_fails_before_its_loop_has_a_summary_all_the_same(
     assert summary["wall_clock_ms"]["samples"] == 0
     assert read(ran.folder, "run.json")["script_exit_code"] == 7
     assert "Nothing was measured\n" in ran.err and "wall clock only" not in ran.err
-    assert f"Kept in {ran.folder.name}/: the output in {ran.folder.name}/run.log\n" in ran.err
+    shown = f"instrument-runs/{ran.folder.name}"
+    assert f"Kept in {shown}/: the output in {shown}/run.log\n" in ran.err
 
 
 def test_the_exit_code_of_a_script_that_was_measured_counts(measured: Measure) -> None:
@@ -123,7 +124,7 @@ def test_an_interrupted_run_keeps_what_was_measured(
     process = start(
         *("run", "--profiler", profiler, "--steps", "1000", "train.py"), cwd=repo, env=tracy
     )
-    folder = repo / "repo_baseline"
+    folder = repo / "instrument-runs/repo-1"
     out, err = interrupt_after_samples(process, folder, 3, number)
     assert process.returncode == 130, err
     assert "Wall clock of fwd+bwd" in out
@@ -145,7 +146,7 @@ def test_a_killed_tool_leaves_no_process_and_the_next_start_sweeps(
     repo = git_repo({"train.py": SLOW})
     before = snapshot(repo)
     process = start("run", "--profiler", "wallclock", "--steps", "1000", "train.py", cwd=repo)
-    folder = repo / "repo_baseline"
+    folder = repo / "instrument-runs/repo-1"
     interrupt_after_samples(process, folder, 2, signal.SIGKILL)
     shadows = Path(os.environ["INSTRUMENT_CACHE"]) / "shadows"
     wait_for(lambda: not processes_with(str(shadows)))
@@ -153,12 +154,12 @@ def test_a_killed_tool_leaves_no_process_and_the_next_start_sweeps(
     assert {name: after[name] for name in before} == before
     assert list(shadows.glob("*"))
 
-    reported = run_cli("report", "repo_baseline", cwd=repo)
+    reported = run_cli("report", "instrument-runs/repo-1", cwd=repo)
     assert reported.returncode == 0, reported.stderr
     assert "Wall clock of fwd+bwd" in reported.stdout
     assert read(folder)["partial"] is True
 
-    ran = measure(repo, "train.py", folder="repo_baseline-2")
+    ran = measure(repo, "train.py", folder="instrument-runs/repo-2")
     assert ran.code == 0, ran.err
     assert "Copied 1 file" in ran.err
 
@@ -254,6 +255,13 @@ def test_an_interpreter_without_anything_of_ours(
     assert "not here" in ran.log
     assert read(ran.folder)["profiler"] == (profiler or "wallclock")
     assert read(ran.folder, "run.json")["python"] == str(bare_python)
+
+
+def test_a_script_without_its_torch_is_not_started(measured: Measure, bare_python: Path) -> None:
+    ran = measured(script(before="import torch"), "--python", bare_python, profiler="")
+    assert ran.code == 4
+    assert f"not ready: no torch in {bare_python}" in ran.err and "--python PATH" in ran.err
+    assert not ran.folder.parent.exists()
 
 
 def test_the_copy_must_have_run(git_repo: RepoFactory, measure: Measure, bare_python: Path) -> None:

@@ -31,7 +31,12 @@ def test_the_original_path_runs(
 ) -> None:
     repo = git_repo({"pkg/train.py": script(before=WHERE)})
     ran = measure(
-        repo, "--in-place", "pkg/train.py", profiler=profiler, env=tracy, folder="pkg_baseline"
+        repo,
+        "--in-place",
+        "pkg/train.py",
+        profiler=profiler,
+        env=tracy,
+        folder="instrument-runs/pkg-1",
     )
     assert ran.code == 0, ran.err
     file, cwd, first = next(line for line in ran.log.splitlines() if "|" in line
@@ -55,7 +60,7 @@ def test_an_import_hook_that_defeats_the_copy_is_no_matter_in_place(
     git(repo, "commit", "-qam", "Absolute")
     copied = measure(repo, "train.py")
     assert copied.code == 1 and "--in-place" in copied.err
-    ran = measure(repo, "--in-place", "train.py", folder="repo_baseline-2")
+    ran = measure(repo, "--in-place", "train.py", folder="instrument-runs/repo-2")
     assert ran.code == 0, ran.err
 
 
@@ -67,7 +72,7 @@ def test_an_ended_run_restores_before_it_leaves(git_repo: RepoFactory, number: i
     process = start(
         *("run", "--in-place", "--profiler", "wallclock", "--steps", "1000", "train.py"), cwd=repo
     )
-    interrupt_after_samples(process, repo / "repo_baseline", 2, number)
+    interrupt_after_samples(process, repo / "instrument-runs/repo-1", 2, number)
     assert process.returncode == 130
     after = snapshot(repo)
     assert {name: after[name] for name in before} == before
@@ -83,7 +88,7 @@ def test_an_edit_during_the_run_is_kept(git_repo: RepoFactory, run_cli: RunCli) 
     assert "both versions are kept" in done.stderr and "train.py.before-instrument" in done.stderr
     assert (repo / "train.py").read_bytes().endswith(b"# mine\n")
     assert (repo / "train.py.before-instrument").read_bytes() == original
-    assert read(repo / "repo_baseline")["wall_clock_ms"]["samples"] == 4
+    assert read(repo / "instrument-runs/repo-1")["wall_clock_ms"]["samples"] == 4
     assert run_cli("restore", cwd=repo).stdout == "Nothing to restore\n"
 
 
@@ -97,7 +102,7 @@ def test_declined_in_place(git_repo: RepoFactory, run_cli: RunCli, tmp_path: Pat
     os.link(repo / "train.py", repo / "second.py")
     linked = run_cli("run", "--in-place", "train.py", cwd=repo)
     assert linked.returncode == 3 and "hard link" in linked.stderr
-    assert not list(repo.glob("*_baseline"))
+    assert not (repo / "instrument-runs").exists()
 
 
 def test_restore_as_json(git_repo: RepoFactory, run_cli: RunCli) -> None:
@@ -106,7 +111,7 @@ def test_restore_as_json(git_repo: RepoFactory, run_cli: RunCli) -> None:
     process = start(
         *("run", "--in-place", "--profiler", "wallclock", "--steps", "1000", "train.py"), cwd=repo
     )
-    interrupt_after_samples(process, repo / "repo_baseline", 1, signal.SIGKILL)
+    interrupt_after_samples(process, repo / "instrument-runs/repo-1", 1, signal.SIGKILL)
     done = run_cli("restore", "--json", cwd=repo)
     document = json.loads(done.stdout)
     assert document["schema"] == "instrument-restore/1"
@@ -157,7 +162,7 @@ def test_what_holds_a_device_at_the_time_limit_is_left_running_and_named(
         *("run", "--profiler", "wallclock", "--timeout", "15", "train.py"),
         cwd=repo, env={"INSTRUMENT_DEVICE_ROOT": str(device)}, timeout=HANG_S,
     )  # fmt: skip
-    log = (repo / "repo_baseline" / "run.log").read_text()
+    log = (repo / "instrument-runs/repo-1" / "run.log").read_text()
     pid = int(log.split("holding ")[1].split()[0])
     try:
         assert done.returncode == 1, done.stderr
@@ -179,7 +184,7 @@ def test_a_second_interrupt_says_what_it_leaves(git_repo: RepoFactory) -> None:
     slow = script(before=stubborn).replace("time.sleep(0.002)", "time.sleep(0.05)")
     repo = git_repo({"train.py": slow})
     process = start("run", "--profiler", "wallclock", "--steps", "9000", "train.py", cwd=repo)
-    record = repo / "repo_baseline" / "timings.jsonl"
+    record = repo / "instrument-runs/repo-1" / "timings.jsonl"
     wait_for(lambda: record.exists() and records(record.parent, "sample"))
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None

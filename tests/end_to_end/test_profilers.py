@@ -20,7 +20,7 @@ SCRIPTS = "blacksmith/experiments/torch"
 
 def test_torch_on_the_cpu(own_experiments_repo: Path, measure: Measure) -> None:
     path = f"{SCRIPTS}/mnist/train.py"
-    ran = measure(own_experiments_repo, path, profiler="torch", folder="mnist_baseline")
+    ran = measure(own_experiments_repo, path, profiler="torch", folder="instrument-runs/mnist-1")
     assert ran.code == 0, ran.err
     assert "one step under the profiler" in ran.err
     summary = read(ran.folder)
@@ -52,7 +52,7 @@ def test_wallclock_of_a_helper_with_accumulation(
     own_experiments_repo: Path, measure: Measure
 ) -> None:
     path = f"{SCRIPTS}/tiny_llama/train.py"
-    ran = measure(own_experiments_repo, path, folder="tiny_llama_baseline")
+    ran = measure(own_experiments_repo, path, folder="instrument-runs/tiny_llama-1")
     assert ran.code == 0, ran.err
     summary = read(ran.folder)
     assert summary["profiler"] == "wallclock"
@@ -68,7 +68,7 @@ def test_tracy_ends_in_a_full_summary(
     path = f"{SCRIPTS}/tiny_llama_lora/train.py"
     env = {**tracy, "STANDIN_TRACY_CRANK": "1"}
     ran = measure(own_experiments_repo, path, profiler="tracy", env=env,
-                  folder="tiny_llama_lora_baseline")  # fmt: skip
+                  folder="instrument-runs/tiny_llama_lora-1")  # fmt: skip
     assert ran.code == 0, ran.err
     summary = read(ran.folder)
     assert summary["profiler"] == "tracy"

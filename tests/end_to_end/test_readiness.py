@@ -77,7 +77,9 @@ def test_a_reset_before_the_run(
     repo = git_repo({"train.py": script()})
     ran = measure(repo, "train.py", profiler="tracy", env=env)
     assert ran.code == 0 and not state.exists()  # never unasked
-    ran = measure(repo, "--reset", "train.py", profiler="tracy", env=env, folder="repo_baseline-2")
+    ran = measure(
+        repo, "--reset", "train.py", profiler="tracy", env=env, folder="instrument-runs/repo-2"
+    )
     assert ran.code == code, ran.err
     assert state.read_text() == "reset\n"
     assert ("boards are back" if not failure else "failed to reset") in ran.err

@@ -65,8 +65,8 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(measured: Measure) -
     assert said[4].endswith("(first step)")
     assert said[9].strip() == "enough samples (5): stopping the script"
     assert lines[-2:] == [
-        "Wrote repo_baseline/ (your files were not touched)",
-        "Next: instrument report repo_baseline",
+        "Wrote instrument-runs/repo-1/ (your files were not touched)",
+        "Next: instrument report instrument-runs/repo-1",
     ]
 
 
@@ -75,7 +75,7 @@ def test_colours_only_where_they_are_wanted(git_repo: RepoFactory, measure: Meas
     coloured = measure(repo, "train.py", env={"NO_COLOR": "", "FORCE_COLOR": "1"})
     assert "\x1b[" in coloured.err
     plain = measure(repo, "train.py", env={"NO_COLOR": "1", "FORCE_COLOR": "1"},
-                    folder="repo_baseline-2")  # fmt: skip
+                    folder="instrument-runs/repo-2")  # fmt: skip
     assert "\x1b" not in plain.err + plain.out
 
 
@@ -84,7 +84,7 @@ def test_quiet_and_json(git_repo: RepoFactory, measure: Measure) -> None:
     quiet = measure(repo, "--quiet", "train.py")
     assert quiet.err == ""
     assert "Wall clock of fwd+bwd" in quiet.out
-    ran = measure(repo, "--json", "train.py", folder="repo_baseline-2")
+    ran = measure(repo, "--json", "train.py", folder="instrument-runs/repo-2")
     assert ran.err == ""
     document = json.loads(ran.out)
     assert document.pop("folder") == str(ran.folder)
@@ -98,9 +98,9 @@ def test_verbose_shows_the_output_of_the_script(measured: Measure) -> None:
 @pytest.mark.parametrize(
     ("path", "options", "names"),
     [
-        ("mnist/train.py", (), ("mnist_baseline", "mnist_baseline-2", "mnist_baseline-3")),
-        ("mnist/finetune.py", (), ("finetune_baseline",)),
-        ("mnist/main.py", ("--label", "bf16"), ("mnist_bf16",)),
+        ("mnist/train.py", (), tuple(f"instrument-runs/mnist-{n}" for n in (1, 2, 3))),
+        ("mnist/finetune.py", (), ("instrument-runs/finetune-1",)),
+        ("mnist/main.py", ("--label", "bf16"), ("instrument-runs/mnist_bf16-1",)),
         ("run.py", ("--output", "out/first"), ("out/first", "out/first-2")),
     ],
 )
@@ -114,8 +114,19 @@ def test_the_run_folder_has_a_name_and_is_never_overwritten(
     repo = git_repo({path: script()})
     for name in names:
         assert measure(repo, *options, path, folder=name).code == 0
-    assert read(repo / names[0], "run.json")["label"] == (options[1] if "bf16" in options else
-                                                          "baseline")  # fmt: skip
+    assert read(repo / names[0], "run.json")["label"] == ("bf16" if "bf16" in options else "")
+
+
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_help_behind_a_script_starts_nothing(
+    git_repo: RepoFactory, run_cli: RunCli, word: str
+) -> None:
+    repo = git_repo({"train.py": script()})
+    done = run_cli("run", "train.py", word, cwd=repo)
+    assert done.returncode == 0
+    assert "Usage: instrument run" in done.stdout
+    assert f"The script's own options: python3 train.py {word}" in done.stderr
+    assert not (repo / "instrument-runs").exists()
 
 
 ARGUMENTS = (
@@ -182,7 +193,7 @@ def test_the_script_works_where_the_user_stands(git_repo: RepoFactory, measure: 
 def measure_dirty(repo: Path, measure: Measure, cwd: Path) -> str:
     """Like measure, in a repository whose files differ from the commit."""
     git(repo, "update-index", "--assume-unchanged", "sub/notes.txt", "sub/exp/helper.py")
-    ran = measure(repo, "exp/train.py", cwd=cwd, folder="exp_baseline")
+    ran = measure(repo, "exp/train.py", cwd=cwd, folder="instrument-runs/exp-1")
     assert ran.code == 0, ran.err
     return ran.log
 
@@ -203,7 +214,7 @@ def test_files_that_the_script_writes(git_repo: RepoFactory, measure: Measure) -
     ran = measure(repo, "train.py")
     assert "The script wrote ckpt/a.txt into the copy (kept with --keep)" in ran.err
     assert not (repo / "ckpt").exists()
-    kept = measure(repo, "--keep", "train.py", folder="repo_baseline-2")
+    kept = measure(repo, "--keep", "train.py", folder="instrument-runs/repo-2")
     assert (kept.folder / "files" / "ckpt" / "a.txt").read_text() == "x"
     assert read(kept.folder, "run.json")["new_files"] == ["ckpt/a.txt"]
 
@@ -217,7 +228,7 @@ def test_linked_folders(git_repo: RepoFactory, measure: Measure) -> None:
     (repo / "data" / "b.bin").write_bytes(b"b")
     assert "link False True" in measure(repo, "train.py").log
     chosen = measure(
-        repo, "--link", "corpus", "--no-link", "data", "train.py", folder="repo_baseline-2"
+        repo, "--link", "corpus", "--no-link", "data", "train.py", folder="instrument-runs/repo-2"
     )
     assert "link True False" in chosen.log
 
@@ -242,7 +253,7 @@ CHANGED = (
 def test_what_is_linked_is_named(git_repo: RepoFactory, measure: Measure) -> None:
     ran = measure(linking_repo(git_repo), "train.py")
     assert "] Linked data (your own, not copied; watched)\n" in ran.err
-    assert "Wrote repo_baseline/ (your files were not touched)\n" in ran.err
+    assert "Wrote instrument-runs/repo-1/ (your files were not touched)\n" in ran.err
     facts = read(ran.folder, "run.json")
     assert (facts["linked"], facts["linked_changed"]) == (["data"], [])
     assert facts["linked_whole"] is True
@@ -253,10 +264,12 @@ def test_writing_through_a_link_is_told(git_repo: RepoFactory, run_cli: RunCli) 
     done = run_cli("run", "--profiler", "wallclock", "train.py", cwd=repo)
     assert done.returncode == 0, done.stderr
     assert "not touched" not in done.stderr
-    assert "Wrote repo_baseline/ (files in linked folders changed: see above)" in done.stderr
-    assert CHANGED in texts(read(repo / "repo_baseline")["warnings"])
+    assert (
+        "Wrote instrument-runs/repo-1/ (files in linked folders changed: see above)" in done.stderr
+    )
+    assert CHANGED in texts(read(repo / "instrument-runs/repo-1")["warnings"])
     assert "--no-link data" in done.stdout
-    facts = read(repo / "repo_baseline", "run.json")
+    facts = read(repo / "instrument-runs/repo-1", "run.json")
     assert facts["linked_changed"] == ["data/tokens.bin", "data/cached/new.bin"]
 
 
@@ -423,7 +436,7 @@ def test_report_renders_an_earlier_run_again(
     ran = measure(repo, "train.py")
     before = read(ran.folder)
     (ran.folder / "summary.json").unlink()
-    again = run_cli("report", ran.folder.name, cwd=repo)
+    again = run_cli("report", "instrument-runs/latest", cwd=repo)
     assert (again.returncode, again.stdout) == (0, ran.out)
     assert read(ran.folder) == before
     assert json.loads(run_cli("report", "--json", ran.folder, cwd=repo).stdout) == before
@@ -433,6 +446,6 @@ def test_outside_of_git(tmp_path: Path, measure: Measure) -> None:
     folder = tmp_path / "plain"
     folder.mkdir()
     (folder / "train.py").write_text(script())
-    ran = measure(folder, "train.py", folder="plain_baseline")
+    ran = measure(folder, "train.py", folder="instrument-runs/plain-1")
     assert ran.code == 0, ran.err
     assert read(ran.folder, "run.json")["git_commit"] is None

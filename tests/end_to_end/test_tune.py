@@ -24,6 +24,7 @@ from tests.tune.scripts import STANDINS, TRAIN, wait_for_file
 from tests.waiting import HANG_S, wait_for
 
 ENV = {"PYTHONPATH": str(STANDINS)}
+TUNED = "instrument-runs/repo_tune-1"
 FEW = ("--steps", "8", "--warmup", "2")
 
 
@@ -42,18 +43,18 @@ def begun(repo: Path, pattern: str, env: dict[str, str], *words: str) -> subproc
     """A tuning of the optimization level, once there is such a file of its trials."""
     asked = (*FEW, *words, "--settings", "optimization_level", "train.py")
     process = start("tune", *asked, cwd=repo, env={**ENV, **env})
-    wait_for_file(process, repo / "repo_tune", pattern)
+    wait_for_file(process, repo / TUNED, pattern)
     return process
 
 
 def kill_third_trial(repo: Path, env: dict[str, str], *words: str) -> dict[str, str]:
     """The verdicts where the first level's trial is killed, and nothing else is."""
     process = begun(repo, "trials/03_*/run/timings.jsonl", {**env, "TUNING_HANGS": "1"}, *words)
-    (facts,) = (repo / "repo_tune").glob("trials/03_*/process.json")
+    (facts,) = (repo / TUNED).glob("trials/03_*/process.json")
     os.kill(json.loads(facts.read_text())["pid"], signal.SIGKILL)
     _, err = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, err
-    verdicts = trials(read(repo / "repo_tune", "tune.json"))
+    verdicts = trials(read(repo / TUNED, "tune.json"))
     assert verdicts["optimization_level 1"] == "killed"
     assert verdicts["optimization_level 2"] == "kept"
     return verdicts
@@ -72,7 +73,7 @@ def test_from_the_script_to_the_patch(repo: Path, run_cli: RunCli) -> None:
     before = snapshot(repo)
     done = run_cli("tune", *FEW, "--batch-sizes", "4,8,32", "train.py", cwd=repo, env=ENV)
     assert done.returncode == 0, done.stderr
-    folder = repo / "repo_tune"
+    folder = repo / TUNED
     document = read(folder, "tune.json")
     assert {name: before[name] for name in before} == {
         name: facts for name, facts in snapshot(repo).items() if name in before
@@ -98,7 +99,7 @@ def test_from_the_script_to_the_patch(repo: Path, run_cli: RunCli) -> None:
     git(repo, "apply", str(folder / "best.diff"))
     again = run_cli("run", *FEW, "--profiler", "wallclock", "train.py", cwd=repo, env=ENV)
     assert again.returncode == 0, again.stderr
-    measured = read(repo / "repo_baseline")["wall_clock_ms"]["median"]
+    measured = read(repo / "instrument-runs/repo-1")["wall_clock_ms"]["median"]
     trial = next(t for t in document["trials"] if t["name"] == best)
     assert measured == pytest.approx(trial["step_ms"], rel=0.5)
 
@@ -156,7 +157,10 @@ def test_writing_through_a_link_is_told(repo: Path, run_cli: RunCli) -> None:
     assert done.returncode == 0, done.stderr
     assert "Linked into the copies: data (your own, not copied)" in done.stderr
     assert "warning: your own files changed during the trials: data/cache.txt;" in done.stderr
-    assert "Wrote repo_tune/ (files in linked folders changed: see above)" in done.stderr
+    assert (
+        "Wrote instrument-runs/repo_tune-1/ (files in linked folders changed: see above)"
+        in done.stderr
+    )
 
 
 @pytest.mark.slow
@@ -177,13 +181,16 @@ def test_what_does_not_work_is_a_result(repo: Path, run_cli: RunCli) -> None:
     }
     assert "failed to legalize" in document["trials"][2]["reason"]
     assert document["best"] == {} and document["patch"] is None
-    assert not (repo / "repo_tune" / "best.diff").exists()
-    assert processes_with(str(repo / "repo_tune")) == []
+    assert not (repo / TUNED / "best.diff").exists()
+    assert processes_with(str(repo / TUNED)) == []
 
 
 @pytest.mark.slow
 def test_killed_and_resumed_without_doing_a_trial_twice(repo: Path, run_cli: RunCli) -> None:
-    process, folder = begun(repo, "trials/03_*/process.json", {}), repo / "repo_tune"
+    process, folder = (
+        begun(repo, "trials/03_*/process.json", {}),
+        repo / TUNED,
+    )
     process.kill()
     process.communicate(timeout=HANG_S)
     results = {p: p.stat().st_mtime_ns for p in folder.glob("trials/0[12]_*/result.json")}
@@ -205,14 +212,14 @@ def test_killed_and_resumed_without_doing_a_trial_twice(repo: Path, run_cli: Run
 @pytest.mark.slow
 def test_a_killed_trial_costs_only_itself(repo: Path, run_cli: RunCli) -> None:
     kill_third_trial(repo, {})
-    done = run_cli("tune", "--resume", "repo_tune", cwd=repo, env=ENV)
-    verdicts = trials(read(repo / "repo_tune", "tune.json"))
+    done = run_cli("tune", "--resume", TUNED, cwd=repo, env=ENV)
+    verdicts = trials(read(repo / TUNED, "tune.json"))
     assert verdicts["optimization_level 1"] == "kept", done.stderr
 
 
 @pytest.mark.slow
 def test_an_interruption_ends_the_trial_and_says_how_to_go_on(repo: Path, run_cli: RunCli) -> None:
-    folder = repo / "repo_tune"
+    folder = repo / TUNED
     assert "Next: instrument tune --resume" in interrupt_first_trial(repo, {})
     wait_for(lambda: processes_with(str(folder)) == [])
     resumed = run_cli("tune", "--resume", folder, cwd=repo, env=ENV)
@@ -232,7 +239,7 @@ def test_the_terminals_interruption_goes_to_the_tuning_alone(repo: Path) -> None
         cwd=repo, env={**os.environ, **ENV, "TUNING_HANGS": "0"}, stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL, text=True, start_new_session=True,
     )  # fmt: skip
-    folder = repo / "repo_tune"
+    folder = repo / TUNED
     wait_for_file(process, folder, "trials/01_*/run/timings.jsonl")
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=HANG_S)
@@ -249,13 +256,13 @@ def test_a_budget_ends_it_and_it_can_go_on_later(repo: Path, run_cli: RunCli) ->
     words = ("tune", *FEW, "--settings", "optimization_level", "--budget", "0.01", "train.py")
     done = run_cli(*words, cwd=repo, env=ENV)
     assert done.returncode == 0, done.stderr
-    assert "Next: instrument tune --resume repo_tune" in done.stderr
-    document = read(repo / "repo_tune", "tune.json")
+    assert "Next: instrument tune --resume instrument-runs/repo_tune-1" in done.stderr
+    document = read(repo / TUNED, "tune.json")
     assert document["out_of_budget"]
     # A trial that only the end of the budget cut off has no verdict, and is done when it goes on.
     assert "timeout" not in trials(document).values()
-    done = run_cli("tune", "--resume", "repo_tune", cwd=repo, env=ENV)
-    assert trials(read(repo / "repo_tune", "tune.json"))["optimization_level 2"] == "kept"
+    done = run_cli("tune", "--resume", TUNED, cwd=repo, env=ENV)
+    assert trials(read(repo / TUNED, "tune.json"))["optimization_level 2"] == "kept"
 
 
 @pytest.mark.parametrize(
@@ -280,7 +287,7 @@ def test_usage_errors(repo: Path, run_cli: RunCli, words: tuple[str, ...], said:
     done = run_cli("tune", *words, cwd=repo)
     assert done.returncode == 2
     assert said in done.stderr
-    assert not (repo / "repo_tune").exists()
+    assert not (repo / TUNED).exists()
 
 
 def test_without_a_setting_that_applies_nothing_is_run(
@@ -291,4 +298,4 @@ def test_without_a_setting_that_applies_nothing_is_run(
     assert done.returncode == 3, done.stderr
     assert "no setting can be applied:" in done.stderr
     assert "  dtype: " in done.stderr and "  batch_size: " in done.stderr
-    assert not (repo / "repo_tune").exists()
+    assert not (repo / TUNED).exists()

@@ -62,12 +62,13 @@ def test_settings_of_the_experiments_yaml(own_experiments_repo: Path, run_cli: R
     git(repo, "add", config)
     done = run_cli(*words, "--config", config, cwd=repo, env=environment(repo))
     assert done.returncode == 0, done.stderr
-    document = read(repo / "tiny_llama_crank_tune", "tune.json")
+    document = read(repo / "instrument-runs/tiny_llama_crank_tune-1", "tune.json")
     assert document["best"] == {"trace": True}
     assert 1.7 < document["best_against_baseline"]["times_as_fast"] < 1 / 0.35
     assert "Not applicable to this script: bfp8 (tune.md says why)" in done.stderr
-    assert "tt-xla" in (repo / "tiny_llama_crank_tune" / "tune.md").read_text()
-    patch = (repo / "tiny_llama_crank_tune" / "best.diff").read_text()
+    folder = repo / "instrument-runs/tiny_llama_crank_tune-1"
+    assert "tt-xla" in (folder / "tune.md").read_text()
+    patch = (folder / "best.diff").read_text()
     assert "-enable_trace: false\n+enable_trace: true\n" in patch
 
 
@@ -76,11 +77,11 @@ def test_options_of_torch_compile(git_repo: RepoFactory, run_cli: RunCli) -> Non
     env = environment(repo)
     done = run_cli("tune", *ENOUGH, "--settings", "weight_dtype", "train.py", cwd=repo, env=env)
     assert done.returncode == 0, done.stderr
-    document = read(repo / "repo_tune", "tune.json")
+    document = read(repo / "instrument-runs/repo_tune-1", "tune.json")
     verdicts = {trial["name"]: trial["verdict"] for trial in document["trials"]}
     assert verdicts["weight_dtype bfp_bf8"] == verdicts["weight_dtype bfp_bf4"] == "kept"
     assert document["best"] == {"weight_dtype": "bfp_bf4"}
     assert 2 < document["best_against_baseline"]["times_as_fast"] < 1 / 0.25
-    git(repo, "apply", str(repo / "repo_tune" / "best.diff"))
+    git(repo, "apply", str(repo / "instrument-runs/repo_tune-1" / "best.diff"))
     text = (repo / "train.py").read_text()
     assert '{**(options or {}), "experimental_weight_dtype": BfpDtype.BfpBf4})' in text

@@ -123,7 +123,7 @@ def test_trials_are_jobs_and_independent_ones_run_at_once(
         "slurm_partition=test", "train.py", cwd=repo, env={**ENV, **cluster},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    folder = repo / "repo_tune"
+    folder = repo / "instrument-runs/repo_tune-1"
     document = read(folder, "tune.json")
     assert document["best"] == {"optimization_level": 2}
     jobs = [json.loads(p.read_text())["slurm"] for p in folder.glob("trials/*/process.json")]
@@ -146,4 +146,4 @@ def test_an_interruption_takes_the_job_out_of_the_queue(
     interrupt_first_trial(repo, cluster, "--executor", "slurm")
     squeue, env = ["squeue", "--noheader"], {**os.environ, **cluster}
     wait_for(lambda: not subprocess.check_output(squeue, env=env).strip())
-    assert not processes_with(str(repo / "repo_tune"))
+    assert not processes_with(str(repo / "instrument-runs/repo_tune-1"))

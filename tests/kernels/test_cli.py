@@ -65,9 +65,9 @@ def test_run_prints_the_bottleneck_and_the_next_command(kernel: Cli, kernels: Pa
     assert "the test data fits L1, production's does not" in done.stdout
     assert "Next: instrument kernel iterate add_one_core.py" in done.stderr
     assert "Validated by" in done.stderr
-    report = kernel("report", "add_one_core_kernel", "--json")
+    report = kernel("report", "instrument-runs/add_one_core_kernel-1", "--json")
     assert json.loads(report.stdout)["wall_time_us"] == pytest.approx(123.6)
-    log = kernels / "add_one_core_kernel" / "run.log"
+    log = kernels / "instrument-runs/add_one_core_kernel-1" / "run.log"
     page = kernels / "page.html"
     assert kernel("report", log, "--html", page).returncode == 0
     assert "<svg" in page.read_text()

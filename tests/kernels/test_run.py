@@ -92,7 +92,7 @@ def test_a_kernel_runs_on_a_device_that_no_other_run_has(here: Here, device: Pat
     here.env["INSTRUMENT_DEVICE_ROOT"] = str(device.parent)
     with held([device]), pytest.raises(NotReady, match=f"Another run uses {device}"):
         here.measure("add_one_core.py")
-    assert not (here.folder / "add_one_core_kernel").exists()
+    assert not (here.folder / "instrument-runs/add_one_core_kernel-1").exists()
     taken = Criteria((sys.executable, "-c", _TAKEN, str(lock_of(device))))
     run = here.measure("add_one_core.py", criteria=taken)
     assert run.verdict is not None and run.verdict.ok, run.verdict
@@ -116,7 +116,7 @@ def test_the_output_is_kept_when_the_watching_process_is_killed(here: Here) -> N
     script = here.folder / "loop.py"
     script.write_text(f"import os, signal\n{killing}{script.read_text()}")
     error = here.failed("loop.py")
-    log = here.folder / "loop_kernel" / "run.log"
+    log = here.folder / "instrument-runs/loop_kernel-1" / "run.log"
     assert str(log) in error.hint
     assert "so far" in log.read_text()
 
@@ -151,7 +151,7 @@ def test_sigterm_during_the_validation_keeps_what_was_measured(here: Here, run_c
     done = run_cli("kernel", "run", *asked, "add_one_core.py", cwd=here.folder, env=here.env)
     assert done.returncode == 130, done.stderr
     assert "interrupted during the validation" in done.stderr
-    folder = here.folder / "add_one_core_kernel"
+    folder = here.folder / "instrument-runs/add_one_core_kernel-1"
     assert (folder / "run.json").is_file() and (folder / "summary.json").is_file()
 
 
@@ -224,7 +224,7 @@ def test_one_call_of_a_loop(here: Here) -> None:
     assert run.script_exit_code == 0
     assert "step 4" in (run.folder / "run.log").read_text()
     assert [a.shape for a in run.report.facts.arguments] == [(512, 512), (512, 512)]
-    assert git(here.folder, "status", "--porcelain").split() == ["??", "loop_kernel/"]
+    assert git(here.folder, "status", "--porcelain") == ""
 
 
 def test_the_chosen_call_of_a_wrapper(here: Here) -> None:

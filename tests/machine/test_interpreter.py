@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -36,39 +37,71 @@ def package(folder: Path, name: str, version: str | None = None) -> Path:
     return folder / name
 
 
+def find(
+    project: Path, asked: Path | str | None, env: Mapping[str, str], *, configured: bool = False
+) -> Interpreter:
+    """The interpreter where each has what the script needs."""
+    return find_interpreter(project, asked, env, lambda _: True, configured=configured)
+
+
 def test_interpreter_in_order(tmp_path: Path) -> None:
     project = tmp_path / "project"
     asked, active, conda = (make_python(tmp_path / name) for name in ("asked", "venv", "conda"))
     env = {"VIRTUAL_ENV": str(tmp_path / "venv"), "CONDA_PREFIX": str(tmp_path / "conda")}
-    assert find_interpreter(project, asked, env) == Interpreter(asked, "--python")
-    assert find_interpreter(project, tmp_path / "asked", env).path == asked
-    assert find_interpreter(project, None, env) == Interpreter(active, "VIRTUAL_ENV")
+    assert find(project, asked, env) == Interpreter(asked, "--python")
+    assert find(project, tmp_path / "asked", env).path == asked
+    assert find(project, None, env) == Interpreter(active, "VIRTUAL_ENV")
     del env["VIRTUAL_ENV"]
-    assert find_interpreter(project, None, env) == Interpreter(conda, "CONDA_PREFIX")
-    assert find_interpreter(project, None, {}) == Interpreter(THIS, "this interpreter")
+    assert find(project, None, env) == Interpreter(conda, "CONDA_PREFIX")
+    assert find(project, None, {}) == Interpreter(THIS, "this interpreter")
     own = make_python(project / "env" / "xla_env")
-    assert find_interpreter(project, None, {}) == Interpreter(own, "env/xla_env", of_project=True)
+    assert find(project, None, {}) == Interpreter(own, "env/xla_env", of_project=True)
     crank = make_python(project / "env" / "crank_env")
-    found = find_interpreter(project, None, {})
+    found = find(project, None, {})
     assert (found.path, found.source, found.of_project) == (crank, "env/crank_env", True)
     assert found.notes == ("env/xla_env exists beside env/crank_env, and was skipped",)
-    configured = find_interpreter(project, asked, env, configured=True)
+    configured = find(project, asked, env, configured=True)
     assert configured == Interpreter(asked, "pyproject.toml", of_project=True)
 
 
 def test_an_interpreter_by_name_is_looked_for_on_path(tmp_path: Path) -> None:
     python = make_python(tmp_path)
     env = {"PATH": str(python.parent)}
-    assert find_interpreter(tmp_path, "python", env).path == python
+    assert find(tmp_path, "python", env).path == python
+
+
+def test_without_an_environment_the_first_python_with_torch_on_path_is_taken(
+    tmp_path: Path,
+) -> None:
+    """As in a container: no environment is active, and this program has one of its own."""
+    without, first, second = (make_python(tmp_path / name) for name in ("none", "first", "second"))
+    folders = (without.parent, Path("relative"), first.parent, second.parent)
+    env = {"PATH": os.pathsep.join(map(str, folders))}
+
+    def on_path(*suitable: Path) -> Interpreter:
+        return find_interpreter(tmp_path / "project", None, env, lambda path: path in suitable)
+
+    assert on_path(first, second) == Interpreter(first, "PATH")
+    assert on_path(THIS, first) == Interpreter(THIS, "this interpreter")
+    none = on_path()
+    assert none.path == THIS and all(str(path) in none.notes[0] for path in (without, second))
+    inside = find_interpreter(tmp_path, None, env, lambda path: path == second)
+    assert inside.of_project
+
+
+def test_a_preview_starts_no_python_that_lies_in_the_project(tmp_path: Path) -> None:
+    python = make_python(tmp_path, body=f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
+    examine(tmp_path, env={"PATH": str(python.parent)}, preview=True, needs="none of the packages")
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_missing_interpreter_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such interpreter"):
-        find_interpreter(tmp_path, tmp_path / "nothing", {})
+        find(tmp_path, tmp_path / "nothing", {})
 
 
 def test_an_empty_environment_is_passed_over_with_a_note(tmp_path: Path) -> None:
-    found = find_interpreter(tmp_path, None, {"VIRTUAL_ENV": "/gone"})
+    found = find(tmp_path, None, {"VIRTUAL_ENV": "/gone"})
     assert found.source == "this interpreter"
     assert "VIRTUAL_ENV=/gone" in found.notes[0]
 

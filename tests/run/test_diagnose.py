@@ -7,12 +7,12 @@ import pytest
 from instrumentor.run.diagnose import (
     Failure,
     diagnose,
+    error_lines,
     failures,
     last_traceback,
     plain,
     reasons,
     relevant_tail,
-    telling_lines,
 )
 
 LOCK = "Waiting for lock 'CHIP_IN_USE_0_PCIe' which is currently held by thread TID: 77, PID: {}"
@@ -152,15 +152,15 @@ def test_an_unknown_failure_gives_nothing() -> None:
     assert diagnose("ValueError: the user's own", 1) == ()
 
 
-def test_the_telling_lines_of_an_unknown_log() -> None:
+def test_the_error_lines_of_a_log() -> None:
     log = ["loading", "2026-01-01 10:00:00.1 | ERROR | no luck"] + ["step"] * 40
     log += [f"2026-01-01 10:00:0{n}.1 | ERROR | no luck" for n in range(9)]
     log += [f"E{n}: cannot do {n}" for n in range(30)] + ["bye"]
-    told = telling_lines("\n".join(log), lines=6)
+    told = error_lines("\n".join(log), lines=6)
     assert told[0] == (2, "2026-01-01 10:00:00.1 | ERROR | no luck")
     assert [line for _, line in told[1:]] == [f"E{n}: cannot do {n}" for n in (0, 26, 27, 28, 29)]
-    assert telling_lines("a\n\nb\n") == ((1, "a"), (3, "b"))
-    assert telling_lines("") == ()
+    assert error_lines("a\n\nb\n") == ()
+    assert error_lines("[TIMER] Step 1: fwd+bwd = 45.2 ms\n") == ()
 
 
 SCRIPT_ERROR = """\

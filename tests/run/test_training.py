@@ -78,7 +78,7 @@ def test_a_run_from_python(git_repo: RepoFactory, capfd: pytest.CaptureFixture[s
     result = run(repo / "train.py", ["a b", "--x"], options_for(repo), listener)
     assert capfd.readouterr() == ("", "")
 
-    assert result.folder == repo / "repo_baseline"
+    assert result.folder == repo / "instrument-runs/repo-1"
     assert result.summary.wall_clock is not None
     assert result.summary.wall_clock.samples == 4
     assert (result.script_exit_code, result.new_files, result.warnings) == (0, (), ())
@@ -97,7 +97,7 @@ def test_a_run_from_python(git_repo: RepoFactory, capfd: pytest.CaptureFixture[s
 def test_a_relative_script_counts_from_the_given_folder(git_repo: RepoFactory) -> None:
     repo = git_repo({"sub/train.py": script()})
     result = run("train.py", options=options_for(repo / "sub"))
-    assert result.folder == repo / "sub" / "sub_baseline"
+    assert result.folder == repo / "sub" / "instrument-runs/sub-1"
 
 
 def test_the_environment_of_the_script_can_be_given(git_repo: RepoFactory) -> None:
@@ -136,7 +136,7 @@ def test_what_is_wrong_beforehand_leaves_nothing(
     assert [p.name for p in repo.iterdir() if p.name != ".git"] == ["train.py"]
 
 
-@pytest.mark.parametrize("values", [{"label": "a/b"}, {"label": ""}, {"timeout_s": 0.0}])
+@pytest.mark.parametrize("values", [{"label": "a/b"}, {"timeout_s": 0.0}])
 def test_options_out_of_range(values: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         RunOptions(**values)
@@ -255,7 +255,7 @@ def test_the_python_of_the_documentation_works(
     exec(example, {})
     median, folder = capsys.readouterr().out.splitlines()
     assert float(median) >= 2
-    assert folder == str(repo / "repo_baseline")
+    assert folder == str(repo / "instrument-runs/repo-1")
 
 
 def test_that_torch_sees_nothing_of_xla_is_said_once(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,13 +13,15 @@ import pytest
 
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.outputs import (
-    new_folder,
+    mark_latest,
     refuse_misplaced,
     refuse_outputs,
+    run_folder,
     write_json,
     write_new,
 )
 from instrumentor_analysis.shared import files
+from tests.conftest import git
 
 
 def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path) -> None:
@@ -139,8 +142,34 @@ def test_runs_that_start_in_one_moment_have_folders_of_their_own(tmp_path: Path)
 
     def start(_: int) -> Path:
         together.wait()
-        return new_folder(tmp_path / "run", "run.log")
+        return run_folder(tmp_path, Path("run"), "", "run.log")
 
     with ThreadPoolExecutor(8) as pool:
         made = sorted(pool.map(start, range(8)))
     assert made == [tmp_path / "run", *(tmp_path / f"run-{n}" for n in range(2, 9))]
+
+
+def test_runs_stand_in_one_place_that_git_ignores(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+
+    def start(name: str) -> Path:
+        made = run_folder(tmp_path, None, name, "run.json")
+        mark_latest(made)
+        return made.relative_to(tmp_path)
+
+    place = Path("instrument-runs")
+    assert [start(name) for name in ("a", "a", "a_b", "a")] == [
+        place / name for name in ("a-1", "a-2", "a_b-1", "a-3")
+    ]
+    assert (tmp_path / place / "latest").resolve() == tmp_path / place / "a-3"
+    assert git(tmp_path, "status", "--porcelain") == ""
+    # The number says the order, also after a run was removed.
+    shutil.rmtree(tmp_path / place / "a-1")
+    assert start("a") == place / "a-4"
+
+
+def test_what_a_user_calls_latest_stays(tmp_path: Path) -> None:
+    latest = tmp_path / "instrument-runs" / "latest"
+    latest.mkdir(parents=True)
+    mark_latest(run_folder(tmp_path, None, "a", "run.json"))
+    assert not latest.is_symlink()

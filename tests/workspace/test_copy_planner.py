@@ -12,6 +12,7 @@ from instrumentor.kernels import session
 from instrumentor.kernels.run import KernelPipeline
 from instrumentor.run.training import TrainingRun
 from instrumentor.shared.errors import NotReady, UsageError
+from instrumentor.shared.outputs import mark_latest, run_folder
 from instrumentor.shared.project import find_project
 from instrumentor.tune import journal
 from instrumentor.workspace import copy_planner as planner
@@ -121,6 +122,16 @@ def test_our_own_earlier_output_is_left_out(git_repo, ignored: bool, record, sch
     planned = plan(repo)
     assert set(planned.copies) == {"train.py", ".gitignore", f"other/{record}"}
     assert left_out(planned) == {"mnist_baseline": "output of an earlier run"}
+
+
+def test_the_place_of_all_runs_is_left_out_as_a_whole(git_repo) -> None:
+    repo = git_repo({"train.py": ""})
+    made = run_folder(repo, None, "mnist", "run.json")
+    mark_latest(made)
+    write(repo, "instrument-runs/mnist-1/files/data.csv")
+    planned = plan(repo)
+    assert left_out(planned) == {"instrument-runs": "output of an earlier run"}
+    assert not any("instrument-runs" in str(path) for path in planned.copies)
 
 
 def test_large_files_are_linked_unless_they_are_source_or_a_script_may_write_them(

@@ -72,7 +72,7 @@ def test_what_a_symlink_in_the_folder_leads_to_is_watched(root: Path, tmp_path: 
 
 
 def test_our_own_folder_below_a_link_is_no_change(root: Path) -> None:
-    folder = root / "data/runs/repo_baseline"
+    folder = root / "data/runs/instrument-runs/repo-1"
     folder.mkdir(parents=True)
     before = taken(root, apart=(folder,))
     (folder / "run.json").touch()

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.errors import NothingMeasured
-from instrumentor_analysis.shared.files import read_text
+from instrumentor_analysis.shared.files import RUNS_FOLDER, read_text
 
 _RUN_KEYS = (
     *("name", "label", "script", "arguments", "command", "python", "profiler_reason", "machine"),
@@ -134,7 +134,8 @@ class RunFolder(Struct, frozen=True):
     def run(self) -> dict[str, Any]:
         """What was run, and how long; of a trace alone, which file (of several hosts, a list)."""
         if self.is_run:
-            return {key: self.facts[key] for key in _RUN_KEYS if key in self.facts}
+            known = {key: self.facts[key] for key in _RUN_KEYS if key in self.facts}
+            return {**known, "name": self.path.resolve().name}
         read = [str(path) for path in (self.ops_csv or self.torch_csv, *self.more_csvs) if path]
         return {"ops": read if len(read) > 1 else read[0]} if read else {}
 
@@ -190,10 +191,12 @@ def open_run(source: Path, *more: Path) -> RunFolder:
 
 def _nearest_run(missing: Path) -> str:
     """The hint of a run that is not there: those beside it, the most similar name first."""
-    there = [run.parent for run in sorted(missing.parent.glob("*/run.json"))]
+    places = (missing.parent, missing.parent / RUNS_FOLDER)
+    there = [run.parent for place in places for run in sorted(place.glob("*/run.json"))]
+    found = {run.name: str(run) for run in reversed(there)}
     # A cutoff of 0 keeps runs whose names have nothing in common with it, after the similar ones.
-    names = get_close_matches(missing.name, [run.name for run in there], 3, 0)
-    those = f": {', '.join(str(missing.with_name(name)) for name in names)}" if names else ""
+    names = get_close_matches(missing.name, list(found), 3, 0)
+    those = f": {', '.join(found[name] for name in names)}" if names else ""
     return f"Give the folder of an earlier run{those}."
 
 

@@ -46,13 +46,12 @@ _MOST_COMPILATIONS = 8
 
 
 def title(summary: Summary) -> str:
-    """What was measured: the run, its label and its script."""
+    """What was measured: the name of the run's folder, else what was read."""
     run = summary.run
-    both = " ".join(str(run[key]) for key in ("name", "label") if run.get(key))
     unnamed = "Ops of a trace" if summary.wall_clock is None else "Run"
     read = run.get("ops") or ""
     ops = Path(read).name if isinstance(read, str) else formatting.plural(len(read), "ops CSV")
-    return both or str(run.get("script") or "") or ops or unnamed
+    return str(run.get("name") or run.get("script") or "") or ops or unnamed
 
 
 def subtitle(summary: Summary) -> str:

@@ -34,6 +34,10 @@ _KINDS = {
 }
 
 
+#: Where runs are kept, in the folder in which they were started.
+RUNS_FOLDER = "instrument-runs"
+
+
 class Unfit(OSError):
     """A file that is there and is not what may be read or written at its place."""
 

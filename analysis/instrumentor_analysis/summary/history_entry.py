@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -80,8 +81,9 @@ class Entry(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The run's label, with the names under which it is pinned as a baseline."""
-        return " ".join([self.label, *(f"@{name}" for name in self.baselines)])
+        """The run's label, else its folder, with the names under which it is a baseline."""
+        own = self.label or Path(self.folder).name
+        return " ".join([own, *(f"@{name}" for name in self.baselines)])
 
     @property
     def revision(self) -> str:

@@ -14,8 +14,11 @@ VERBS: dict[str, tuple[str, dict[str, bool]]] = {
     "preview": ("instrument --dry-run train.py --config x.yaml", _OURS_AND_THEIRS),
     "explain": ("instrument explain train.py", _OURS_AND_THEIRS),
     "apply": ("instrument apply train.py -o train.bench.py", {}),
-    "report": ("instrument report mnist_baseline --html report.html", {}),
-    "compare": ("instrument compare mnist_baseline mnist_bf16 --fail-on-regression 3", {}),
+    "report": ("instrument report instrument-runs/latest --html report.html", {}),
+    "compare": (
+        "instrument compare instrument-runs/mnist-1 instrument-runs/mnist-2 --fail-on-regression 3",
+        {},
+    ),
     "history": ("instrument history train.py --baseline main", {}),
     "doctor": ("instrument doctor train.py", _OURS_AND_THEIRS),
     "diagnose": ("instrument diagnose run.log", {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,16 +30,17 @@ def diagnose(
 ) -> None:
     """Explain a log of a run: what happened, why, what to do.
 
-    Exit code 1 when the log shows no failure that is known.
+    Exit code 1 when the log shows an error that is not known.
     """
     from instrumentor.run.diagnose import diagnose as find
-    from instrumentor.run.diagnose import last_traceback, reasons, telling_lines
+    from instrumentor.run.diagnose import error_lines, last_traceback, reasons
 
     path, text = _read(logfile)
     found = find(text)
-    known = bool(reasons(found))
     # Of a known failure the line that shows it is enough.
-    telling = () if known else telling_lines(text)
+    telling = () if reasons(found) else error_lines(text)
+    traceback = _in_users_lines(path) or last_traceback(text) or ""
+    known = bool(reasons(found)) or not (telling or traceback)
     if shown.json:
         console.out_json(
             {
@@ -46,7 +48,7 @@ def diagnose(
                 "log": str(path),
                 "failures": [asdict(each) for each in found],
                 "telling_lines": [{"line_number": n, "line": line} for n, line in telling],
-                "traceback": (last_traceback(text) or "").splitlines(),
+                "traceback": traceback.splitlines(),
             }
         )
         raise typer.Exit(0 if known else 1)
@@ -58,19 +60,30 @@ def diagnose(
         console.out(f"seen: {each.link}")
         console.out()
     if not known:
-        _show_unknown(path, telling, last_traceback(text))
+        _show_unknown(path, telling, traceback)
         raise typer.Exit(1)
+    if not found:
+        console.out("This log shows no error.")
 
 
-def _show_unknown(path: Path, telling: Sequence[tuple[int, str]], traceback: str | None) -> None:
+def _show_unknown(path: Path, telling: Sequence[tuple[int, str]], traceback: str) -> None:
     console.out(f"No known failure in {path}.")
     if traceback:
         console.out("Its last traceback:")
         console.out(traceback)
     if telling:
-        console.out("Its most telling lines:")
+        console.out("Lines that look like errors:")
     for number, line in telling:
         console.out(f"  line {number}: {line}")
+
+
+def _in_users_lines(log: Path) -> str:
+    """Why the run beside a log failed, as the run told it; its log names the lines of a copy."""
+    try:
+        failure = json.loads(read_text(log.with_name("run.json")))["failure"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return failure if isinstance(failure, str) else ""
 
 
 def _read(logfile: Path) -> tuple[Path, str]:

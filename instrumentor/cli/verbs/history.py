@@ -45,7 +45,10 @@ class Asked(Replacing):
 
 @Verb
 def history(
-    script: Annotated[Path, typer.Argument(help="A script that was measured.")],
+    script: Annotated[
+        Path | None,
+        typer.Argument(help="A script that was measured; without one, all are listed."),
+    ] = None,
     *,
     asked: Asked,
     shown: common.Json,
@@ -57,6 +60,9 @@ def history(
     from instrumentor_analysis.shared.documents import plain
 
     plot, run, baseline = asked.plot, asked.run, asked.baseline
+    if script is None:
+        _show_all(History(store.history), asked, json=shown.json)
+        return
     if plot is not None and plot.suffix not in _PLOTS:
         raise UsageError(f"--plot {plot}: not {', '.join(_PLOTS)}", "Give such a file name.")
     refuse_outputs([plot], force=asked.force)
@@ -82,6 +88,26 @@ def history(
     else:
         console.show(reports.console, entries)
         _show_noise(kept, entries[-1])
+
+
+def _show_all(kept: History, asked: Asked, *, json: bool) -> None:
+    """The newest run of each script."""
+    from instrumentor_analysis.reports.comparison import history as reports
+    from instrumentor_analysis.shared.documents import plain
+
+    if asked.plot is not None or asked.baseline or asked.run is not None:
+        raise UsageError(
+            "Only the runs of one script can be drawn or pinned",
+            "Name it: instrument history train.py.",
+        )
+    entries = kept.newest()
+    if json:
+        console.out_json({"schema": SCHEMA, "runs": plain(entries)})
+    elif entries:
+        console.show(reports.console, entries)
+        console.say("These are the newest runs. All of a script: instrument history SCRIPT")
+    else:
+        console.say(f"{kept.path} has no run yet. Measure one: instrument run train.py")
 
 
 def _chosen(entries: tuple[Entry, ...], number: int | None, script: Path) -> Entry:

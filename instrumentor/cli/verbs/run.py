@@ -52,6 +52,11 @@ def run(
 
     started = common.started_by(script, arguments, options.module)
     script, handed = started.script, list(started.arguments)
+    if handed in (["-h"], ["--help"]) and not asked.dry_run:
+        console.out(context.get_help())
+        own = console.quoted("python3", *next_commands.target(started))
+        console.say(f"The script's own options: {own}")
+        return
     options = replace(
         options,
         rewrite=replace(rewrite, test=started.test),

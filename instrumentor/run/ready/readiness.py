@@ -131,19 +131,20 @@ def reset_boards(machine: Machine, env: Mapping[str, str], progress: Progress) -
     progress.note(f"the boards are back, {waited:.1f} s after the reset")
 
 
-def programs_per_step(folder: Path) -> int | None:
-    """Device programs in a step, as an earlier run in a sibling of ``folder`` counted them."""
+def programs_per_step(script: Path, place: Path) -> int | None:
+    """Device programs in a step of a script, as its newest run in a folder of runs counted them."""
     import json
 
     newest: tuple[float, int] | None = None
-    stem = folder.name.rpartition("_")[0] or folder.name
-    for path in folder.parent.glob(f"{stem}_*/summary.json"):
+    for path in place.glob("*/summary.json"):
         try:
             summary = json.loads(read_text(path))
+            if summary["run"]["script"] != str(script):
+                continue
             # Of torch on the CPU it is the number of its operators, none of them a program.
             count = summary.get("op_count") if summary.get("profiler") == "tracy" else None
             when = path.stat().st_mtime
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, KeyError, TypeError):
             continue
         if isinstance(count, int) and count > 0 and (newest is None or when > newest[0]):
             newest = when, count

@@ -40,9 +40,10 @@ def test_several_hosts_are_named_one_by_one(tmp_path: Path) -> None:
 def test_a_run_says_of_itself_what_it_is(tmp_path: Path) -> None:
     picked = put(tmp_path / "tracy_perf" / "ops_perf_results.csv")
     put(tmp_path / "ops_perf_results.csv")
-    (tmp_path / "run.json").write_text(json.dumps({"name": "mnist", "nonsense": 1}))
+    (tmp_path / "run.json").write_text(json.dumps({"label": "bf16", "nonsense": 1}))
     found = open_run(tmp_path)
-    assert (found.is_run, found.run, found.warnings) == (True, {"name": "mnist"}, ())
+    expected = {"label": "bf16", "name": tmp_path.name}
+    assert (found.is_run, found.run, found.warnings) == (True, expected, ())
     assert found.ops_csv == picked
 
 
@@ -95,11 +96,11 @@ def test_a_run_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path)
     with pytest.raises(NothingMeasured) as nothing:
         open_run(missing)
     assert nothing.value.hint == "Give the folder of an earlier run."
-    for name in ("mnist_bf16", "fresh_baseline", "other"):
-        (tmp_path / name).mkdir()
+    for name in ("mnist_bf16", "instrument-runs/fresh_baseline", "other"):
+        (tmp_path / name).mkdir(parents=True)
         if name != "other":
             (tmp_path / name / "run.json").write_text("{}")
     with pytest.raises(NothingMeasured) as known:
         open_run(missing)
-    found = f"{tmp_path / 'fresh_baseline'}, {tmp_path / 'mnist_bf16'}"
+    found = f"{tmp_path / 'instrument-runs/fresh_baseline'}, {tmp_path / 'mnist_bf16'}"
     assert known.value.hint == f"Give the folder of an earlier run: {found}."

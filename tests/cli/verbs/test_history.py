@@ -39,6 +39,27 @@ def test_the_list(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "10.00 ms" in lines[2] and "5.00 ms" in lines[3]
 
 
+def test_without_a_script_all_are_listed(
+    script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other.py").touch()
+    document = summary([3.0] * 5).to_json()
+    History().add(tmp_path / "other-1", document, place_of(tmp_path / "other.py"))
+    assert call(["history"]) == 0
+    said = capsys.readouterr()
+    rows = [line.split() for line in said.out.splitlines()[2:]]
+    assert ["train.py" in rows[0], "other.py" in rows[1]] == [True, True]
+    assert "instrument history SCRIPT" in said.err
+    assert call(["history", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 2
+    assert call(["history", "--baseline", "x"]) == 2
+
+
+def test_without_any_run_nothing_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["history"]) == 0
+    assert "has no run yet" in capsys.readouterr().err
+
+
 def test_json(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["history", str(script), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

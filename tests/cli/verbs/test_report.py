@@ -393,7 +393,7 @@ def measured(git_repo: RepoFactory) -> Path:
 
 
 def test_the_code_of_a_script_that_was_edited_since_is_not_shown(say: Say, measured: Path) -> None:
-    path, page = measured.parent / "train.py", measured / "report.html"
+    path, page = measured.parent.parent / "train.py", measured / "report.html"
     original = path.read_bytes()
     facts = json.loads((measured / "run.json").read_text())
     assert facts["source_hashes"] == {"train.py": hashlib.sha256(original).hexdigest()}

@@ -18,7 +18,8 @@ _COLOURS = ("compute", "tm", "ccl", "dm", "host", "other")
 
 
 def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> str:
-    """A table with a bar per run, oldest first."""
+    """A table with a bar per run, oldest first; of several scripts, with their names."""
+    several = len({run.key for run in runs}) > 1
 
     def texts(name: str) -> list[str]:
         return [formatting.visible(str(getattr(run, name))) for run in runs]
@@ -29,8 +30,9 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
     columns = [
         Column("run", texts("id")),
         Column("when", texts("when"), right=False, optional=True),
+        *([Column("script", texts("script"), right=False, least=12)] if several else []),
         Column("commit", texts("revision"), right=False),
-        Column("label", texts("name"), right=False, least=10, comfort=24),
+        Column("name", texts("name"), right=False, least=10, comfort=24),
         Column("how", texts("how"), right=False, least=8, comfort=18),
         Column("steps", texts("samples"), optional=True),
         Column("median", formatting.column(values, "ms")),
@@ -39,7 +41,7 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
         columns.append(Column("device time", formatting.column(device, "ms")))
     if any(run.other_cpus for run in runs):
         busy = [formatting.ABSENT if r.other_cpus is None else f"{r.other_cpus:.1f}" for r in runs]
-        columns.append(Column("CPUs of others", busy, optional=True))
+        columns.append(Column("other load", busy, optional=True))
     columns.append(Column("", bars, right=False, colours="cyan", optional=True))
     return "\n".join(table(columns, width=width, paint=painter(color))) + "\n"
 

@@ -37,9 +37,14 @@ def torch(planned: PlannedRun) -> Iterator[Check]:
     if machine.has("torch"):
         yield Check("torch", Status.OK, f"torch {machine.version_of('torch') or 'from a folder'}")
         return
-    status = Status.FAILED if planned.profiler == "torch" else Status.WARNING
-    remedy = "Name the interpreter that the script runs under with --python."
-    yield Check("torch", status, f"no torch in {machine.python}", remedy)
+    needed = planned.needs_torch or planned.profiler == "torch"
+    status = Status.FAILED if needed else Status.WARNING
+    remedy = (
+        "Activate the script's environment, or name its interpreter: --python PATH. If the script "
+        "finds torch by itself: --profiler wallclock."
+    )
+    passed_over = "".join(f"; {note}" for note in machine.interpreter.notes)
+    yield Check("torch", status, f"no torch in {machine.python}{passed_over}", remedy)
 
 
 def devices(planned: PlannedRun) -> Iterator[Check]:

@@ -54,6 +54,7 @@ class PlannedRun:
         device_folder: where the device nodes are; None: where ``env`` says.
         port: Tracy's port where one was asked for.
         ask_tracy: the tracy package may be run, to be asked for its options.
+        needs_torch: the script imports torch.
     """
 
     machine: Machine
@@ -65,6 +66,7 @@ class PlannedRun:
     device_folder: Path | None = None
     port: int | None = None
     ask_tracy: bool = True
+    needs_torch: bool = False
 
     @property
     def device_root(self) -> Path:
