@@ -152,10 +152,10 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
             "timed may be only a part of a step"
         )
         warnings.append(Caveat("unended-samples", text, "wrong"))
-    # On a busy machine steps scatter and drift, and there is nothing in them to look for.
-    if not is_busy(folder.facts.get("machine")):
-        for each in by_label.values():
-            warnings += _unsteady(each)
+    for each in by_label.values():
+        warnings += _of_several_kinds(each)
+        # On a busy machine steps scatter and drift, and there is nothing in them to look for.
+        warnings += () if is_busy(folder.facts.get("machine")) else _unsteady(each)
     untraced, cost_percent = _untraced(folder, wall)
     return Summary(
         profiler=folder.profiler,
@@ -178,8 +178,8 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     )
 
 
-def _unsteady(wall: WallClock) -> Iterator[Caveat]:
-    """That the steps of a label are not alike, and what may be the cause."""
+def _of_several_kinds(wall: WallClock) -> Iterator[Caveat]:
+    """That some steps of a label did something else than the others."""
     if wall.compilations:
         # Recompiling costs a run far more than its steps.
         count, seconds = len(wall.compilations), sum(c.ms for c in wall.compilations) / 1000
@@ -189,7 +189,17 @@ def _unsteady(wall: WallClock) -> Iterator[Caveat]:
             "graph; more of them mean that shapes change"
         )
         yield Caveat("recompiled", text, hint="pad to fixed sizes")
-    yield from _mixed(wall)
+    if wall.populations:
+        kinds = (f"{each.samples} of {each.median_ms:.1f} ms" for each in wall.populations)
+        text = (
+            f"steps of {len(wall.populations)} kinds take turns ({', '.join(kinds)}): their common "
+            "median describes none of them"
+        )
+        yield Caveat("several-kinds", text, "wrong", hint="--loop or --region times one of them")
+
+
+def _unsteady(wall: WallClock) -> Iterator[Caveat]:
+    """That steps of one kind are not alike, and what may be the cause."""
     interval, middle, trend = wall.median_interval_ms, wall.median_ms, wall.trend_percent
     if wall.drifts and trend is not None:
         text = f"{wall.label} got {abs(trend):.0f} % {'slower' if trend > 0 else 'faster'} during "
@@ -205,17 +215,6 @@ def _unsteady(wall: WallClock) -> Iterator[Caveat]:
                 f"{interval.high:.1f} ms): the steps differ too much for so few of them"
             )
             yield Caveat("scatter", text, hint="more --steps")
-
-
-def _mixed(wall: WallClock) -> Iterator[Caveat]:
-    """That steps of several kinds take turns, which no common median describes."""
-    if wall.populations:
-        kinds = (f"{each.samples} of {each.median_ms:.1f} ms" for each in wall.populations)
-        text = (
-            f"steps of {len(wall.populations)} kinds take turns ({', '.join(kinds)}): their common "
-            "median describes none of them"
-        )
-        yield Caveat("several-kinds", text, "wrong", hint="--loop or --region times one of them")
 
 
 def _outliers(wall: WallClock) -> Caveat:
