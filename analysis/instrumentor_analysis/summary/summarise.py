@@ -106,7 +106,7 @@ def analyse(
         text = f"the {folder.profiler} profile holds no ops: wall clock only"
         analysis = replace(analysis, summary=_warn(analysis.summary, Caveat("no-ops", text)))
     summary = replace(analysis.summary, steps=_steps(analysis))
-    if summary.verdict is None:
+    if summary.verdict is None and not _simulated(analysis):  # no time there is a device's
         summary = replace(summary, verdict=decide(summary))
     if _simulated(analysis):
         summary = _warn(replace(summary, architecture=SIMULATED, verdict=None), _NO_DEVICE_TIMES)

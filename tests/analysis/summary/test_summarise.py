@@ -422,3 +422,13 @@ def test_on_a_busy_machine_recompilations_are_told_and_no_scatter(tmp_path: Path
     found = summarise(run_folder(tmp_path / "run", first, *scattered, again, machine=busy))
     assert warned(found, "1 step compiled after the first")
     assert not warned(found, "outlier")
+
+
+def test_an_iteration_on_a_simulator_bounds_nothing(tmp_path: Path) -> None:
+    waits = {"event": "iteration", "pid": 1, "name": "step_steady_1", "ms": 90.0, "data_ms": 80.0}
+    found = [
+        summarise(run_folder(tmp_path / str(at), *SAMPLES, waits, environment=environment)).verdict
+        for at, environment in enumerate(({}, {"simulator": "/sim/libttsim.so"}))
+    ]
+    assert found[0] is not None and found[0].name == "input-bound"
+    assert found[1] is None
