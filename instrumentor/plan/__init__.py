@@ -245,11 +245,10 @@ def _backward(located: Located) -> Backward | None:
 def _call(located: Located) -> Call | None:
     """The call that leads to a backward in a helper."""
     site = next(iter(located.regions[0].sites), None)
-    if site is None or _spelled(site):
+    if site is None:
         return None
-    backward = site.backward
-    site = next(s for s in located.candidate.sites if s.backward is backward)
-    return Call(line=site.statement.lineno) if site.chain else None
+    seen = next(s for s in located.candidate.sites if s.backward is site.backward)
+    return Call(line=seen.statement.lineno) if seen.chain and not _spelled(seen) else None
 
 
 def _lines(located: Located, what: str) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ SEEDED = [
     ("critic_ahead_of_the_actor", "begin late", FORWARD),
     ("several_backwards", "end early", CUT),
     ("sync_from_import", "begin at the backward", NONE),
-    ("train_step_function", "statement disabled", NONE),
+    ("compiled_step", "statement disabled", NONE),
     ("accumulation_modulo", "end late", LATER),
     ("gan", "begin late", FORWARD),
     ("gan", "begin at the backward", NONE),
