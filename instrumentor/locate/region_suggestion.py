@@ -50,7 +50,8 @@ def _around(source: Source, line: int) -> Iterator[tuple[int, int]]:
     at = [s for s in source.places if s.lineno <= line <= (s.end_lineno or s.lineno)]
     names = {s.name for s in at if isinstance(s, FUNCTIONS)}
     loops = [s for s in source.places if isinstance(s, LOOPS)]
-    calling = [s for s in loops if any(callee(c) in names for c in own_calls(s))]
+    # a loop whose header alone calls it, as it does a generator, has nothing of it in its body
+    calling = [s for s in loops if any(callee(c) in names for b in s.body for c in own_calls(b))]
     innermost = sorted((s for s in at if isinstance(s, LOOPS)), key=lambda s: -s.lineno)
     for loop in dict.fromkeys((*innermost, *calling[::-1])):
         yield loop.body[0].lineno, loop.body[-1].end_lineno or loop.body[-1].lineno

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from instrumentor.read.names_used import binds
-from instrumentor.read.program import Function, Program
+from instrumentor.read.program import Class, Function, Program
 from instrumentor.read.signatures import default_of, is_method, on_class, passed
 from instrumentor.read.syntax import (
     FUNCTIONS,
     ScopeNode,
+    Source,
     below,
     callee,
     contains,
@@ -31,15 +32,32 @@ def is_ruled_out(program: Program, scope: ScopeNode, statement: ast.stmt) -> boo
     if not isinstance(scope, FUNCTIONS):
         return False
     source = program.source_of_scope[scope]
-    tests = [p for p in source.parents(statement) if isinstance(p, ast.If)]
-    known = _of_all_callers(program, Function(source, scope)) if tests else {}
-    out = any(
+    tested = any(isinstance(p, ast.If) for p in source.parents(statement))
+    known = _of_all_callers(program, Function(source, scope)) if tested else {}
+    # who is handed a function may call it with anything
+    return leaves_out(source, statement, known) and scope not in program.handed
+
+
+def passed_over(
+    program: Program, scope: ScopeNode, call: ast.Call, function: Function, statement: ast.stmt
+) -> bool:
+    """Whether what this call writes out (`step(batch, phase=Phase.VAL)`) leaves a statement out."""
+    if not (call.args or call.keywords) or not _is_called_as_written(function):
+        return False
+    written = {name for name, _ in _given(program, scope, call, function)}
+    known = fixed(program, scope, call, function, {})
+    own = {n: v for n, v in known.items() if n in written or "." in n}
+    return leaves_out(function.source, statement, own)
+
+
+def leaves_out(source: Source, statement: ast.stmt, known: Constants) -> bool:
+    """Whether these constants decide an `if` around a statement against it."""
+    return any(
         contains(s, statement)
-        for test in tests
+        for test in source.parents(statement)
+        if isinstance(test, ast.If)
         for s in {True: test.orelse, False: test.body, None: []}[decided(test.test, known)]
     )
-    # who is handed a function may call it with anything
-    return out and scope not in program.handed
 
 
 def _of_all_callers(program: Program, function: Function) -> Constants:
@@ -81,12 +99,38 @@ def fixed(
     node = function.node
     if callee(call) != function.name:
         return {}
-    meant = program.of(program.source_of_scope[scope], scope, call.func)
-    bound = is_method(function) and not on_class(meant)
     found = {name: _value(default_of(node, name), {}) for name in parameters(node)}
-    found |= {name: _value(value, known) for name, value in passed(call, node, bound=bound)}
+    source = program.source_of_scope[scope]
+    for name, value in _given(program, scope, call, function):
+        members = _members(program, source, scope, value)
+        found |= members | {name: _value(value, {**known, **members})}
     rebound = binds(node).union(*(n.names for n in below(node) if isinstance(n, ast.Nonlocal)))
     return {n: v for n, v in found.items() if v is not _UNKNOWN and n not in rebound}
+
+
+def _given(
+    program: Program, scope: ScopeNode, call: ast.Call, function: Function
+) -> Iterator[tuple[str, ast.expr]]:
+    """Parameters of a function with what a call gives them."""
+    meant = program.of(program.source_of_scope[scope], scope, call.func)
+    bound = is_method(function) and not on_class(meant)
+    return passed(call, function.node, bound=bound)
+
+
+def _members(
+    program: Program, source: Source, scope: ScopeNode, node: ast.expr
+) -> dict[str, object]:
+    """Of `Phase.TRAIN` all members of that enumeration, each as itself."""
+    if not isinstance(node, ast.Attribute) or not dotted(node.value):
+        return {}
+    of = [v for v in program.of(source, scope, node.value) if isinstance(v, Class)]
+    return {
+        f"{dotted(node.value)}.{name}": f"{dotted(node.value)}.{name}"
+        for cls in of
+        if any(last(base).endswith(("Enum", "Flag")) for base in program.external_bases(cls))
+        for statement in cls.node.body
+        for name in binds(statement)
+    }
 
 
 def decided(test: ast.expr, known: Constants) -> bool | None:
@@ -103,7 +147,8 @@ def decided(test: ast.expr, known: Constants) -> bool | None:
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             sides = _value(left, known), _value(right, known)
             compare = _COMPARED.get(type(op))
-            return None if compare is None or _UNKNOWN in sides else compare(*sides)
+            unknown = any(side is _UNKNOWN for side in sides)
+            return None if compare is None or unknown else compare(*sides)
     value = _value(test, known)
     return None if value is _UNKNOWN else bool(value)
 
@@ -111,6 +156,9 @@ def decided(test: ast.expr, known: Constants) -> bool | None:
 def _value(node: ast.expr | None, known: Constants) -> object:
     if isinstance(node, ast.Constant):
         return node.value
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        parts = [_value(element, known) for element in node.elts]
+        return _UNKNOWN if any(part is _UNKNOWN for part in parts) else tuple(parts)
     return known.get(dotted(node), _UNKNOWN) if node is not None else _UNKNOWN
 
 
@@ -119,7 +167,21 @@ def _same(left: object, right: object) -> bool:
     return type(left) is type(right) and left == right
 
 
-_COMPARED: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
+def _among(left: object, right: object) -> bool | None:
+    """`left in right` for a written-out list or a text; None for what may be anything."""
+    if isinstance(right, tuple):
+        return left in right
+    return left in right if isinstance(left, str) and isinstance(right, str) else None
+
+
+def _not_among(left: object, right: object) -> bool | None:
+    found = _among(left, right)
+    return None if found is None else not found
+
+
+_COMPARED: dict[type[ast.cmpop], Callable[[object, object], bool | None]] = {
+    ast.In: _among,
+    ast.NotIn: _not_among,
     ast.Is: _same,
     ast.IsNot: lambda left, right: not _same(left, right),
     ast.Eq: operator.eq,

@@ -37,12 +37,14 @@ class Modules(Struct, eq=False, dict=True):
 
     Attributes:
         roots: folders from which the program's own modules are imported.
+        broken: imported files that do not parse.
     """
 
     entry: Source
     roots: tuple[Path, ...] = ()
     sources: dict[Path, Source] = field(default_factory=dict)
     bindings: dict[Source, Bindings] = field(default_factory=dict)
+    broken: dict[Path, SyntaxError] = field(default_factory=dict)
     _modules: dict[tuple[str, Path, int], Path | None] = field(default_factory=dict)
     _heads: dict[tuple[Path, str], bool] = field(default_factory=dict)
     _additions: dict[Path, Added] = field(default_factory=dict)

@@ -28,7 +28,14 @@ from instrumentor.read.signatures import (
     on_class,
     passed,
 )
-from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, callee, own_nodes
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    ScopeNode,
+    Source,
+    callee,
+    own_calls,
+    own_nodes,
+)
 from instrumentor.read.values import (
     NOTHING,
     Class,
@@ -514,11 +521,20 @@ class Names(Modules, eq=False, dict=True):
             elif isinstance(value, Class):
                 found += self.methods(value, "__init__", overrides=False)
             elif isinstance(value, Object) and isinstance(value.made_by, Class):
-                found += self.methods(value.made_by, "__call__", overrides=False)
+                called = self.methods(value.made_by, "__call__", overrides=False)
+                found += called or self._training_forward(value.made_by)
         if not found and isinstance(call.func, ast.Attribute):
             if all(isinstance(v, Member) and _is_unknown(v.owner) for v in values):
                 found = self._only_method(source, scope, call)
         return list(dict.fromkeys(found))
+
+    def _training_forward(self, cls: Class) -> list[Function]:
+        """The `forward` that calling a module runs, where it holds a backward of its own.
+
+        What any other forward does is told by its module's type.
+        """
+        found = self.methods(cls, "forward", overrides=False)
+        return [f for f in found if any(callee(c) == "backward" for c in own_calls(f.node))]
 
     def _only_method(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
         """On an object of unknown type: the program's only method of that name (by spelling)."""

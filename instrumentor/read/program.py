@@ -66,11 +66,14 @@ class Program(Names, eq=False, dict=True):
         left = PROGRAM_BYTES
         while queue and left > 0 and len(program.sources) < MODULE_LIMIT:
             for path in program.imported_files(queue.pop(0)):
-                if path in program.sources:
+                if path in program.sources or path in program.broken:
                     continue
                 try:
                     found = parse(path, read_bytes(path, SOURCE_BYTES))
-                except (SyntaxError, OSError):
+                except SyntaxError as error:
+                    program.broken[path] = error
+                    continue
+                except OSError:
                     continue
                 left -= len(found.data)
                 program.sources[path] = found

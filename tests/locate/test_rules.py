@@ -177,6 +177,20 @@ import torch
 async def train(model, stream, optimizer):
     async for x, y in stream:
         STEP
+=== an_engine_that_is_installed | hidden-backward | engine.train(
+import torch
+from torchnet.engine import Engine
+engine = Engine()
+engine.train(lambda sample: (criterion(model(sample[0]), sample[1]), None), loader, 10, optimizer)
+=== handed_to_an_engine | hidden-backward | trainer.run(
+import torch
+from ignite.engine import Engine
+def update(engine, batch):
+    loss = criterion(model(batch[0]), batch[1])
+    loss.backward()
+    optimizer.step()
+trainer = Engine(update)
+trainer.run(loader, max_epochs=3)
 === hidden_in_a_scaler | hidden-backward | loss_scaler(loss
 import torch
 from timm.utils import NativeScaler

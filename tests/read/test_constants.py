@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from instrumentor.locate import Declined
+from instrumentor.read.constants import decided
 from tests.locate.cases import HEAD, lines_of, plan_of, timed
 
 ATTACK = """
@@ -75,3 +78,52 @@ def test_a_decorator_may_pass_what_no_caller_does(decorator: str, is_timed: bool
     else:
         with pytest.raises(Declined):
             plan_of(source)
+
+
+PHASES = """
+import enum
+
+class Phase(enum.Enum):
+    TRAIN = 0
+    VALID = 1
+
+def iteration(x, y, phase):
+    loss = criterion(model(x), y)
+    if phase == Phase.TRAIN:
+        loss.backward()
+        optimizer.step()
+    elif phase == Phase.VALID:
+        print(loss)
+    else:
+        return loss
+
+for x, y in loader:
+    iteration(x, y, phase={first})
+    iteration(x, y, phase={second})
+"""
+
+
+def test_a_member_of_an_enumeration_is_a_constant() -> None:
+    source = HEAD + PHASES.format(first="Phase.TRAIN", second="Phase.VALID")
+    begin, end = lines_of(source, "    loss = ", "        loss.backward()")
+    assert timed(plan_of(source)) == {"start_line": begin, "end_line": end}
+
+
+def test_of_an_unknown_one_both_may_train() -> None:
+    with pytest.raises(Declined):
+        plan_of(HEAD + PHASES.format(first="Phase.TRAIN", second="chosen"))
+
+
+@pytest.mark.parametrize(
+    ("test", "chosen"),
+    [
+        ("args.task in ['tags', 'words']", False),
+        ("args.task in ('loss',)", True),
+        ("args.task not in {'loss'}", False),
+        ("args.task in 'a loss'", True),
+        ("args.task in known", None),
+    ],
+)
+def test_an_option_that_is_looked_for_in_a_list(test: str, chosen: bool | None) -> None:
+    expression = ast.parse(test, mode="eval").body
+    assert decided(expression, {"args.task": "loss"}) is chosen

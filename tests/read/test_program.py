@@ -360,3 +360,19 @@ def test_what_follows_after_many_bytes_is_left_out(tmp_path: Path) -> None:
         (tmp_path / f"n{name}.py").write_text(f"import nn{name}\n" + "#" * (SOURCE_BYTES - 99))
         (tmp_path / f"nn{name}.py").write_text("")
     assert 8 < len(Program.load(entry, (tmp_path,)).sources) < 16
+
+
+def test_an_imported_file_with_the_backward_that_does_not_parse_is_named(tmp_path: Path) -> None:
+    engine = "def train(loader):\n    for x in loader:\n        x.cuda(async=True).backward()\n"
+    files = {"train.py": "import torch\nimport engine\nengine.train([])\n", "engine.py": engine}
+    folder = project(tmp_path, files)
+    (reason,) = explain(folder / "train.py", Options()).reasons
+    assert (reason.kind, reason.file.name, reason.line) == ("syntax", "engine.py", 3)
+    assert "an imported file with a backward does not parse" in reason.message
+
+
+def test_data_of_another_framework_make_no_script_of_it(tmp_path: Path) -> None:
+    script = "import torch\nfrom keras.datasets import mnist\nfrom helpers import fit\nfit(mnist)\n"
+    files = {"train.py": script, "helpers.py": "import torch\ndef fit(data):\n    pass\n"}
+    (reason,) = explain(project(tmp_path, files) / "train.py", Options()).reasons
+    assert reason.kind == "no-loop"

@@ -66,11 +66,28 @@ def _is_of_rollout(candidate: Candidate, made: Made, site: Site) -> bool:
 
 def _is_of_step(candidate: Candidate, needed: Made, first: Forward, site: Site) -> bool:
     """Whether a forward off the graph is one of the step: of each iteration, and no acting."""
-    source, flow = candidate.source, candidate.flow
-    if runs_once(candidate.loop, source, needed.unit) or _is_of_rollout(candidate, needed, site):
+    flow = candidate.flow
+    if _now_and_then(candidate, needed.unit, first.unit) or _is_of_rollout(candidate, needed, site):
         return False
     units = (needed.unit, *flow.between(needed.unit, first.unit))
     return not any(_acts(call) for unit in units for call in own_calls(unit))
+
+
+def _now_and_then(candidate: Candidate, unit: ast.stmt, first: ast.stmt) -> bool:
+    """Whether a test of what changes from iteration to iteration leads to a statement."""
+    loop, changing = (
+        candidate.loop,
+        {
+            node.id
+            for node in own_nodes(candidate.loop)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        },
+    )
+    return any(
+        uses(around.test) & changing
+        for around in candidate.source.parents(unit)
+        if isinstance(around, ast.If) and contains(loop, around) and not contains(around, first)
+    )
 
 
 def _first(made: Sequence[Made]) -> Made | None:

@@ -29,7 +29,7 @@ from instrumentor.locate.gradients.tracked_values import (
 from instrumentor.locate.meaning.calls import Knowledge, is_stub
 from instrumentor.read import catalogue
 from instrumentor.read import values as resolved
-from instrumentor.read.catalogue import Evidence
+from instrumentor.read.catalogue import Evidence, Kind
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function
@@ -45,7 +45,7 @@ from instrumentor.read.syntax import (
     dotted,
     receiver,
 )
-from instrumentor.read.values import Group, Object, Opaque
+from instrumentor.read.values import Class, Group, Object, Opaque
 
 #: Calls in calls any deeper than this are followed no further.
 _DEPTH = 8
@@ -352,7 +352,7 @@ class _Walk:
             owner = self._owner(call.func)
         if key is not None and callee(call) in catalogue.FILLS:
             self._fill(key, given)
-        functions = knowledge.program.resolve(source, scope, call)
+        functions = knowledge.program.resolve(source, scope, call) or self._of_some_model(call)
         read = [self._applied(f, call) for f in functions if not is_stub(f)]
         read += [self._body(function) | given for function in self._lambdas(call.func)]
         if read and callee(call) != "forward":
@@ -373,6 +373,25 @@ class _Walk:
         if effect.made in (Evidence.UNREAD, Evidence.PREPARATION):
             given = attached(given)
         return found | given | owner | handed | self._of_parameters([*call.args, call.func])
+
+    def _of_some_model(self, call: ast.Call) -> list[Function]:
+        """Methods of the program's modules that a model of unknown class may mean."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr in catalogue.COMMON_METHODS:
+            return []
+        kinds, named = self.knowledge.kinds, self.knowledge.program.methods_by_name
+        if not named.get(call.func.attr):
+            return []
+        known = self.knowledge.values(self.source, self.scope, call.func.value)
+        if any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in known):
+            return []
+        if not kinds.is_a(self.source, self.scope, call.func.value, Kind.MODEL):
+            return []
+        return [
+            method
+            for method in named[call.func.attr]
+            if kinds.of_class(Class(method.source, method.source.class_of[method.node]))
+            is Kind.MODEL
+        ]
 
     def _new(self, call: ast.Call, effect: Effect, found: Value) -> Value:
         """With the value that a call makes itself; where it runs a model, that is noted."""

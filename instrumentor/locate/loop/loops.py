@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from instrumentor.locate.loop.by_hand import updates_by_hand
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.read.constants import passed_over
 from instrumentor.read.control_flow import Flow, flow_of
 from instrumentor.read.program import Function, Program
 from instrumentor.read.syntax import FUNCTIONS, FunctionNode, LoopNode, ScopeNode, Source, own_nodes
@@ -185,8 +186,11 @@ def from_callers(
 ) -> Iterator[tuple[Source, ScopeNode, Site]]:
     """A backward as the calls of its function see it, each with its place."""
     if isinstance(scope, FUNCTIONS):
-        passed = (Function(source, scope), *site.chain)
+        function = Function(source, scope)
+        passed = (function, *site.chain)
         for caller, call, holder in program.callers.get(scope, ()):
+            if passed_over(program, caller, call, function, site.statement):
+                continue
             seen = replace(site, statement=holder, call=call, chain=passed)
             yield program.source_of_scope[caller], caller, seen
 

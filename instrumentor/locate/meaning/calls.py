@@ -157,7 +157,8 @@ class Knowledge(Struct, eq=False, dict=True):
         word = callee(call)
         named = catalogue.SPELLED_STEP.fits(word)
         other = catalogue.SPELLED_BESIDE_STEP.fits(word)
-        if not named and (other or "step" not in word.lower()):
+        # `MultiStepLR(optimizer)` makes an object, as the capital says
+        if not named and (other or "step" not in word.lower() or word[:1].isupper()):
             return None
         return self._given_optimizer(source, scope, call) or (call.func if named else None)
 

@@ -13,8 +13,9 @@ from instrumentor.locate.rules.compiled_step import steps_handed_to_a_compiler
 from instrumentor.locate.rules.packages import AS_A_WHOLE, OWN_LOOP, foreign_imports, imported_roots
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Program
-from instrumentor.read.syntax import FUNCTIONS, Source, callee, dotted, last
+from instrumentor.read.syntax import FUNCTIONS, SOURCE_BYTES, Source, callee, dotted, last
 from instrumentor.read.values import Class, Member, Object
+from instrumentor_analysis.shared.files import read_bytes
 
 _LIGHTNING = ("pytorch_lightning", "lightning", "lightning_fabric")
 #: Packages whose trainers hold the loop, with the kind of the reason.
@@ -34,6 +35,10 @@ _OTHERS = {
 }
 
 
+#: What a script of these has that trains with them.
+_TRAINS_ALONE = (b"GradientTape", b".fit(", b"train_on_batch", b"jax.grad", b"value_and_grad")
+
+
 def no_loop(knowledge: Knowledge, without_update: Sequence[Candidate]) -> Reason:
     """The most telling reason why no training loop was found in the entry script.
 
@@ -47,21 +52,24 @@ def _holders(knowledge: Knowledge, without_update: Sequence[Candidate]) -> Itera
     """Everything that may hold the step, the most telling first."""
     program, entry = knowledge.program, knowledge.program.entry
     yield from _trainers(knowledge)  # says where; an import only says that
+    yield from _broken(program)
     roots = imported_roots(entry)
     for root in _LIGHTNING:
         if root in roots:
             told = "Lightning holds the training loop"
             yield Reason.at(entry, roots[root], "lightning", told, OWN_LOOP)
+    yield from _engines(knowledge)
     yield from foreign_imports([entry])
     yield from _without_torch(program)
-    for call in entry.calls:
+    for source, call in ((s, c) for s in program.sources.values() for c in s.calls):
         name = dotted(call.func)
         if re.search(r"(loss_)?scaler$", name) and len(call.args) >= 2:
             told = f"backward and optimizer step are hidden in {name}(...) of another package"
             remedy = "Write loss.backward() and optimizer.step() in the loop."
-            yield Reason.at(entry, call, "hidden-backward", told, remedy)
+            yield Reason.at(source, call, "hidden-backward", told, remedy)
     for call in entry.calls:
-        if callee(call) in ("train_batch", "fit"):
+        here = program.resolve(entry, program.scope_of(entry, call), call)
+        if callee(call) in ("train_batch", "fit") and not here:
             told = f"the step is hidden in {dotted(call.func)}(...) of an installed package"
             yield Reason.at(entry, call, "hidden-backward", told, OWN_LOOP)
     yield from steps_handed_to_a_compiler(knowledge)
@@ -86,6 +94,34 @@ def _trainers(knowledge: Knowledge) -> Iterator[Reason]:
                     yield Reason.at(source, call, _TRAINERS[library], told, OWN_LOOP)
 
 
+def _broken(program: Program) -> Iterator[Reason]:
+    """Imported files that this Python cannot parse, and that speak of a backward."""
+    for path, error in program.broken.items():
+        if b"backward" in read_bytes(path, SOURCE_BYTES):
+            told = f"an imported file with a backward does not parse: {error.msg}"
+            remedy = "Fix the syntax, or run instrument under the Python that it is written for."
+            yield Reason(path, error.lineno or 1, "syntax", told, remedy)
+
+
+#: What an installed class is called that holds a loop, and the methods that start it.
+_ENGINE = re.compile(r"(Engine|Trainer|Learner|Runner|Estimator)$")
+_STARTS = ("fit", "fit_one_cycle", "run", "train")
+
+
+def _engines(knowledge: Knowledge) -> Iterator[Reason]:
+    """`Engine(update).run(loader)`, of any installed package."""
+    program = knowledge.program
+    for word in _STARTS:
+        for source, scope, call in program.calls_named(word):
+            for value in knowledge.values(source, scope, call.func):
+                owner = value.owner if isinstance(value, Member) else None
+                made = external_name(owner.made_by) if isinstance(owner, Object) else ""
+                if _ENGINE.search(made):
+                    told = f"the loop is inside {last(made)} of {made.partition('.')[0]}"
+                    told += ", an installed package"
+                    yield Reason.at(source, call, "hidden-backward", told, OWN_LOOP)
+
+
 def _trainer_of(program: Program, function: object) -> str:
     """The package whose trainer's method a value is; '' for any other."""
     if not isinstance(function, Member) or not isinstance(function.owner, Object):
@@ -102,6 +138,9 @@ def _without_torch(program: Program) -> Iterator[Reason]:
     for source in program.sources.values():
         roots = imported_roots(source)
         for root, (kind, how) in _OTHERS.items():
+            # beside torch it may only bring data: `keras.datasets`
+            if "torch" in roots and not any(word in source.data for word in _TRAINS_ALONE):
+                continue
             if root in roots and (root in own or "torch" not in own):
                 yield Reason.at(source, roots[root], kind, f"a {root} script: {how}", AS_A_WHOLE)
 

@@ -24,6 +24,11 @@ STARTS = {
     "    wanted = frozen(x).softmax(-1)\noutput = model(x)\nloss = criterion(output, wanted)",
     "fakes_that_the_loss_needs": "noise = torch.randn(4, 4)\n|fakes = frozen(noise).detach()\n"
     "loss = criterion(model(fakes), y)",
+    "a_target_made_anew_now_and_then": "step = step + 1\nif step % 50 == 0:\n"
+    "    with torch.no_grad():\n        y = frozen(x)\n|output = model(x)\n"
+    "loss = criterion(output, y)",
+    "a_teacher_that_an_option_brings": "|if config.distill:\n    with torch.no_grad():\n"
+    "        y = frozen(x)\noutput = model(x)\nloss = criterion(output, y)",
     "an_evaluation_that_no_loss_needs": "with torch.no_grad():\n    print(frozen(x))\n"
     "|output = model(x)\nloss = criterion(output, y)",
     "acting_ahead_of_it": "with torch.no_grad():\n    action = frozen(x).argmax()\n"
