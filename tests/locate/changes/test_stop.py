@@ -197,4 +197,5 @@ def test_stop(name: str) -> None:
 def test_number_of_samples(steps: int) -> None:
     source = looped(STEP + "optimizer.step()")
     code = rewritten(source, steps=steps, warmup=3, self_contained=True).code
-    assert f'steps={steps}, warmup=3, profiler="auto"'.encode() in code
+    made = f'Recorder(steps={steps}, warmup=3, budget_s=None, profiler="auto")'
+    assert made.encode() in code
