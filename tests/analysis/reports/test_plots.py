@@ -53,7 +53,7 @@ def test_a_file_is_in_light_colours_and_names_its_figure() -> None:
     root = ElementTree.fromstring(text)
     assert "var(" not in text and COLOURS["device"][0] in text
     texts = [element.text for element in root if element.tag.endswith("text")]
-    assert "Step times: mnist baseline" in texts and "device time" in texts
+    assert "Step times: mnist" in texts and "device time" in texts
 
 
 def test_pictures_show_what_is_drawn() -> None:
