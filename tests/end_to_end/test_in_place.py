@@ -83,7 +83,8 @@ def test_an_edit_during_the_run_is_kept(git_repo: RepoFactory, run_cli: RunCli) 
     edit = "with open(__file__, 'a') as stream:\n    stream.write('# mine\\n')"
     repo = git_repo({"train.py": script(before=edit)})
     original = (repo / "train.py").read_bytes()
-    done = run_cli("run", "--in-place", "--profiler", "wallclock", "train.py", cwd=repo)
+    options = ("--in-place", "--profiler", "wallclock", "--steps", "5")
+    done = run_cli("run", *options, "train.py", cwd=repo)
     assert done.returncode == 5, done.stderr
     assert "both versions are kept" in done.stderr and "train.py.before-instrument" in done.stderr
     assert (repo / "train.py").read_bytes().endswith(b"# mine\n")

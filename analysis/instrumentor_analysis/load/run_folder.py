@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.errors import NothingMeasured
-from instrumentor_analysis.shared.files import RUNS_FOLDER, read_text
+from instrumentor_analysis.shared.files import RUNS_FOLDER, opened, read_text
 
 _RUN_KEYS = (
     *("name", "label", "script", "arguments", "command", "python", "profiler_reason", "machine"),
@@ -90,9 +90,9 @@ class RunFolder(Struct, frozen=True):
         log = self.tracy_log("profile_log_device.csv")
         if log is None:
             return None
-        with log.open(encoding="utf-8", errors="replace") as lines:
-            named = re.match(r"\s*ARCH:\s*(\w{1,32})\b", lines.readline(4096))
-        return named[1] if named else None
+        with opened(log) as lines:
+            named = re.match(rb"\s*ARCH:\s*(\w{1,32})\b", lines.readline(4096))
+        return named[1].decode() if named else None
 
     @property
     def is_run(self) -> bool:
