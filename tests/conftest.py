@@ -271,9 +271,9 @@ def tracy(device: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="session", params=["this", "3.8"])
+@pytest.fixture(scope="session", params=["this", "3.8", "3.9"])
 def interpreter(request: pytest.FixtureRequest) -> Path:
-    """The interpreter of the tests, and the oldest one that scripts may run under."""
+    """The interpreter of the tests, and the oldest ones that scripts may run under."""
     if request.param == "this":
         return Path(sys.executable)
     found = subprocess.run(

@@ -8,9 +8,11 @@ import pytest
 
 from tests.conftest import STANDINS, RepoFactory, RunCli, git
 from tests.end_to_end.small import read
-from tests.end_to_end.test_crank import SCRIPTS, shortened
 
 pytest.importorskip("torch", reason="needs torch: make test installs it")
+
+# Skipped as a whole, that module would lack what is wanted of it.
+from tests.end_to_end.test_crank import SCRIPTS, shortened
 
 #: As many as let a gain of this size be seen whatever a busy machine adds.
 ENOUGH = ("--steps", "16", "--warmup", "2")
