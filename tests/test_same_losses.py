@@ -68,7 +68,7 @@ def instrumented_copy(experiments: Path, folder: Path, name: str) -> list[tuple[
         configuration = yaml.safe_load(default.read_text(encoding="utf-8"))
         configuration.update(SHORT[name], steps_freq=1)
         (repo / "short.yaml").write_text(yaml.safe_dump(configuration), encoding="utf-8")
-    prepared = prepare(repos[0] / script, Options(self_contained=True))
+    prepared = prepare(repos[0] / script, Options(steps=5, self_contained=True))
     assert prepared.plan.explanation["skipped_validation"]
     for path, code in prepared.replacements.items():
         (repos[1] / path.relative_to(prepared.project.root)).write_bytes(code)

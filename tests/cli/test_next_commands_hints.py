@@ -19,7 +19,7 @@ REFUSED = {
     "several": SEVERAL,
 }
 #: Refusals whose loop can be timed line by line.
-WITH_REGION = ("async_loop", "lbfgs", "compiled_step_decorator", "generator", "hidden_in_a_scaler")
+WITH_REGION = ("async_loop", "lbfgs", "compiled_step_decorator", "hidden_in_a_scaler")
 
 
 def parsed(command: str) -> dict[str, Any]:

@@ -29,6 +29,8 @@ def run_of(
     options = ("--output", out, "--timeout", str(HANG_S), "--no-history", *shape.options)
     if shape.promise is None:  # what reading alone says of it
         options += ("--no-discover",)
+    elif "--steps" not in shape.options:
+        options += ("--steps", str(shape.promise.steps))
     seen = out.with_name("seen.json")
     done = run_cli(
         *("run", "--python", python, "--profiler", "wallclock", *options, "train.py"),
