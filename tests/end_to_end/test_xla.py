@@ -22,7 +22,7 @@ def test_a_run_ends_in_a_summary(
 ) -> None:
     output = tmp_path / "output"
     done = run_cli(
-        *("run", "--python", xla_python, "--output", output),
+        *("run", "--steps", "5", "--python", xla_python, "--output", output),
         f"{SCRIPTS}/{script}/train.py",
         cwd=own_experiments_repo,
         timeout=HANG_S,
