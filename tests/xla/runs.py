@@ -89,7 +89,8 @@ def measure(
 ) -> Measured:
     """``instrument run`` on the XLA device, watched by waits/sitecustomize.py."""
     done = run_cli(
-        *("run", "--python", python, "--output", output, *options, script, *arguments),
+        *("run", "--steps", "5", "--python", python, "--output", output),
+        *(*options, script, *arguments),
         cwd=repo,
         env={
             "PJRT_DEVICE": "CPU",
