@@ -318,8 +318,8 @@ class Narrator:
             self._say(f"  still {self.doing} ({now - self.since:.0f} s)")
 
     def _now(self, doing: str) -> None:
-        """What goes on from the last line on."""
-        self.doing, self.since = doing, self.heard
+        """What goes on from now on, whether a line has said so or not."""
+        self.doing, self.since = doing, time.monotonic()
 
     def stage(self, name: str, detail: str) -> None:
         """A stage begins."""

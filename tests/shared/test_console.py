@@ -191,6 +191,20 @@ def test_no_silence_is_long(
     ]
 
 
+def test_a_step_without_a_line_of_its_own_is_no_long_wait(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    narrator = console.Narrator()
+    for step in range(20):
+        now += 1
+        narrator.beat(now)
+        narrator.record({"event": "sample", "label": "step", "ms": 1.0, "kind": f"{step}"})
+    told = [line for line in capsys.readouterr().err.splitlines() if "still" in line]
+    assert [line.partition("] ")[2].strip() for line in told] == ["still waiting for step 19 (1 s)"]
+
+
 def test_a_narrator_that_is_alive_speaks_by_itself(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
