@@ -318,8 +318,8 @@ class Narrator:
             self._say(f"  still {self.doing} ({now - self.since:.0f} s)")
 
     def _now(self, doing: str) -> None:
-        """What goes on from now on, whether a line has said so or not."""
-        self.doing, self.since = doing, time.monotonic()
+        """What goes on from the last line on."""
+        self.doing, self.since = doing, self.heard
 
     def stage(self, name: str, detail: str) -> None:
         """A stage begins."""
@@ -345,6 +345,8 @@ class Narrator:
                     f"  step {number}: {record['label']} {float(record['ms']):.1f} ms ({kind})"
                 )
             self._now(f"waiting for step {number + 1}")
+            if not self.verbose and self.steps > MOST_STEPS:
+                self.since = time.monotonic()
         elif record.get("event") == "profiled":
             self._say(f"  one step under the profiler: {float(record['ms']):.1f} ms")
         elif record.get("event") == "observed":
