@@ -6,7 +6,13 @@ import ast
 
 from instrumentor.kernels.model import CallSite, Found, Invocation, Kernel
 from instrumentor.kernels.options import Choice
-from instrumentor.locate.located import Declined, Reason
+from instrumentor.locate.located import Declined
+from instrumentor.locate.rules.kernels import (
+    CompoundHeader,
+    NoKernel,
+    ResultUsed,
+    SeveralKernels,
+)
 from instrumentor.shared.errors import UsageError
 
 
@@ -18,11 +24,7 @@ def choose_kernel(found: Found, choice: Choice) -> Kernel:
         Declined: none is named and it is not clear which one is meant.
     """
     if not found.kernels:
-        text = (
-            "no @ttl.kernel or @ttl.operation in this script or in what it imports of its project"
-        )
-        remedy = "Give the script that defines or imports the kernel."
-        raise Declined(Reason(found.script, 1, "no-kernel", text, remedy))
+        raise Declined(NoKernel.of(found.script))
     if choice.kernel:
         return _named(found, choice.kernel)
     invoked = [k for k in found.kernels if found.of(k)]
@@ -31,9 +33,8 @@ def choose_kernel(found: Found, choice: Choice) -> Kernel:
     if len(invoked) == 1:
         return invoked[0]
     names = ", ".join(f"{k.qualified} (line {k.line})" for k in invoked)
-    text = f"several kernels are invoked: {names}; one run can profile only one of them"
-    remedy = f"Choose one: --kernel {invoked[0].qualified}."
-    raise Declined(Reason(found.script, invoked[0].line, "several-kernels", text, remedy))
+    first = invoked[0]
+    raise Declined(SeveralKernels.of(found.script, first.line, names=names, first=first.qualified))
 
 
 def _named(found: Found, name: str) -> Kernel:
@@ -81,15 +82,8 @@ def refuse_lost_results(found: Found, chosen: Invocation | None) -> None:
             why = "it has no argument that could stand for its result"
         else:
             continue
-        text = (
-            f"only one call of a kernel can run, and the result of this call of "
-            f"{invocation.kernel.qualified} is used: {why}"
-        )
-        remedy = (
-            "Pass the output tensor as the last argument, or take the other calls out of the "
-            "script that is profiled."
-        )
-        raise Declined(Reason(leaf.source.path, leaf.line, "result-used", text, remedy))
+        name = invocation.kernel.qualified
+        raise Declined(ResultUsed.of(leaf.source.path, leaf.line, kernel=name, why=why))
 
 
 def _is_used(site: CallSite) -> bool:
@@ -104,9 +98,7 @@ def refuse_unwrappable(site: CallSite) -> None:
         Declined: it stands where nothing is rewritten.
     """
     if not wrappable(site):
-        text = "the call is in an f-string or the header of a compound statement: not rewritten"
-        remedy = "Put the call into a statement of its own, before this one."
-        raise Declined(Reason(site.source.path, site.line, "compound-header", text, remedy))
+        raise Declined(CompoundHeader.of(site.source.path, site.line))
 
 
 def wrappable(site: CallSite) -> bool:

@@ -16,7 +16,10 @@ from instrumentor.locate.inference import infers_only, locate_inference, locate_
 from instrumentor.locate.located import Declined, Located, Reason
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.region_suggestion import with_region
-from instrumentor.locate.rules.no_loop import no_loop
+from instrumentor.locate.rules.marked_lines import NoInferenceLoop
+from instrumentor.locate.rules.no_loop import NoLoop, no_loop
+from instrumentor.locate.rules.shape import GradientsUnseen
+from instrumentor.locate.rules.unreadable import FileTooLarge, Syntax, TooDeep
 from instrumentor.read.program import Program
 from instrumentor.read.syntax import Source, TooLarge, parse
 from instrumentor.shared.options import Options
@@ -35,20 +38,11 @@ def parse_source(path: Path, data: bytes) -> Source:
     try:
         return parse(path, data)
     except TooLarge as error:
-        remedy = "Keep data out of it, in a file of its own, or use `instrument profile`."
-        raise Declined(Reason(path, 1, "too-large", f"the file has {error.msg}", remedy)) from error
+        raise Declined(FileTooLarge.of(path, error=error.msg)) from error
     except SyntaxError as error:
         place = f", column {error.offset}" if error.offset else ""
-        raise Declined(
-            Reason(
-                path,
-                error.lineno or 1,
-                "syntax",
-                f"the file does not parse: {error.msg}{place}",
-                "Fix the syntax, or run instrument under the Python version the script "
-                "is written for.",
-            )
-        ) from error
+        reason = Syntax.of(path, error.lineno or 1, error=f"{error.msg}{place}")
+        raise Declined(reason) from error
 
 
 def locate(
@@ -75,8 +69,7 @@ def locate(
         ]
         raise Declined(*reasons) from None
     except RecursionError:
-        text = "an expression is nested too deeply to be followed"
-        raise Declined(Reason(source.path, 1, "too-deep", text, "Give it names.")) from None
+        raise Declined(TooDeep.of(source.path)) from None
 
 
 def _locate(
@@ -86,7 +79,7 @@ def _locate(
         return _locate_other(source, options, roots)
     program = Program.single(source, roots or ())
     found = _training(program, options, arguments)
-    if isinstance(found, Reason) and options.mode == "auto" and found.kind == "no-loop":
+    if isinstance(found, Reason) and options.mode == "auto" and found.kind == NoLoop.kind:
         found = _own_inference(program.whole, options) or found
     if isinstance(found, Reason):
         raise Declined(found)
@@ -95,7 +88,7 @@ def _locate(
 
 def _training(program: Program, options: Options, arguments: Sequence[str]) -> Located | Reason:
     """The loop by the entry alone, or by all modules where that leaves something to be guessed."""
-    alone = choose(program, options, arguments) if b"backward" in program.entry.data else None
+    alone = _alone(program, options, arguments)
     if isinstance(alone, Located) and all(r.forward.is_typed for r in alone.regions):
         return alone
     wider = program.whole
@@ -103,8 +96,20 @@ def _training(program: Program, options: Options, arguments: Sequence[str]) -> L
     if isinstance(found, Located) or found is None:
         return found or alone or no_loop(Knowledge(wider), [])
     # that all modules show no loop says less than why the entry's own is none
-    says_more = isinstance(alone, Reason) and found.kind != "no-loop"
+    says_more = isinstance(alone, Reason) and found.kind != NoLoop.kind
     return found if alone is None or says_more else alone
+
+
+def _alone(program: Program, options: Options, arguments: Sequence[str]) -> Located | Reason | None:
+    """What the entry says of itself; None where it speaks of no gradients, or hides some."""
+    if not any(word in program.entry.data for word in (b"backward", b"autograd")):
+        return None
+    try:
+        return choose(program, options, arguments)
+    except Declined as declined:
+        if len(program.whole.sources) > 1 and declined.reasons[0].kind == GradientsUnseen.kind:
+            return None
+        raise
 
 
 def _own_inference(program: Program, options: Options) -> Located | None:
@@ -115,7 +120,7 @@ def _own_inference(program: Program, options: Options) -> Located | None:
     try:
         found = locate_inference(knowledge, options.loop)
     except Declined as declined:
-        if declined.reasons[0].kind != "no-inference-loop":
+        if declined.reasons[0].kind != NoInferenceLoop.kind:
             raise
         return None
     # a script's own loop, not a function that a library offers

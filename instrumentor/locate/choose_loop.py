@@ -33,6 +33,7 @@ from instrumentor.locate.region.step_function import step_function
 from instrumentor.locate.remarks import of_the_program, of_the_syncs
 from instrumentor.locate.rules import reasons_against
 from instrumentor.locate.rules.closures import closures_anywhere
+from instrumentor.locate.rules.loops import ForwardApart, SeveralLoops
 from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.locate.rules.regions import no_phase_inside, no_update_inside
 from instrumentor.read.catalogue import Role
@@ -137,17 +138,17 @@ def _as_called(
 
 def several(candidates: list[Candidate], what: str = "training") -> list[Reason]:
     """That none of several loops is the obvious one: a reason for each, so as to list them."""
-    remedy = "Say which one: " + " or ".join(_option(c) for c in candidates)
+    words = {
+        "count": len(candidates),
+        "what": what,
+        "options": " or ".join(map(_option, candidates)),
+    }
+    places = (
+        f", in {c.scope.name}()" if isinstance(c.scope, FUNCTIONS) else "" for c in candidates
+    )
     return [
-        Reason.at(
-            c.source,
-            c.loop,
-            "several-loops",
-            f"one of {len(candidates)} {what} loops"
-            + (f", in {c.scope.name}()" if isinstance(c.scope, FUNCTIONS) else ""),
-            remedy,
-        )
-        for c in candidates
+        SeveralLoops.at(c.source, c.loop, place=place, **words)
+        for c, place in zip(candidates, places, strict=True)
     ]
 
 
@@ -156,9 +157,10 @@ def _by_options(chosen: Candidate, others: list[Candidate]) -> Caveat:
     lines = " or ".join(map(_option, others))
     return Caveat(
         "loop-by-options",
-        f"one of {len(others) + 1} training loops: the one that the script's options leave",
-        place=chosen.source.at(chosen.loop.lineno),
-        hint=f"For another one give the script's arguments, or {lines}.",
+        f"The script's options choose this one of {len(others) + 1} training loops. For another "
+        f"one give the script's arguments, or {lines}.",
+        "note",
+        chosen.source.at(chosen.loop.lineno),
     )
 
 
@@ -221,12 +223,9 @@ def _understand(candidate: Candidate, options: Options) -> Located:
     stops = [_behind(candidate, regions, stop) for stop in find_stops(candidate)]
     if options.test is not None:
         stops = [replace(stop, strategy="skip") for stop in stops]
-    if not stops:
-        message = "no optimizer step follows the backward"
-        remedy = "A training loop steps an optimizer."
-        at = candidate.source, candidate.loop
-        raise Declined(Reason.at(*at, "no-optimizer-step", message, remedy))
-    skips = find_skips(knowledge, candidate, regions, keep_validation=options.keep_validation)
+    keep = options.keep_validation
+    asked = [*["validation"] * options.skip_validation, *["checkpoint"] * options.skip_saving]
+    skips = find_skips(knowledge, candidate, regions, stops, keep_validation=keep, asked=asked)
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
     moved, told = find_host_reads(regions, counter, as_written=as_written)
     without = [*(s.statement for s in skips.skipped), *(d.statement for d in moved)]
@@ -294,16 +293,7 @@ def _with_forward(candidate: Candidate) -> tuple[Candidate, dict[Site, Forward]]
     site = _apart(around, found) or next(
         (s for s in around.sites if s not in found), around.sites[0]
     )
-    raise Declined(
-        Reason.at(
-            site.backward_source,
-            site.backward,
-            "forward-apart",
-            "the forward of this backward is not in the same iteration of the loop "
-            "(a rollout, a stored loss)",
-            "Give a script whose loop runs the model and its backward together.",
-        )
-    )
+    raise Declined(ForwardApart.at(site.backward_source, site.backward))
 
 
 def _apart(candidate: Candidate, found: dict[Site, Forward]) -> Site | None:

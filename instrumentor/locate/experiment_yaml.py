@@ -9,6 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from instrumentor.locate.located import Reason
+from instrumentor.locate.rules.several_chips import (
+    MultiChipConfig,
+    MultiChipFolder,
+    MultiChipMesh,
+)
 from instrumentor.read.syntax import Source, dotted
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.files import read_bytes, read_text
@@ -17,17 +22,12 @@ _MULTI_CHIP = ("galaxy", "loudbox", "quietbox", "tg", "multi_chip", "multichip")
 # A key of a mesh that is not plainly null: only then is the YAML library loaded.
 _MESH_KEY = r"['\"]?mesh(_shape)?['\"]?[^\S\n]*:"
 _SET_MESH = re.compile(rf"{_MESH_KEY}(?![^\S\n]*(null|~)[^\S\n]*(#.*)?$)".encode(), re.M)
-_MULTI = "Give the single-chip YAML (mesh_shape null or absent); multi-chip runs are out of scope."
 
 
 def folder_reason(script: Path) -> Reason | None:
     """Multi-chip experiments are kept in folders of the machine's name."""
     part = _multi_chip(script)
-    if not part:
-        return None
-    message = f"the script lies in a {part} folder: a multi-chip experiment"
-    remedy = "Give the single-chip variant; multi-chip runs are out of scope."
-    return Reason(script, 1, "multi-chip", message, remedy)
+    return MultiChipFolder.of(script, part=part) if part else None
 
 
 def _multi_chip(path: Path) -> str:
@@ -107,14 +107,13 @@ def mesh_reason(source: Source, arguments: Sequence[str]) -> Reason | None:
     part = _multi_chip(relative)
     if part:
         where, line = (source.path, named_at) if named_at else (path, 1)
-        message = f"the configuration {relative} lies in a {part} folder: multi-chip"
-        return Reason(where, line, "multi-chip", message, _MULTI)
+        return MultiChipConfig.of(where, line, path=relative, part=part)
     if not path.is_file() or not _SET_MESH.search(read_bytes(path)):
         return None
     for key, shape in _meshes(read_config(path)):
         lines = read_text(path, "replace").splitlines()
         line = next((n for n, t in enumerate(lines, 1) if re.search(_MESH_KEY, t)), 1)
-        return Reason(path, line, "multi-chip", f"{key} is {shape!r}: a multi-chip run", _MULTI)
+        return MultiChipMesh.of(path, line, key=key, shape=shape)
     return None
 
 
@@ -153,8 +152,8 @@ def mesh_default_warning(sources: Sequence[Source]) -> Caveat | None:
         if shape:
             return Caveat(
                 "mesh-default",
-                f"{cls.name}.mesh_shape defaults to {shape}: a YAML without mesh_shape "
-                "goes through SPMD on several chips",
+                f"{cls.name}.mesh_shape defaults to {shape}, so a YAML without mesh_shape runs "
+                "on several chips (SPMD).",
                 place=source.at(field.lineno),
             )
     return None

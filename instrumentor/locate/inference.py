@@ -16,7 +16,7 @@ from instrumentor.locate.changes.stop import strategy_of
 from instrumentor.locate.choose_loop import several
 from instrumentor.locate.gradients.forward import Forward
 from instrumentor.locate.gradients.walk import Gradients
-from instrumentor.locate.located import Declined, Located, Reason, Stop
+from instrumentor.locate.located import Declined, Located, Stop
 from instrumentor.locate.loop.counter import Counter, header_count
 from instrumentor.locate.loop.loops import Candidate, outwards
 from instrumentor.locate.meaning.calls import Knowledge
@@ -24,6 +24,7 @@ from instrumentor.locate.region.barrier_hints import called_model
 from instrumentor.locate.region.modes import End, Region
 from instrumentor.locate.region.regions import with_synced
 from instrumentor.locate.region.syncs import own_sync
+from instrumentor.locate.rules.marked_lines import NoInferenceLoop, RegionCut, RegionLeft
 from instrumentor.read.catalogue import Kind
 from instrumentor.read.names_used import binds, reads
 from instrumentor.read.program import Program
@@ -87,12 +88,7 @@ def locate_inference(knowledge: Knowledge, loop: tuple[str, int] | None) -> Loca
         if not candidates:
             raise UsageError(f"--loop {file}:{line}: no inference loop starts there")
     if not candidates:
-        entry, message = program.entry, "no loop that runs a model with gradients off was found"
-        remedy = (
-            "Give a script with a loop that runs the model under torch.no_grad() or "
-            "inference_mode()."
-        )
-        raise Declined(Reason(entry.path, 1, "no-inference-loop", message, remedy))
+        raise Declined(NoInferenceLoop.of(program.entry.path))
     if len(candidates) > 1:
         raise Declined(*several(candidates, "inference"))
     candidate = candidates[0]
@@ -216,8 +212,7 @@ def locate_marked(
     covered = _covered(source, mark)
     leaves = [n for n in own_nodes(ast.Module(covered, [])) if isinstance(n, _LEAVES)]
     if leaves:
-        message, remedy = "the region is left before its end", "End the region before that line."
-        raise Declined(Reason.at(source, leaves[0], "region", message, remedy))
+        raise Declined(RegionLeft.at(source, leaves[0]))
     begin = covered[0]
     loops = source.loops_around(begin)
     # lines outside of any loop stand for their one iteration
@@ -227,8 +222,8 @@ def locate_marked(
     if loops:
         return _located(region)
     once = (
-        "the region is in no loop of its function: it may run only once, and its first run "
-        "is the compile sample"
+        "The region is in no loop of its function. It may run only once, and its first run also "
+        "compiles."
     )
     place = source.at(begin.lineno)
     return _located(region, Caveat("region-without-loop", once, place=place))
@@ -253,9 +248,7 @@ def _covered(source: Source, mark: tuple[str, int, int]) -> list[ast.stmt]:
     place = source.places[min(at, key=lambda s: s.col_offset)]
     covered = [s for s in place.suite[place.index :] if (s.end_lineno or 0) <= stop]
     if not covered or ((covered[-1].end_lineno or 0) < stop and _cuts(source, stop)):
-        message = f"lines {start}-{stop} are not whole statements of one block"
-        remedy = "Let the region start and end with statements of the same indentation."
-        raise Declined(Reason(source.path, start, "region", message, remedy))
+        raise Declined(RegionCut.of(source.path, start, start=start, stop=stop))
     return covered
 
 

@@ -13,14 +13,6 @@ from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
 from instrumentor_analysis.shared.files import read_bytes
 
-#: Reasons that do not stand against lines which the user names.
-_REGION_HELPS = frozenset(
-    {
-        *("several-loops", "closure", "generator", "compiled-step", "train-and-eval"),
-        *("line-search", "conditional-step", "async", "forward-apart", "no-optimizer-step"),
-        *("step-elsewhere", "step-in-region", "hidden-backward", "no-loop"),
-    }
-)
 Place = Callable[[Source, Options], Located]
 
 
@@ -30,7 +22,10 @@ def with_region(reason: Reason, source: Source, options: Options, place: Place) 
     Args:
         place: locates the lines that the options name, as a run with `--region` would.
     """
-    if reason.kind not in _REGION_HELPS:
+    # All of them are needed where something is declined, and nowhere else.
+    from instrumentor.locate.rules.declines import DECLINES
+
+    if not any(each.timeable for each in DECLINES if each.kind == reason.kind):
         return reason
     where = source
     if reason.file != source.path:

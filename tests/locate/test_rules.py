@@ -478,7 +478,7 @@ def test_a_loop_without_a_known_step_is_taken_when_it_is_asked_for() -> None:
     plan = rewrite(UNKNOWN_STEP, Options(loop=("train.py", 5)), filename="train.py").plan
     assert timed(plan.explanation) == {"start_line": 6, "end_line": 7}
     assert plan.explanation["stop"]["line"] == 8
-    assert any("no optimizer step was found" in w for w in texts(plan.warnings))
+    assert any("No optimizer step was found" in w for w in texts(plan.warnings))
 
 
 def test_a_loop_without_a_backward_is_answered_with_its_lines() -> None:

@@ -4,7 +4,8 @@ In: a candidate loop; out: the reasons against it.
 
 A rule looks at a candidate and yields reasons; nothing is instrumented as long as one stands.
 What stands against a region, which is known only later, is in `regions`; why there is no loop at
-all in `no_loop`.
+all in `no_loop`; packages that hold the loop in `frameworks`. What is said of each is a class with
+an example (`decline`), also where another room finds it; `declines` lists them all.
 """
 
 from __future__ import annotations
@@ -16,9 +17,15 @@ from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate
 from instrumentor.locate.rules.closures import closure
 from instrumentor.locate.rules.compiled_step import compiled_step
+from instrumentor.locate.rules.frameworks import foreign_runtime, manual_backward
 from instrumentor.locate.rules.own_process import own_process
-from instrumentor.locate.rules.packages import foreign_runtime, manual_backward
-from instrumentor.locate.rules.shape import asynchronous, conditional_step, generator, line_search
+from instrumentor.locate.rules.shape import (
+    asynchronous,
+    conditional_step,
+    generator,
+    gradients_unseen,
+    line_search,
+)
 
 RULES: tuple[Callable[[Candidate], Iterator[Reason]], ...] = (
     foreign_runtime,
@@ -28,6 +35,7 @@ RULES: tuple[Callable[[Candidate], Iterator[Reason]], ...] = (
     line_search,
     own_process,
     conditional_step,
+    gradients_unseen,
     asynchronous,
     manual_backward,
 )

@@ -8,9 +8,36 @@ from collections.abc import Iterator
 from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.rules.decline import Decline
 from instrumentor.read.catalogue import Kind
 from instrumentor.read.constants import is_ruled_out
 from instrumentor.read.syntax import ScopeNode, arguments, callee, own_calls
+
+
+class Closure(Decline):
+    """The optimizer runs forward and backward itself, as often as it needs them for one step.
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.LBFGS(model.parameters())
+    for epoch in range(10):
+        def closure():
+            optimizer.zero_grad()
+            loss = criterion(model(inputs), targets)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    ```
+    """
+
+    kind = "closure"
+    message = (
+        "forward and backward run inside a closure that the optimizer calls, several times per step"
+    )
+    remedy = "Use an optimizer without closure (not LBFGS), or time the whole step by hand."
+    timeable = True
 
 
 def closure(candidate: Candidate) -> Iterator[Reason]:
@@ -51,11 +78,4 @@ def _given_in(knowledge: Knowledge, scope: ScopeNode) -> Iterator[Reason]:
             or any(map(knowledge.has_backward, program.resolve(source, scope, call)))
             for call in calls
         ):
-            yield Reason.at(
-                source,
-                at,
-                "closure",
-                "forward and backward run inside a closure that the optimizer calls, several "
-                "times per step",
-                "Use an optimizer without closure (not LBFGS), or time the whole step by hand.",
-            )
+            yield Closure.at(source, at)

@@ -8,9 +8,93 @@ from collections.abc import Iterator
 from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.rules.decline import Decline
 from instrumentor.read.catalogue import Role
 from instrumentor.read.program import Function
 from instrumentor.read.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, dotted
+
+
+class CompiledStep(Decline):
+    """The whole step is compiled into one graph: there is no line between backward and optimizer.
+
+    ```python
+    import torch
+    import torch_xla
+
+    def step(x, y):
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+    compiled = torch_xla.compile(step, full_graph=True)
+    for x, y in loader:
+        compiled(x, y)
+    ```
+    """
+
+    kind = "compiled-step"
+    message = (
+        "the whole step is one torch_xla.compile graph: forward + backward cannot be separated"
+    )
+    remedy = "Run without torch_xla.compile(full_graph)."
+    timeable = True
+
+
+class StepContext(Decline):
+    """`with torch_xla.step():` cuts the graph where it begins and ends, and nowhere between.
+
+    ```python
+    import torch
+    import torch_xla
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        with torch_xla.step():
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+    """
+
+    kind = "compiled-step"
+    message = (
+        "{name} runs its whole body as one graph and syncs at its end: forward + backward cannot "
+        "be separated"
+    )
+    remedy = (
+        "Time the whole step with --region {lines}, or call torch_xla.sync() after the step "
+        "instead."
+    )
+    timeable = True
+
+
+class StepDecorator(Decline):
+    """The same as a decorator: all of the function is one graph.
+
+    ```python
+    import torch
+    import torch_xla
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @torch_xla.step()
+    def step(x, y):
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+    for x, y in loader:
+        step(x, y)
+    ```
+    """
+
+    kind = "compiled-step"
+    message = (
+        "torch_xla.step() runs all of {name}() as one graph and syncs at its end: forward + "
+        "backward cannot be separated"
+    )
+    remedy = "Call torch_xla.sync() after the step instead of decorating it."
+    timeable = True
 
 
 def compiled_step(candidate: Candidate) -> Iterator[Reason]:
@@ -23,12 +107,12 @@ def compiled_step(candidate: Candidate) -> Iterator[Reason]:
         role = knowledge.role(source, scope, call)
         # `with torch_xla.compile():` is another spelling of the step context
         if role is Role.COMPILE and isinstance(block, FUNCTIONS):
-            yield _compiled(source, block)
+            yield CompiledStep.at(source, block)
         elif role in (Role.STEP_CONTEXT, Role.COMPILE):
             yield _one_graph(source, block)
     for source, call, function in _compilations(knowledge):
         if function in candidate.helpers:
-            yield _compiled(source, call)
+            yield CompiledStep.at(source, call)
 
 
 def _blocks(
@@ -50,7 +134,7 @@ def steps_handed_to_a_compiler(knowledge: Knowledge) -> Iterator[Reason]:
     """`self.step = torch_xla.compile(self.step_fn)`, where step_fn holds the backward."""
     for source, call, function in _compilations(knowledge):
         if knowledge.has_backward(function):
-            yield _compiled(source, call)
+            yield CompiledStep.at(source, call)
 
 
 def _compilations(knowledge: Knowledge) -> Iterator[tuple[Source, ast.Call, Function]]:
@@ -65,25 +149,8 @@ def _compilations(knowledge: Knowledge) -> Iterator[tuple[Source, ast.Call, Func
 
 
 def _one_graph(source: Source, block: ast.With | FunctionNode) -> Reason:
-    """`with torch_xla.step():` cuts the graph where it begins and ends, and nowhere between."""
     if isinstance(block, ast.With):
-        name, whole = dotted(block.items[0].context_expr), "its whole body"
         lines = f"{source.path.name}:{block.lineno}-{block.end_lineno}"
-        remedy = (
-            f"Time the whole step with --region {lines}, or call torch_xla.sync() after the step "
-            "instead."
-        )
-    else:
-        name, whole = "torch_xla.step()", f"all of {block.name}()"
-        remedy = "Call torch_xla.sync() after the step instead of decorating it."
-    told = (
-        f"{name} runs {whole} as one graph and syncs at its end: forward + backward cannot be "
-        "separated"
-    )
-    return Reason.at(source, block, "compiled-step", told, remedy)
-
-
-def _compiled(source: Source, at: ast.AST) -> Reason:
-    told = "the whole step is one torch_xla.compile graph: forward + backward cannot be separated"
-    remedy = "Run without torch_xla.compile(full_graph)."
-    return Reason.at(source, at, "compiled-step", told, remedy)
+        name = dotted(block.items[0].context_expr)
+        return StepContext.at(source, block, name=name, lines=lines)
+    return StepDecorator.at(source, block, name=block.name)

@@ -12,10 +12,62 @@ from collections.abc import Iterator
 from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate, outwards
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.rules.decline import Decline
 from instrumentor.read import catalogue
 from instrumentor.read.catalogue import Role
 from instrumentor.read.program import Class, Function, Program
 from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, is_main_guard
+
+
+class OwnProcess(Decline):
+    """The loop runs in a thread or process that the script starts.
+
+    ```python
+    import threading
+
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train():
+        for x in loader:
+            model(x).sum().backward()
+            optimizer.step()
+
+    threading.Thread(target=train).start()
+    ```
+    """
+
+    kind = "own-process"
+    message = "the loop runs in a {what} of its own: stopping it does not end the run"
+    remedy = "Give a script that trains in its main process and thread."
+    observable = False
+
+
+class Distributed(Decline):
+    """Several processes train together, each with the loop.
+
+    ```python
+    import torch
+    import torch.multiprocessing as mp
+
+    def worker(rank, world):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in loader:
+            model(x).sum().backward()
+            optimizer.step()
+
+    if __name__ == "__main__":
+        mp.spawn(worker, args=(2,), nprocs=2)
+    ```
+    """
+
+    kind = "distributed"
+    message = "{launcher} starts processes that train together"
+    remedy = (
+        "Several processes are out of scope: call {name}() directly, as the one process, in a "
+        "script of your own (its loop: {loop})."
+    )
 
 
 def own_process(candidate: Candidate) -> Iterator[Reason]:
@@ -37,7 +89,9 @@ def _as_a_worker(program: Program, function: Function) -> Iterator[Reason]:
     if owner is not None and function.name == "run":
         for base in program.external_bases(Class(function.source, owner)):
             if catalogue.role_of(base) in (Role.THREAD, Role.PROCESS):
-                yield _reason(function.source, function.node, catalogue.role_of(base))
+                yield OwnProcess.at(
+                    function.source, function.node, what=_what(catalogue.role_of(base))
+                )
 
 
 def _started(function: Function, candidate: Candidate) -> Iterator[Reason]:
@@ -52,16 +106,10 @@ def _started(function: Function, candidate: Candidate) -> Iterator[Reason]:
             if not any(_means(knowledge, source, node, function) for node in handed):
                 continue
             if role is not Role.SPAWN:
-                yield _reason(source, call, role)
+                yield OwnProcess.at(source, call, what=_what(role))
             elif not _in_this_process(call) and not _conditional(program, source, call):
-                yield Reason.at(
-                    source,
-                    call,
-                    "distributed",
-                    f"{ast.unparse(call.func)} starts processes that train together",
-                    f"Several processes are out of scope: call {function.name}() directly, as the "
-                    f"one process, in a script of your own (its loop: {loop}).",
-                )
+                launcher = ast.unparse(call.func)
+                yield Distributed.at(source, call, launcher=launcher, name=function.name, loop=loop)
             return
 
 
@@ -96,8 +144,5 @@ def _conditional(program: Program, source: Source, node: ast.AST, depth: int = 0
     )
 
 
-def _reason(source: Source, at: ast.AST, role: Role | None) -> Reason:
-    what = "thread" if role is Role.THREAD else "process"
-    told = f"the loop runs in a {what} of its own: stopping it does not end the run"
-    remedy = "Give a script that trains in its main process and thread."
-    return Reason.at(source, at, "own-process", told, remedy)
+def _what(role: Role | None) -> str:
+    return "thread" if role is Role.THREAD else "process"

@@ -6,16 +6,126 @@ Raises:
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 
-from instrumentor.locate.located import Declined, Reason
-from instrumentor.locate.loop.loops import Candidate
+from instrumentor.locate.located import Declined
 from instrumentor.locate.region.conditions import needed, skipping, tells_a_phase
 from instrumentor.locate.region.modes import Region, step_updates
+from instrumentor.locate.rules.decline import Decline
 from instrumentor.read.syntax import FUNCTIONS
 
 _ONE_PATH = "Give a script with one of the branches, or run every backward before the branches."
+_WHOLE_STEP = "Use --scope step: a sample is then the whole step."
+
+
+class StaysOpen(Decline):
+    """With `--scope step` a sample ends behind the optimizer's step, and one branch has none.
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for n, x in enumerate(loader):
+        if n % 2:
+            model(x).sum().backward()
+            optimizer.step()
+        else:
+            model(x).mean().backward()
+    ```
+
+    ```console
+    $ instrument explain --scope step train.py
+    ```
+    """
+
+    kind = "step-in-region"
+    message = (
+        "no optimizer step follows this backward, only one in the other branch: the region would "
+        "stay open"
+    )
+    remedy = _ONE_PATH
+    timeable = True
+
+
+class StepWithBackward(Decline):
+    """One compiled call runs the backward and the optimizer's step: nothing stands between them.
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @torch.compile
+    def step(x, y):
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+    for x, y in loader:
+        step(x, y)
+    ```
+
+    ```console
+    $ instrument explain --scope fwd-bwd train.py
+    ```
+    """
+
+    kind = "step-in-region"
+    message = (
+        "this runs the backward and steps {optimizer} as well: forward + backward has no end of "
+        "its own here"
+    )
+    remedy = "{remedy}"
+    timeable = True
+
+
+class StepBeforeBackward(Decline):
+    """Another backward may follow the optimizer's step within the region.
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in loader:
+        loss = model(x).sum()
+        if x.mean() > 0:
+            loss.backward(retain_graph=True)
+            optimizer.step()
+        loss.backward()
+    ```
+    """
+
+    kind = "step-in-region"
+    message = (
+        "this steps {optimizer} before forward + backward is certain to be complete (last "
+        "backward: line {last}): no end comes before it"
+    )
+    remedy = "{remedy}"
+    timeable = True
+
+
+class PhaseToldLate(Decline):
+    """Whether an iteration trains or evaluates is known only when its forward has run.
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = (model(x) - y).pow(2).mean()
+        training = queue.get() == "train"
+        if training:
+            loss.backward()
+            optimizer.step()
+    ```
+    """
+
+    kind = "train-and-eval"
+    message = (
+        "one {what} serves training and evaluation, and which of them runs cannot be told ahead "
+        "of the forward"
+    )
+    remedy = "Give training a {what} of its own."
+    timeable = True
 
 
 def no_update_inside(region: Region) -> None:
@@ -25,13 +135,7 @@ def no_update_inside(region: Region) -> None:
     begin, ends = flow.before(region.begin), [flow.after(end.after) for end in region.ends]
     if region.whole:
         if flow.after(final) not in ends and not flow.path(flow.after(final), ends):
-            raise _declined(
-                candidate,
-                final,
-                "no optimizer step follows this backward, only one in the other branch: the "
-                "region would stay open",
-                _ONE_PATH,
-            )
+            raise Declined(StaysOpen.at(candidate.source, final))
         return
     end = ends[0]
     for update in candidate.own_updates:
@@ -40,22 +144,16 @@ def no_update_inside(region: Region) -> None:
         inside = (at == begin or flow.path(begin, at, {end})) and flow.path(done, end)
         if at != end and not inside:
             continue
-        message = (
-            f"this runs the backward and steps {update.optimizer} as well: forward + backward has "
-            "no end of its own here"
-            if step is final
-            else f"this steps {update.optimizer} before forward + backward is certain to be "
-            f"complete (last backward: line {final.lineno}): no end comes before it"
-        )
         follows = any(
             not flow.exclusive(u.statement, final) for u in step_updates(candidate, region.sites)
         )
-        remedy = "Use --scope step: a sample is then the whole step." if follows else _ONE_PATH
-        raise _declined(candidate, step, message, remedy)
-
-
-def _declined(candidate: Candidate, at: ast.stmt, message: str, remedy: str) -> Declined:
-    return Declined(Reason.at(candidate.source, at, "step-in-region", message, remedy))
+        words = {
+            "optimizer": update.optimizer,
+            "last": final.lineno,
+            "remedy": _WHOLE_STEP if follows else _ONE_PATH,
+        }
+        reason = StepWithBackward if step is final else StepBeforeBackward
+        raise Declined(reason.at(candidate.source, step, **words))
 
 
 def no_phase_inside(regions: Sequence[Region]) -> None:
@@ -66,9 +164,4 @@ def no_phase_inside(regions: Sequence[Region]) -> None:
         for test in skipping(flow, region.begin, sites):
             if any(map(tells_a_phase, needed(flow, region.begin, test, sites)[1])):
                 what = "function" if isinstance(candidate.loop, FUNCTIONS) else "loop"
-                message = (
-                    f"one {what} serves training and evaluation, and which of them runs cannot be "
-                    "told ahead of the forward"
-                )
-                remedy = f"Give training a {what} of its own."
-                raise Declined(Reason.at(candidate.source, test, "train-and-eval", message, remedy))
+                raise Declined(PhaseToldLate.at(candidate.source, test, what=what))

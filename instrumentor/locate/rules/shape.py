@@ -10,7 +10,187 @@ from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate
 from instrumentor.locate.region.conditions import tells_a_phase
 from instrumentor.locate.region.step_function import departures, step_function
+from instrumentor.locate.rules.decline import Decline
+from instrumentor.read.catalogue import Evidence, Kind
 from instrumentor.read.syntax import FUNCTIONS, contains, own_nodes
+
+
+class LineSearch(Decline):
+    """The optimizer is stepped until the loss is small enough: how often is not known before.
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        while criterion(model(x), y) > loss:
+            optimizer.step()
+    ```
+    """
+
+    kind = "line-search"
+    message = "a line search: the optimizer is stepped in a loop that runs the forward again"
+    remedy = "Give a script with one optimizer step per backward."
+    timeable = True
+
+
+class MayReturn(Decline):
+    """The function with the backward may leave before it, and the forward is not in it.
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def finish(loss):
+        if not torch.isfinite(loss):
+            return
+        loss.backward()
+        optimizer.step()
+
+    for x, y in loader:
+        finish((model(x) - y).pow(2).mean())
+    ```
+    """
+
+    kind = "conditional-step"
+    message = "{name} may return before its backward: such a call would count as a sample"
+    remedy = "Call the helper only when it makes a step."
+    timeable = True
+
+
+class OtherVersion(Decline):
+    """The same call runs a version of the method that only evaluates, for another class.
+
+    ```python
+    import torch
+
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    class Epoch:
+        def run(self, loader):
+            for x, y in loader:
+                self.update((model(x) - y).sum())
+
+    class Train(Epoch):
+        def update(self, loss):
+            loss.backward()
+            optimizer.step()
+
+    class Evaluate(Epoch):
+        def update(self, loss):
+            print(loss.item())
+
+    for epoch in Train(), Evaluate():
+        epoch.run(loader)
+    ```
+    """
+
+    kind = "train-and-eval"
+    message = "{name} has another version without a backward, which runs in the same loop"
+    remedy = MayReturn.remedy
+    timeable = True
+
+
+class BothPhases(Decline):
+    """The function with the backward runs it in training alone, and the forward is not in it.
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def finish(loss, train):
+        if train:
+            loss.backward()
+            optimizer.step()
+
+    for x, y in loader:
+        finish((model(x) - y).pow(2).mean(), flag)
+    ```
+    """
+
+    kind = "train-and-eval"
+    message = "{name} serves training and evaluation: the backward runs only in one of them"
+    remedy = MayReturn.remedy
+    timeable = True
+
+
+class GradientsUnseen(Decline):
+    """An optimizer is stepped ahead of every backward that is seen: another one is hidden.
+
+    ```python
+    import torch
+    from search import Search
+
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    outer = torch.optim.Adam(weights.parameters())
+    search = Search(model, weights)
+    for x, y in loader:
+        search.look_ahead(x, y)
+        outer.step()
+        inner.zero_grad()
+        criterion(model(x), y).backward()
+        inner.step()
+    ```
+    """
+
+    kind = "gradients-unseen"
+    message = (
+        "nothing ahead of this step is seen to give {optimizer} its gradients: a sample would "
+        "leave that part of the iteration out"
+    )
+    remedy = "Give a script in whose files both backwards are to be seen."
+    timeable = True
+
+
+class Generator(Decline):
+    """The code that walks over the generator runs in the middle of the step.
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def steps(loader):
+        for x, y in loader:
+            loss = (model(x) - y).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            yield loss
+
+    for loss in steps(loader):
+        print(loss.item())
+    ```
+    """
+
+    kind = "generator"
+    message = "the loop yields in the middle of a step: its caller's time would be measured too"
+    remedy = "Return after the step instead of yielding inside it."
+    timeable = True
+
+
+class Asynchronous(Decline):
+    """The event loop may switch to another task wherever the loop awaits.
+
+    ```python
+    import torch
+
+    async def train(model, stream, optimizer):
+        async for x, y in stream:
+            loss = (model(x) - y).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+    ```
+    """
+
+    kind = "async"
+    message = "the loop is asynchronous: other work runs between its statements"
+    remedy = "Use a plain for or while loop."
+    timeable = True
 
 
 def line_search(candidate: Candidate) -> Iterator[Reason]:
@@ -24,9 +204,7 @@ def line_search(candidate: Candidate) -> Iterator[Reason]:
                 break
             if not any(gradients.forwards(source, scope, [loop]).values()):
                 continue
-            told = "a line search: the optimizer is stepped in a loop that runs the forward again"
-            remedy = "Give a script with one optimizer step per backward."
-            yield Reason.at(source, loop, "line-search", told, remedy)
+            yield LineSearch.at(source, loop)
 
 
 def conditional_step(candidate: Candidate) -> Iterator[Reason]:
@@ -34,22 +212,39 @@ def conditional_step(candidate: Candidate) -> Iterator[Reason]:
     for departure in departures(candidate):
         told, name = departure.told, f"{departure.function.name}()"
         if isinstance(told, ast.Return):
-            kind = "conditional-step"
-            message = f"{name} may return before its backward: such a call would count as a sample"
+            decline: type[Decline] = MayReturn
         elif isinstance(told, FUNCTIONS):
-            kind = "train-and-eval"
-            message = f"{name} has another version without a backward, which runs in the same loop"
+            decline = OtherVersion
         elif isinstance(told, ast.If) and tells_a_phase(told.test):
-            kind = "train-and-eval"
-            message = (
-                f"{name} serves training and evaluation: the backward runs only in one of them"
-            )
+            decline = BothPhases
         else:
             continue
         if step_function(candidate) is None:
-            remedy = "Call the helper only when it makes a step."
-            yield Reason.at(departure.source, told, kind, message, remedy)
+            yield decline.at(departure.source, told, name=name)
         return
+
+
+def gradients_unseen(candidate: Candidate) -> Iterator[Reason]:
+    """An optimizer that is stepped ahead of every backward, and not again behind one."""
+    flow, knowledge = candidate.flow, candidate.knowledge
+    own = [u for u in candidate.own_updates if u.call is not None and u.statement in flow.begins]
+    behind = [
+        update
+        for update in own
+        if any(
+            s.statement is update.statement
+            or contains(update.statement, s.statement)
+            or flow.path(flow.after(s.statement), flow.before(update.statement))
+            for s in candidate.sites
+        )
+    ]
+    seen = {update.optimizer for update in behind}
+    for update in own if behind else ():
+        assert update.call is not None
+        optimizer = knowledge.optimizer_of(update.source, update.scope, update.call)
+        kind = optimizer and knowledge.kinds.of(update.source, update.scope, optimizer)
+        if update.optimizer not in seen and kind == (Kind.OPTIMIZER, Evidence.TYPE):
+            yield GradientsUnseen.at(update.source, update.statement, optimizer=update.optimizer)
 
 
 def generator(candidate: Candidate) -> Iterator[Reason]:
@@ -59,17 +254,11 @@ def generator(candidate: Candidate) -> Iterator[Reason]:
     for source, body in bodies:
         for node in own_nodes(ast.Module(body, [])):
             if isinstance(node, (ast.Yield, ast.YieldFrom)):
-                told = (
-                    "the loop yields in the middle of a step: its caller's time would be "
-                    "measured too"
-                )
-                remedy = "Return after the step instead of yielding inside it."
-                yield Reason.at(source, node, "generator", told, remedy)
+                yield Generator.at(source, node)
 
 
 def asynchronous(candidate: Candidate) -> Iterator[Reason]:
     """The loop or its function is `async`: the event loop switches to other tasks."""
     source, loop = candidate.source, candidate.loop
     if isinstance(loop, ast.AsyncFor) or isinstance(candidate.scope, ast.AsyncFunctionDef):
-        told = "the loop is asynchronous: other work runs between its statements"
-        yield Reason.at(source, loop, "async", told, "Use a plain for or while loop.")
+        yield Asynchronous.at(source, loop)

@@ -44,9 +44,9 @@ def in_place(
         replacements: instrumented text by the file whose place it takes.
 
     Raises:
-        Declined: a file is outside git, has several names, or is no plain file.
-        NotReady: git, the journal or the folder cannot be written, or the file has changed since
-            it was read.
+        Declined: a file is outside git, or has several names.
+        NotReady: it is no plain file, git, the journal or the folder cannot be written, or the
+            file has changed since it was read.
         RestoreNeeded: at the end: it was edited during the run, or could not be put back.
     """
     disk = disk or Disk()
@@ -78,19 +78,15 @@ def inspect(path: Path, data: bytes, text: bytes, disk: Disk) -> Entry:
         text: the instrumented bytes.
 
     Raises:
-        Declined: it is outside git, has several names, or is no regular file.
-        NotReady: its folder or git cannot be written, or it has changed since it was read.
+        Declined: it is outside git, or has several names.
+        NotReady: it is no regular file, its folder or git cannot be written, or it has changed
+            since it was read.
     """
     facts = path.lstat()
     if not stat.S_ISREG(facts.st_mode):
-        raise _declined(path, "not-a-file", "is not a regular file", "Run it without --in-place.")
+        raise NotReady(f"{path} is not a regular file", "Run it without --in-place.")
     if facts.st_nlink > 1:
-        raise _declined(
-            path,
-            "hard-linked",
-            f"has {facts.st_nlink} names (hard links): the others would keep the original text",
-            "Give it a file of its own (cp FILE NEW; mv NEW FILE), or run without --in-place.",
-        )
+        raise _declined("HardLinked", path, count=facts.st_nlink)
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise NotReady(
             f"{path.parent} cannot be written: a file in it cannot be replaced",
@@ -109,6 +105,7 @@ def inspect(path: Path, data: bytes, text: bytes, disk: Disk) -> Entry:
         mode=stat.S_IMODE(facts.st_mode),
         mtime_ns=facts.st_mtime_ns,
         stem="",
+        instrumented_blob=journal.name_of(text, repository),
     )
 
 
@@ -118,8 +115,7 @@ def _repository(path: Path) -> Path:
         found = git.common_folder(path.parent)
         why = "is in no git repository, which would keep the original"
     if found is None:
-        remedy = "Put it into git (git init; git add), or run without --in-place."
-        raise _declined(path, "outside-git", why, remedy)
+        raise _declined("OutsideGit", path, why=why)
     return found
 
 
@@ -144,7 +140,8 @@ def put(entry: Entry, text: bytes, disk: Disk) -> None:
         ) from error
 
 
-def _declined(path: Path, kind: str, message: str, remedy: str) -> InstrumentError:
-    from instrumentor.locate.located import Declined, Reason
+def _declined(which: str, path: Path, **words: object) -> InstrumentError:
+    from instrumentor.locate.located import Declined
+    from instrumentor.locate.rules import in_place
 
-    return Declined(Reason(path, 1, kind, f"--in-place: {path.name} {message}", remedy))
+    return Declined(getattr(in_place, which).of(path, name=path.name, **words))

@@ -1,0 +1,78 @@
+"""Every way in which a script is declined, in the order of docs/declines.md."""
+
+from __future__ import annotations
+
+from instrumentor.locate.rules.closures import Closure
+from instrumentor.locate.rules.compiled_step import CompiledStep, StepContext, StepDecorator
+from instrumentor.locate.rules.decline import Decline
+from instrumentor.locate.rules.frameworks import (
+    ForeignRuntime,
+    HfTrainer,
+    InTrainer,
+    Jax,
+    Keras,
+    Lightning,
+    LightningTrainer,
+    ManualBackward,
+)
+from instrumentor.locate.rules.in_place import HardLinked, OutsideGit
+from instrumentor.locate.rules.kernels import CompoundHeader, NoKernel, ResultUsed, SeveralKernels
+from instrumentor.locate.rules.loops import (
+    BackwardOnly,
+    ForwardApart,
+    SeveralLoops,
+    StepElsewhere,
+    SwallowedStop,
+)
+from instrumentor.locate.rules.marked_lines import NoInferenceLoop, RegionCut, RegionLeft
+from instrumentor.locate.rules.no_loop import (
+    HiddenInCall,
+    HiddenInScaler,
+    Library,
+    NoLoop,
+    Unreached,
+)
+from instrumentor.locate.rules.own_process import Distributed, OwnProcess
+from instrumentor.locate.rules.regions import (
+    PhaseToldLate,
+    StaysOpen,
+    StepBeforeBackward,
+    StepWithBackward,
+)
+from instrumentor.locate.rules.several_chips import MultiChipConfig, MultiChipFolder, MultiChipMesh
+from instrumentor.locate.rules.shape import (
+    Asynchronous,
+    BothPhases,
+    Generator,
+    GradientsUnseen,
+    LineSearch,
+    MayReturn,
+    OtherVersion,
+)
+from instrumentor.locate.rules.unreadable import BrokenImport, FileTooLarge, Syntax, TooDeep
+
+#: Declines under what they are about.
+TOPICS: dict[str, tuple[type[Decline], ...]] = {
+    "No loop to be seen": (
+        *(NoLoop, Unreached, Library, NoInferenceLoop),
+        *(HfTrainer, LightningTrainer, Lightning, ManualBackward, InTrainer),
+        *(HiddenInCall, HiddenInScaler, ForeignRuntime, Jax, Keras),
+    ),
+    "Which loop, and where it runs": (
+        *(SeveralLoops, BackwardOnly, OwnProcess, Distributed, Asynchronous, Generator),
+    ),
+    "An iteration that is not one step": (
+        *(ForwardApart, Closure, LineSearch, MayReturn, BothPhases, OtherVersion, PhaseToldLate),
+        GradientsUnseen,
+    ),
+    "No place for the lines around a sample, or for the stop": (
+        *(StepWithBackward, StepBeforeBackward, StaysOpen, CompiledStep, StepContext),
+        *(StepDecorator, RegionLeft, RegionCut, StepElsewhere, SwallowedStop),
+    ),
+    "Files and experiments": (
+        *(Syntax, BrokenImport, FileTooLarge, TooDeep, MultiChipFolder, MultiChipConfig),
+        *(MultiChipMesh, HardLinked, OutsideGit),
+    ),
+    "Kernels of tt-lang": (NoKernel, SeveralKernels, ResultUsed, CompoundHeader),
+}
+DECLINES = tuple(each for declines in TOPICS.values() for each in declines)

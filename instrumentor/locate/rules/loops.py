@@ -1,0 +1,120 @@
+"""Loops that are not the one, or not whole: which one, where its forward is, who steps."""
+
+from __future__ import annotations
+
+from instrumentor.locate.rules.decline import Decline
+
+
+class SeveralLoops(Decline):
+    """None of several loops is the obvious one; each is listed.
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in warm_up:
+        model(x).sum().backward()
+        optimizer.step()
+    for x in loader:
+        model(x).sum().backward()
+        optimizer.step()
+    ```
+    """
+
+    kind = "several-loops"
+    message = "one of {count} {what} loops{place}"
+    remedy = "Say which one: {options}"
+    timeable = True
+
+
+class ForwardApart(Decline):
+    """The backward differentiates what another loop has computed: a sample of the iteration would
+    have no forward.
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = [model(x).sum() for x in first]
+    for loss in losses:
+        loss.backward()
+        optimizer.step()
+    ```
+    """
+
+    kind = "forward-apart"
+    message = (
+        "the forward of this backward is not in the same iteration of the loop "
+        "(a rollout, a stored loss)"
+    )
+    remedy = "Give a script whose loop runs the model and its backward together."
+    timeable = True
+
+
+class BackwardOnly(Decline):
+    """Gradients are computed, but nothing is trained with them.
+
+    ```python
+    import torch
+
+    for x in images:
+        x.requires_grad_(True)
+        model(x).max().backward()
+        saliency.append(x.grad.abs())
+    ```
+    """
+
+    kind = "no-optimizer-step"
+    message = "a backward runs in this loop, but no optimizer step follows it"
+    remedy = "A training loop steps an optimizer; if this is one: --loop {place}."
+    timeable = True
+
+
+class StepElsewhere(Decline):
+    """The early stop stands behind the optimizer's step, and leaves the loop from there.
+
+    ```python
+    import torch
+
+    from parts import gradients
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in loader:
+        gradients(model, batch)
+        optimizer.step()
+    ```
+
+    ```python
+    # parts.py
+    def gradients(model, batch):
+        for x in batch:
+            model(x).sum().backward()
+    ```
+    """
+
+    kind = "step-elsewhere"
+    message = "the optimizer is stepped in another module than the one with the loop"
+    remedy = "Step the optimizer in the module of the loop."
+    timeable = True
+
+
+class SwallowedStop(Decline):
+    """The run stops early by an exception, which a handler around the loop would take for a
+    failure of the training and go on.
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    try:
+        for x in loader:
+            model(x).sum().backward()
+            optimizer.step()
+    except:
+        print("failed")
+    ```
+    """
+
+    kind = "swallowed-stop"
+    message = "a bare except (or except BaseException) around the loop would swallow the early stop"
+    remedy = "Catch Exception instead."
