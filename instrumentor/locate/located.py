@@ -21,6 +21,8 @@ from instrumentor_analysis.shared.caveats import Caveat
 class Reason(Struct, frozen=True):
     """Why a script is declined: place, kind (stable word), sentence, what would work.
 
+    Made by the classes of `locate/rules/`.
+
     region: `FILE:FIRST-LAST` that `--region` can time instead, or empty.
     """
 
@@ -30,11 +32,6 @@ class Reason(Struct, frozen=True):
     message: str
     remedy: str
     region: str = ""
-
-    @classmethod
-    def at(cls, source: Source, node: ast.AST, kind: str, message: str, remedy: str) -> Reason:
-        """A reason that stands against a node of a file."""
-        return cls(source.path, getattr(node, "lineno", 1), kind, message, remedy)
 
     @property
     def hint(self) -> str:
@@ -97,13 +94,17 @@ class Skipped(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """An evaluation or a save that stays, and why."""
+    """An evaluation or a save that stays, and why.
+
+    seldom: it stands in a loop around that of the steps.
+    """
 
     source: Source
     statement: ast.stmt
     initial: bool
     what: str  # validation | checkpoint
     why: str
+    seldom: bool = False
 
 
 class Deferred(Struct, frozen=True):

@@ -10,7 +10,7 @@ from instrumentor.locate.loop.counter import counters, header_count
 from instrumentor.locate.loop.loops import UNKNOWN, Candidate, outwards
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.region.modes import Region
-from instrumentor.locate.rules.packages import imported_roots
+from instrumentor.locate.rules.frameworks import imported_roots
 from instrumentor.read.catalogue import Role
 from instrumentor.read.control_flow import START, flow_of
 from instrumentor.read.syntax import Source, callee, dotted, own_nodes
@@ -18,16 +18,16 @@ from instrumentor_analysis.shared.caveats import Caveat
 
 #: What a call is told of by its role: kind and text, with the call's name.
 _TOLD = {
-    Role.DEBUGGER: ("breakpoint", "{}() would wait for input"),
-    Role.PROFILER: ("own-profiler", "the script profiles itself ({}); that stays and costs time"),
-    Role.SPAWN: ("several-processes", "{} may start workers; only the main process records"),
+    Role.DEBUGGER: ("breakpoint", "{}() would wait for input."),
+    Role.PROFILER: ("own-profiler", "The script profiles itself ({}). That stays and costs time."),
+    Role.SPAWN: ("several-processes", "{} may start workers. Only the main process records."),
     Role.PROCESS: (
         "outlives-stop",
-        "a process started here may outlive the early stop: the run would wait",
+        "A process started here may outlive the early stop; the run would wait for it.",
     ),
     Role.DISTRIBUTED: (
         "several-processes",
-        "{}: measured as one process; with more than one the run stops",
+        "{} is measured as one process here. With more than one, the run stops.",
     ),
 }
 
@@ -38,7 +38,7 @@ def of_the_program(candidate: Candidate) -> Iterator[Caveat]:
         yield from _of_the_calls(candidate, source)
         own = imported_roots(source).get("tracy")
         if own is not None:
-            text = "the script has tracy signposts of its own; they stay"
+            text = "The script has Tracy signposts of its own. They stay."
             yield Caveat("own-signposts", text, place=source.at(own.lineno))
     yield from _own_limits(candidate)
     mesh = mesh_default_warning(list(candidate.program.sources.values()))
@@ -47,8 +47,8 @@ def of_the_program(candidate: Candidate) -> Iterator[Caveat]:
     if candidate.updates and candidate.updates[0].optimizer == UNKNOWN:
         yield Caveat(
             "no-optimizer-step",
-            "no optimizer step was found here: the run ends after an iteration, wherever the "
-            "update is",
+            "No optimizer step was found here, so the run ends after an iteration, wherever the "
+            "update is.",
             place=candidate.source.at(candidate.loop.lineno),
         )
 
@@ -104,11 +104,13 @@ def _own_limits(candidate: Candidate) -> Iterator[Caveat]:
     for node in candidate.flow.statements:
         place = source.at(node.lineno)
         if isinstance(node, ast.If) and _counts_out(node, counted - {""}):
-            text = "the script ends its loop by a count of its own, possibly before --steps samples"
+            text = (
+                "The script ends its loop by a count of its own, possibly before --steps samples."
+            )
             yield Caveat("own-limit", text, place=place)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             if candidate.knowledge.role(source, scope, node.value) is Role.CLOCK:
-                yield Caveat("own-timer", "the script's own timer stays", "note", place)
+                yield Caveat("own-timer", "The script's own timer stays.", "note", place)
 
 
 def _counts_out(node: ast.If, counted: set[str]) -> bool:
@@ -127,7 +129,7 @@ def of_the_syncs(regions: Sequence[Region]) -> Iterator[Caveat]:
         if region.candidate.program.uses_xla and region.sync.action == "insert":
             yield Caveat(
                 "sync-inserted",
-                "a sync is inserted here: on XLA it cuts the graph where the script does not, and "
-                "from the second step on the device draws other random numbers",
+                "A sync is inserted here. It cuts the graph where the script does not, and from "
+                "the second step on the device draws other random numbers.",
                 place=region.sync.source.at(region.end.lineno),
             )

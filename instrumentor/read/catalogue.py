@@ -27,7 +27,6 @@ class Kind(Enum):
     AVERAGE = "average of weights"
     DATA = "data"  # loaders, data sets, tokenizers: nothing in them is differentiated
     LOGGER = "logger"
-    TRAINER = "trainer"  # an installed package's loop
 
 
 class Role(Enum):
@@ -169,7 +168,6 @@ CONSTRUCTORS: Table[Kind] = (
     (Kind.DATA, ("diffusers.*Scheduler*",)),
     (Kind.MODEL, ("diffusers.*.from_*",)),
     (Kind.DATA, ("transformers.*Config",)),
-    (Kind.TRAINER, _rows("", "transformers.*Trainer trl.*Trainer")),
     (Kind.MODEL, _rows("", "transformers.*Model* transformers.*For* diffusers.*Model")),
     (Kind.MODEL, ("peft.*from_pretrained",)),
     (Kind.LOGGER, _rows("", "*.SummaryWriter torch.utils.tensorboard.* tensorboardX.*")),
@@ -365,6 +363,8 @@ MAKES_DATA = _words(
 COPIES_FROM_HOST = _rows("torch.", "from_numpy as_tensor tensor FloatTensor LongTensor Tensor")
 #: Methods that add an element to a container.
 FILLS = _words("append extend insert add appendleft setdefault push put update")
+#: Those that put it there as it is, whatever the container.
+PUTS = _words("append extend insert add appendleft extendleft setdefault")
 #: Packages of which nothing is differentiable for torch.
 HOST_LIBRARIES = _words(
     "builtins numpy math random time os sys copy json pathlib logging collections itertools "
@@ -449,6 +449,9 @@ class Gives(Enum):
 #: What calling a qualified name changes. What matches none may change what it is given.
 EFFECTS: Table[Effect] = (
     (Effect.NOTHING, _rows("torch.", "distributed.get_* distributed.is_* random.fork_rng")),
+    (Effect.NOTHING, _rows("torch.", "autograd.Variable distributed.barrier")),
+    (Effect.NOTHING, ("timm.utils.accuracy",)),
+    (Effect.FIRST, _rows("torch.distributed.", "all_gather* all_reduce reduce gather broadcast")),
     (
         Effect.PROCESS,
         (
@@ -523,20 +526,21 @@ METHODS_THAT_LOAD = _words(
     "read readline readlines read_text read_bytes load_state load_checkpoint from_pretrained"
 )
 _GIVE_NUMBERS = _words(
-    "item size dim numel is_floating_point count format join startswith endswith lower upper strip "
-    "lstrip rstrip title exists is_file is_dir as_posix strftime isoformat total_seconds "
-    "elapsed_time"
+    "item size dim ndimension numel nelement get_device is_contiguous is_floating_point count "
+    "format join startswith endswith lower upper strip lstrip rstrip title exists is_file is_dir "
+    "as_posix strftime isoformat total_seconds elapsed_time"
 )
 _GIVE_NEW = _words(
     "tensor clone zeros ones full empty zeros_like ones_like full_like empty_like eye arange "
     "linspace rand randn randint randperm rand_like randn_like stack cat concat tolist mean sum "
     "std var max min argmax argmin argsort sort topk softmax log_softmax sigmoid tanh norm abs exp "
     "log sqrt pow eq ne lt gt ge le any all where gather cumsum isnan isinf isfinite matmul "
-    "einsum no_grad inference_mode get_lr get_last_lr encode decode batch_decode"
+    "einsum no_grad inference_mode get_lr get_last_lr encode decode batch_decode shape"
 )
 #: Methods that change nothing, and give back their object, a view or a part of it.
 _GIVE_PARTS = _words(
-    "numpy long int bool view reshape permute transpose contiguous squeeze unsqueeze expand "
+    "numpy long int bool view view_as expand_as type_as reshape_as t narrow select chunk unbind "
+    "reshape permute transpose contiguous squeeze unsqueeze expand "
     "flatten split items keys values get copy index replace state_dict parameters "
     "named_parameters buffers named_buffers modules named_modules children named_children resolve "
     "with_suffix relative_to set_postfix set_postfix_str set_description refresh"

@@ -10,12 +10,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from instrumentor.read.bindings import Bindings, Bound, Put
-from instrumentor.read.import_folders import Added, added_by
+from instrumentor.read.import_folders import Added, Adder, added_by, adders_of
 from instrumentor.read.syntax import (
     FUNCTIONS,
     ScopeNode,
@@ -29,7 +30,7 @@ from instrumentor.read.syntax import (
 from instrumentor.read.values import Class, Function
 
 _IMPORTS = ("import_module", "__import__")
-_ANY = "*"
+ANY = "*"
 
 
 class Modules(Struct, eq=False, dict=True):
@@ -47,7 +48,10 @@ class Modules(Struct, eq=False, dict=True):
     broken: dict[Path, SyntaxError] = field(default_factory=dict)
     _modules: dict[tuple[str, Path, int], Path | None] = field(default_factory=dict)
     _heads: dict[tuple[Path, str], bool] = field(default_factory=dict)
-    _additions: dict[Path, Added] = field(default_factory=dict)
+    _additions: dict[tuple[Path, int, bool], Added] = field(default_factory=dict)
+    _adders: dict[str, Adder] = field(default_factory=dict)
+    _adding: list[Path] = field(default_factory=list)
+    _looked_at: int = 0
 
     # -- imports ---------------------------------------------------------------------------
 
@@ -63,18 +67,33 @@ class Modules(Struct, eq=False, dict=True):
         return self._modules[key]
 
     def _search_path(self, near: Path) -> list[Path]:
-        """Where a module looks for others: the roots, its folder, and what it and the entry add."""
+        """Where a module looks for others: the roots, its folder, and what the program adds."""
+        self._look_for_adding()
         added = [self._added(path) for path in dict.fromkeys((self.entry.path, near))]
+        added += [self._added(path, on_import=True) for path in self._adding]
         first = [folder for one in added for folder in one.first]
         last = [folder for one in added for folder in one.last]
-        return [*first, *self.roots, near.parent, *last]
+        return list(dict.fromkeys([*first, *self.roots, near.parent, *last]))
 
-    def _added(self, path: Path) -> Added:
-        if path not in self._additions:
+    def _look_for_adding(self) -> None:
+        """Note modules that were read since that add folders for all others when they run."""
+        for path in islice(self.sources, self._looked_at, None):
+            source = self.sources[path]
+            if b"sys.path" in source.data:
+                self._adding.append(path)
+                self._adders |= adders_of(source)
+        self._looked_at = len(self.sources)
+
+    def _added(self, path: Path, *, on_import: bool = False) -> Added:
+        key = path, len(self._adding), on_import
+        if key not in self._additions:
             source = self.sources.get(path)
-            found = Added() if source is None else added_by(self.bindings_of(source), self.roots)
-            self._additions[path] = found
-        return self._additions[path]
+            found = Added()
+            if source is not None:
+                bindings = self.bindings_of(source)
+                found = added_by(bindings, self.roots, self._adders, on_import=on_import)
+            self._additions[key] = found
+        return self._additions[key]
 
     def _holds(self, base: Path, head: str) -> bool:
         """Whether modules of that first name may lie there: asked of `torch` once, not by each."""
@@ -254,8 +273,8 @@ def modules_of(
     """Files of the modules that a call may import, in the roots; none when any module may be."""
     if not call.args:
         return
-    pattern = _pattern(bindings, source.scope_of(call), call.args[0])
-    if re.search(r"[^*./]", pattern) is None or pattern.startswith((".", _ANY)):
+    pattern = pattern_of(bindings, source.scope_of(call), call.args[0])
+    if re.search(r"[^*./]", pattern) is None or pattern.startswith((".", ANY)):
         return
     for root in roots:
         found = sorted(root.glob(pattern.replace(".", "/") + ".py"))
@@ -264,22 +283,22 @@ def modules_of(
             return
 
 
-def _pattern(bindings: Bindings, scope: ScopeNode, node: ast.expr) -> str:
+def pattern_of(bindings: Bindings, scope: ScopeNode, node: ast.expr) -> str:
     """A text as far as it is written out, with `*` for what is computed."""
     match node:
         case ast.Constant(value=value):
             return str(value)
         case ast.JoinedStr(values=parts):
-            return "".join(_pattern(bindings, scope, part) for part in parts)
+            return "".join(pattern_of(bindings, scope, part) for part in parts)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return _pattern(bindings, scope, left) + _pattern(bindings, scope, right)
+            return pattern_of(bindings, scope, left) + pattern_of(bindings, scope, right)
         case ast.BinOp(left=left, op=ast.Mod()):
-            return re.sub(r"%[sdr]", _ANY, _pattern(bindings, scope, left))
+            return re.sub(r"%[sdr]", ANY, pattern_of(bindings, scope, left))
         case ast.Call(func=ast.Attribute(value=text, attr="format")):
-            return re.sub(r"\{[^}]*\}", _ANY, _pattern(bindings, scope, text))
+            return re.sub(r"\{[^}]*\}", ANY, pattern_of(bindings, scope, text))
         case ast.Name(id=name):
             # set once and for all, else any of its values may be meant
             match bindings.scopes.get(scope, {}).get(name):
                 case [Bound(value=once, path=())] if not isinstance(once, ast.Name):
-                    return _pattern(bindings, scope, once)
-    return _ANY
+                    return pattern_of(bindings, scope, once)
+    return ANY

@@ -19,7 +19,7 @@ from msgspec import field
 from instrumentor.read import catalogue
 from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
 from instrumentor.read.fixpoint import Answers
-from instrumentor.read.modules import Modules, modules_of
+from instrumentor.read.modules import ANY, Modules, modules_of, pattern_of
 from instrumentor.read.signatures import (
     default_of,
     is_decorated,
@@ -383,6 +383,10 @@ class Names(Modules, eq=False, dict=True):
             found = self._of_member(source, scope, call, function)
         elif external_name(function) == "builtins.getattr":
             found = self._looked_up(source, scope, call)
+        elif external_name(function) == "builtins.eval":
+            found = self._evaluated(source, scope, call)
+        elif external_name(function) in ("builtins.globals", "builtins.vars"):
+            found = self._namespace(source, scope, call)
         elif external_name(function) in ("importlib.import_module", "builtins.__import__"):
             found = self._imported_by_name(source, call)
         else:
@@ -413,6 +417,38 @@ class Names(Modules, eq=False, dict=True):
         if len(owners) == 1 and isinstance(owners[0], Source):
             return _classes_in(owners[0])[:_MANY]
         return NOTHING
+
+    def _evaluated(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
+        """`eval("Net")`; with a name of the configuration, any class that it may mean there."""
+        if not call.args:
+            return NOTHING
+        text = pattern_of(self.bindings_of(source), scope, call.args[0])
+        before, computed, after = text.partition(ANY)
+        try:
+            whole = ast.parse(before.rstrip(".") or "None", mode="eval").body
+        except SyntaxError:
+            return NOTHING
+        if not computed:
+            return self.of(source, scope, whole)
+        owners = self.of(source, scope, whole) if before else (source,)
+        named = not after and before[-1:] in ("", ".") and len(owners) == 1
+        return self._classes_of(owners[0]) if named else NOTHING
+
+    def _namespace(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
+        """`globals()`, `vars(module)`: the classes of a module."""
+        owners = self._first(source, scope, call) if call.args else (source,)
+        classes = self._classes_of(owners[0]) if len(owners) == 1 else NOTHING
+        return (Group(call, (classes,)),) if classes else NOTHING
+
+    def _classes_of(self, module: Value) -> Values:
+        """Classes that a module defines or imports."""
+        if not isinstance(module, Source):
+            return NOTHING
+        table = self.bindings_of(module).scopes.get(module.tree, {})
+        imported = [name for name, found in table.items() if isinstance(found[-1], Imported)]
+        named = [v for name in imported for v in self.named(module, module.tree, name)]
+        classes = [value for value in named if isinstance(value, Class)]
+        return tuple(dict.fromkeys([*_classes_in(module), *classes]))[:_MANY]
 
     def _imported_by_name(self, source: Source, call: ast.Call) -> Values:
         """`importlib.import_module(name)`: the module, or any that a computed name may mean."""

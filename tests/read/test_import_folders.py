@@ -87,3 +87,53 @@ def test_a_loop_in_such_a_folder_is_found(tmp_path: Path, folder: str) -> None:
     else:
         with pytest.raises(Declined, match="no loop"):
             locate_file(script, Options(), roots)
+
+
+ADDS = "def add(folder):\n    if folder not in sys.path:\n        sys.path.insert(0, folder)\n"
+LOOP = """\
+def train(model, loader, optimizer):
+    for batch in loader:
+        loss = model(batch).sum()
+        loss.backward()
+        optimizer.step()
+"""
+TRAIN = """\
+import torch
+from steps import train
+
+model = torch.nn.Linear(2, 2)
+train(model, [torch.ones(2)], torch.optim.SGD(model.parameters(), lr=0.1))
+"""
+LIB = 'osp.join(osp.dirname(__file__), "..", "lib")'
+
+
+@pytest.mark.parametrize(
+    ("folders", "script"),
+    [
+        (f"{IMPORTS}{ADDS}here = {LIB}\nadd(here)\n", "import folders\n"),
+        (f"{IMPORTS}{ADDS}", f"{IMPORTS}import folders\nfolders.add({LIB})\n"),
+        (f"{IMPORTS}{ADDS}", f"{IMPORTS}from folders import add\nadd(folder={LIB})\n"),
+        (f"{IMPORTS}sys.path.append({LIB})\n", "import folders\n"),
+    ],
+)
+def test_a_module_of_folders_adds_them_for_the_script(
+    tmp_path: Path, folders: str, script: str
+) -> None:
+    for name, text in (
+        ("lib/steps.py", LOOP),
+        ("scripts/folders.py", folders),
+        ("scripts/train.py", script + TRAIN),
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    path = tmp_path / "scripts" / "train.py"
+    located = locate_file(path, Options(), [tmp_path, path.parent])
+    assert located.candidate.source.path == tmp_path / "lib" / "steps.py"
+
+
+def test_what_a_function_of_another_module_would_add_is_not() -> None:
+    later = parse(
+        Path("/repo/scripts/paths.py"),
+        f"{IMPORTS}def later():\n    sys.path.append({LIB})\n".encode(),
+    )
+    assert added_by(Bindings(later), [Path("/repo")], on_import=True) == Added()

@@ -108,6 +108,26 @@ IMPORTS: dict[str, tuple[str, dict[str, str]]] = {
         "make = getattr(trainers, config.trainer)\nmake(1, 2).train()\n",
         {},
     ),
+    "by_an_evaluated_text": (
+        "from library.trainer import Trainer\n\neval('Trainer')(1, 2).train()\n",
+        {},
+    ),
+    "by_an_evaluated_name_of_the_configuration": (
+        "from library.trainer import Trainer\n\neval(options.trainer)(1, 2).train()\n",
+        {},
+    ),
+    "by_an_evaluated_name_in_a_module": (
+        "import library.trainer as all\n\neval(f'all.{options.trainer}')(1, 2).train()\n",
+        {},
+    ),
+    "by_a_global_name": (
+        "from library.trainer import Trainer\n\nglobals()[options.trainer](1, 2).train()\n",
+        {},
+    ),
+    "by_a_name_of_a_module_s_variables": (
+        "import library.trainer as all\n\nvars(all)[options.trainer](1, 2).train()\n",
+        {},
+    ),
     "by_a_written_name": (
         "from library import trainer\n\ngetattr(trainer, 'Trainer')(1, 2).train()\n",
         {},

@@ -6,6 +6,7 @@ with each node made in a forward: so it is known for any two readings which node
 them, and the graph that a backward walks tells which forward work fed it.
 """
 
+import hashlib
 import json
 import os
 import time
@@ -20,10 +21,11 @@ class Observer:
     def __init__(self, path: str) -> None:
         self.path, self.pid = path, os.getpid()
         self.depth = 0
+        self.inputs = hashlib.sha256()  # of the forwards since the last backward
         self.seen: dict[str, list] = {
             "readings": [],  # [seconds, sequence number]
-            "backwards": [],  # {start, end, oldest, value}
-            "updates": [],  # {start, end, gradients}
+            "backwards": [],  # {start, end, oldest, value, inputs}
+            "updates": [],  # {start, end, gradients, bits}
             "without_graph": [],  # [seconds, name of the module]
         }
 
@@ -57,7 +59,10 @@ def install(path: str) -> Observer:
     def observed_backward(tensors, *arguments, **keywords):
         outermost, watched.depth = watched.depth == 0, watched.depth + 1
         roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-        facts = {"oldest": oldest(roots), "value": value(roots), "start": clock()}
+        facts = {"oldest": oldest(roots), "value": value(roots)}
+        if outermost:
+            facts["inputs"], watched.inputs = watched.inputs.hexdigest(), hashlib.sha256()
+        facts["start"] = clock()
         try:
             return backward(tensors, *arguments, **keywords)
         finally:
@@ -68,14 +73,21 @@ def install(path: str) -> Observer:
     def before_update(optimizer, *_):
         held = [p for group in optimizer.param_groups for p in group["params"]]
         gradients = sum(p.grad is not None for p in held)
-        watched.seen["updates"].append({"start": clock(), "end": 0.0, "gradients": gradients})
+        bits = hashlib.sha256()
+        for parameter in held:
+            digest(bits, parameter.grad)
+        facts = {"gradients": gradients, "bits": bits.hexdigest()}
+        watched.seen["updates"].append({"start": clock(), "end": 0.0, **facts})
 
     def after_update(*_):
         watched.seen["updates"][-1]["end"] = clock()
 
-    def before_forward(module, _):
+    def before_forward(module, given):
         if torch.compiler.is_compiling():
             return
+        if torch.is_grad_enabled() and watched.depth == 0:
+            for each in given:
+                digest(watched.inputs, each)
         if not torch.is_grad_enabled() and watched.depth == 0:
             watched.seen["without_graph"].append((clock(), type(module).__name__))
 
@@ -99,6 +111,17 @@ def oldest(roots) -> int:
         smallest = min(smallest, node._sequence_nr())
         waiting.extend(following for following, _ in node.next_functions)
     return smallest
+
+
+def digest(bits, given) -> None:
+    """Add the exact bits of a tensor; none, or one of a function transform, adds nothing."""
+    import torch
+    from torch._C._functorch import is_functorch_wrapped_tensor
+
+    plain = isinstance(given, torch.Tensor) and not is_functorch_wrapped_tensor(given)
+    if plain and given.layout is torch.strided and given.device.type == "cpu":
+        with torch.no_grad():
+            bits.update(given.detach().contiguous().reshape(-1).view(torch.uint8).numpy())
 
 
 def value(roots) -> str:

@@ -22,12 +22,12 @@ def clean() -> dict[str, list[Any]]:
     return {
         "readings": [(10.0, 0), (15.0, 3), (20.0, 3), (25.0, 6)],
         "backwards": [
-            {"start": 12.0, "end": 14.0, "oldest": 0, "value": "a"},
-            {"start": 22.0, "end": 24.0, "oldest": 3, "value": "b"},
+            {"start": 12.0, "end": 14.0, "oldest": 0, "value": "a", "inputs": "0"},
+            {"start": 22.0, "end": 24.0, "oldest": 3, "value": "b", "inputs": "1"},
         ],
         "updates": [
-            {"start": 16.0, "end": 17.0, "gradients": 2},
-            {"start": 26.0, "end": 27.0, "gradients": 2},
+            {"start": 16.0, "end": 17.0, "gradients": 2, "bits": "0"},
+            {"start": 26.0, "end": 27.0, "gradients": 2, "bits": "1"},
         ],
         "without_graph": [(18.0, "Net")],
     }
@@ -44,6 +44,8 @@ CHANGES: list[tuple[str, tuple[str, int, str, Any], str]] = [
     ("update inside", ("updates", 0, "start", 14.5), "step_0: an update lies partly outside"),
     ("losses", ("backwards", 1, "value", "c"), "losses differ"),
     ("gradients", ("updates", 1, "gradients", 1), "parameters with gradients differ"),
+    ("bits", ("updates", 1, "bits", "2"), "gradients differ"),
+    ("inputs", ("backwards", 1, "inputs", "2"), "inputs of the forwards differ"),
 ]
 
 

@@ -64,7 +64,7 @@ def violations(
         *_numbers(promise, samples),
         *misplaced(promise, samples, seen),
         *_stopped(promise, samples, seen),
-        *_same_training(seen, alone),
+        *same_training(seen, alone),
     ]
 
 
@@ -150,11 +150,19 @@ def _updates(promise: Promise, sample: Mapping[str, Any], span: Span, seen: Obse
     return []
 
 
-def _same_training(seen: Observed, alone: Observed) -> list[str]:
+#: What must be the same, the event that tells it and its name there.
+_COMPUTED = (
+    ("inputs of the forwards", "backwards", "inputs"),
+    ("losses", "backwards", "value"),
+    ("parameters with gradients", "updates", "gradients"),
+    ("gradients", "updates", "bits"),
+)
+
+
+def same_training(seen: Observed, alone: Observed) -> list[str]:
     """The run computes what the script alone computes at its beginning, bit for bit."""
     broken = []
-    for what, key in (("losses", "value"), ("parameters with gradients", "gradients")):
-        event = "backwards" if key == "value" else "updates"
+    for what, event, key in _COMPUTED:
         first = [each[key] for each in seen[event]]
         second = [each[key] for each in alone[event]]
         if first != second[: len(first)]:

@@ -21,7 +21,7 @@ from instrumentor.read.control_flow import LEFT, NEXT, OVER
 from instrumentor.read.names_used import binds, effects, uses
 from instrumentor.read.syntax import LOOPS, Source, callee, contains, own_calls, own_nodes, path_to
 from instrumentor.read.vocabulary import host_read, is_logging
-from instrumentor_analysis.shared.caveats import Caveat, Weight
+from instrumentor_analysis.shared.caveats import Caveat
 
 
 def find_host_reads(
@@ -41,30 +41,27 @@ def find_host_reads(
         warnings += [*_between_micro_steps(reads), *_fetches(reads), *stay]
         moved += [Deferred(candidate.source, s, number, _read_lines(reads, s)) for s in moving]
     lines = sorted({line for deferred in moved for line in deferred.reads})
-    if lines:
+    if lines and candidate.program.uses_xla:  # elsewhere a read costs the same at any place
         warnings.append(_measured(candidate, lines, as_written=as_written))
     return [] if as_written else moved, warnings
 
 
 def _measured(candidate: Candidate, lines: list[int], *, as_written: bool) -> Caveat:
     """Which of two programs the figures are of."""
-    others = f" (also at {', '.join(map(str, lines[1:]))})" if lines[1:] else ""
+    others = f" (and at {', '.join(map(str, lines[1:]))})" if lines[1:] else ""
     if as_written:
         kind = "host-reads-as-written"
         text = (
-            f"this host read{others} is timed where the script has it: on XLA it may run the "
-            "forward a second time"
+            f"The host read here{others} is timed where it stands and may run the forward a "
+            "second time; --host-reads moved measures the step without it."
         )
-        hint = "--host-reads moved measures the step without it"
     else:
         kind = "host-reads-moved"
         text = (
-            f"this host read{others} runs after the timed region: on XLA the script as written "
-            "may run its forward a second time, which these figures leave out"
+            f"The host read here{others} was moved behind the timer. Your script may pay for a "
+            "second forward here; --host-reads as-written includes it."
         )
-        hint = "--host-reads as-written measures it in place"
-    weight: Weight = "caution" if candidate.program.uses_xla else "note"
-    return Caveat(kind, text, weight, candidate.source.at(lines[0]), hint)
+    return Caveat(kind, text, place=candidate.source.at(lines[0]))
 
 
 class _Reads(Struct, eq=False, dict=True):
@@ -140,7 +137,7 @@ class _Reads(Struct, eq=False, dict=True):
                 continue
             group = self._group(statement, moving)
             if isinstance(group, str):
-                text = f"a host read inside the timed region stays: {group}"
+                text = f"A host read stays inside the timed region: {group}"
                 place = self.source.at(getattr(read, "lineno", statement.lineno))
                 stays.append(Caveat("host-read-inside", text, place=place))
             else:
@@ -265,14 +262,18 @@ def _between_micro_steps(reads: _Reads) -> Iterator[Caveat]:
         if (reading or any(map(is_logging, own_calls(node)))) and not any(
             contains(s, node) for s in behind
         ):
-            text = "runs between the micro-steps of one sample, inside the timed region"
+            text = "This runs between the micro-steps of one sample, inside the timed region."
             yield Caveat("host-read-inside", text, place=source.at(node.lineno))
 
 
 def _fetches(reads: _Reads) -> Iterator[Caveat]:
     """The next batch, fetched between forward and backward, is timed with them."""
-    for statement in dict.fromkeys((reads.region.forward.statement, *reads.statements)):
+    region = reads.region
+    ahead = region.begin if region.fetch is not None else None
+    for statement in dict.fromkeys((region.forward.statement, *reads.statements)):
+        if statement is ahead:
+            continue
         calls = own_calls(statement) if isinstance(statement, _ASSIGNS) else ()
         if any(callee(c) in ("next", "get_batch", "next_batch") for c in calls):
-            text = "the next batch is fetched inside the timed region"
+            text = "The next batch is fetched inside the timed region."
             yield Caveat("fetch-inside", text, place=reads.source.at(statement.lineno))

@@ -9,12 +9,13 @@ from functools import partial
 from itertools import islice, takewhile
 
 from instrumentor.locate.changes.cleanup import cleanup_behind
-from instrumentor.locate.located import Declined, Reason, Stop
+from instrumentor.locate.located import Declined, Stop
 from instrumentor.locate.loop.counter import increments
 from instrumentor.locate.loop.loops import Candidate, Update, outwards
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.region.accumulation import accumulating
 from instrumentor.locate.region.modes import completing, last_of_branches
+from instrumentor.locate.rules.loops import StepElsewhere, SwallowedStop
 from instrumentor.read.catalogue import Kind
 from instrumentor.read.control_flow import flow_of
 from instrumentor.read.syntax import (
@@ -63,9 +64,7 @@ def find_stops(candidate: Candidate) -> list[Stop]:
     for update, unit in zip(last, completing(candidate, body, last), strict=True):
         source, scope, at = update.source, update.scope, update.statement
         if source is not candidate.source:
-            told = "the optimizer is stepped in another module than the one with the loop"
-            remedy = "Step the optimizer in the module of the loop."
-            raise Declined(Reason.at(source, at, "step-elsewhere", told, remedy))
+            raise Declined(StepElsewhere.at(source, at))
         after = _companions(knowledge, source, unit)
         if after not in stops:
             leave = strategy_of(knowledge, source, scope, at)
@@ -125,12 +124,7 @@ def strategy_of(knowledge: Knowledge, source: Source, scope: ScopeNode, statemen
     # most scripts surround their loop with `except Exception`, which SystemExit passes
     for where, _, at in outwards(knowledge.program, source, scope, statement):
         for handler in _swallowers(where, at):
-            told = (
-                "a bare except (or except BaseException) around the loop would swallow the "
-                "early stop"
-            )
-            remedy = "Catch Exception instead."
-            raise Declined(Reason.at(where, handler, "swallowed-stop", told, remedy))
+            raise Declined(SwallowedStop.at(where, handler))
     return "SystemExit"
 
 

@@ -106,6 +106,8 @@ class _Unread(Struct, frozen=True):
             return None if evidence is Evidence.SPELLING else PASSES
         if kind not in _RUN or kind is Kind.AVERAGE:
             return PASSES if kind is Kind.AVERAGE else None
+        if any(isinstance(value, Member) for value in self.values(node)):
+            evidence = self.by_attribute()
         what = type_name(self.knowledge, self.source, self.scope, node) or dotted(node)
         if self._is_gradless(self.values(node)):
             return Effect(passes=False, what=what, detaches=True, frozen=evidence)
@@ -113,6 +115,11 @@ class _Unread(Struct, frozen=True):
         if not self.knowledge.is_model(self.source, self.scope, node):
             return Effect(Evidence.UNREAD, what=what, frozen=evidence)
         return Effect(evidence, what=what)
+
+    def by_attribute(self) -> Evidence:
+        """Of what an unread model holds only the name tells: a part of it, or a method."""
+        prepares = catalogue.SPELLED_PREPARATION.fits(self.word)
+        return Evidence.PREPARATION if prepares else Evidence.SPELLING
 
     def _is_gradless(self, models: Values) -> bool:
         """Whether the `forward` of each of these objects runs with gradients off."""

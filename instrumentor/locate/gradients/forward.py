@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -119,17 +119,26 @@ def _acts(call: ast.Call) -> bool:
     )
 
 
-def leading_to(candidate: Candidate, site: Site) -> set[ast.stmt]:
-    """Statements of the iteration that a backward's loss, or a helper's arguments, come from."""
-    expression = site.loss if not site.chain else site.call
-    live = uses(expression)
+def leading_to(
+    candidate: Candidate,
+    site: Site,
+    changes: Callable[[ast.stmt], set[str]] = effects,
+    read: Collection[str] = (),
+) -> set[ast.stmt]:
+    """Statements of the iteration that a backward's loss, or a helper's arguments, come from.
+
+    Args:
+        changes: names that a statement binds or changes.
+        read: names that the helper reads beside its arguments.
+    """
+    live = uses(site.call if site.chain else site.loss).union(read)
     found: set[ast.stmt] = set()
     for suite, index in reversed(path_to(candidate.source, candidate.loop, site.statement)):
         for target, value in _bound_by_header(suite[index]):
             if binds(target) & live:
                 live |= uses(value)
         for statement in reversed(suite[:index]):
-            if effects(statement) & live:
+            if changes(statement) & live:
                 found.add(statement)
                 live |= uses(statement)
     return found

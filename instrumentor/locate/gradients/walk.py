@@ -32,6 +32,7 @@ from instrumentor.read import values as resolved
 from instrumentor.read.catalogue import Evidence, Kind
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
+from instrumentor.read.names_used import binds
 from instrumentor.read.program import Function
 from instrumentor.read.signatures import is_method, passed
 from instrumentor.read.syntax import (
@@ -45,7 +46,7 @@ from instrumentor.read.syntax import (
     dotted,
     receiver,
 )
-from instrumentor.read.values import Class, Group, Object, Opaque
+from instrumentor.read.values import Class, External, Group, Object, Opaque
 
 #: Calls in calls any deeper than this are followed no further.
 _DEPTH = 8
@@ -324,11 +325,19 @@ class _Walk:
     def _comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
     ) -> Value:
+        own = {name for one in node.generators for name in binds(one.target)}
+        keys = [(self.held.binder(name), name) for name in own]
+        hidden = {key: self.held.values.get(key) for key in keys}
         for one in node.generators:
             self.held.bind(one.target, self.value(one.iter))
             for test in one.ifs:
                 self.value(test)
-        return self.value(node.value if isinstance(node, ast.DictComp) else node.elt)
+        found = self.value(node.value if isinstance(node, ast.DictComp) else node.elt)
+        for key, value in hidden.items():  # its variables are none of the scope around it
+            self.held.values.pop(key, None)
+            if value is not None:
+                self.held.values[key] = value
+        return found
 
     def made(self, evidence: Evidence, what: str) -> frozenset[Made]:
         return frozenset({Made(self.at, self.at, self.source, evidence, what)})
@@ -344,7 +353,8 @@ class _Walk:
             if not any(isinstance(part, Made) for part in attached(loss)):
                 loss |= given
             self.backwards[place] = self.backwards.get(place, NO_VALUE) | loss
-            return NO_VALUE
+            if not knowledge.is_gradient(source, scope, call):
+                return NO_VALUE
         owner = self._owner(call.func)
         key = self.held.key(call.func.value) if isinstance(call.func, ast.Attribute) else None
         if isinstance(call.func, ast.Attribute) and call.func.attr == "requires_grad_":
@@ -369,10 +379,15 @@ class _Walk:
             return found | detached(given | owner)
         if not effect.passes:
             return found
-        # what an unread call makes of values off the graph may be anything: the world's next state
-        if effect.made in (Evidence.UNREAD, Evidence.PREPARATION):
+        # an unread method may make anything of values off the graph: the next state of a world
+        if effect.made in (Evidence.UNREAD, Evidence.PREPARATION) and not self._is_function(call):
             given = attached(given)
         return found | given | owner | handed | self._of_parameters([*call.args, call.func])
+
+    def _is_function(self, call: ast.Call) -> bool:
+        """Whether a call is of an imported function, not of a method."""
+        meant = self.knowledge.values(self.source, self.scope, call.func)
+        return bool(meant) and all(isinstance(value, External) for value in meant)
 
     def _of_some_model(self, call: ast.Call) -> list[Function]:
         """Methods of the program's modules that a model of unknown class may mean."""

@@ -259,9 +259,22 @@ class Knowledge(Struct, eq=False, dict=True):
     # -- backward ----------------------------------------------------------------------------
 
     def is_backward(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
-        """`loss.backward()`, `accelerator.backward(loss)`, `torch.autograd.backward(losses)`."""
-        found = self._means_backward(source, scope, call)
+        """`loss.backward()`, `accelerator.backward(loss)`, `torch.autograd.backward(losses)`.
+
+        So is `torch.autograd.grad` where its function gives parameters their gradients.
+        """
+        found = self._means_backward(source, scope, call) or self.is_gradient(source, scope, call)
         return found and self._may_run(source, scope, call)
+
+    def is_gradient(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """`torch.autograd.grad` in a function that stores into `.grad`, for an optimizer."""
+        word = callee(call)
+        if word != "grad" and word not in self.program.other_words.get("grad", ()):
+            return False
+        return self.program.qualified(source, scope, call.func) == "torch.autograd.grad" and any(
+            isinstance(n, ast.Attribute) and n.attr == "grad" and isinstance(n.ctx, ast.Store)
+            for n in own_nodes(scope)
+        )
 
     def _means_backward(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         word = callee(call)

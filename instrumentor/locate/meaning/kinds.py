@@ -98,9 +98,24 @@ class Kinds:
     def of_class(self, cls: Class) -> Kind | None:
         """What instances of a class of the program are."""
         kind = catalogue.derived_from(self.program.external_bases(cls))
-        if kind is Kind.MODEL and not self._has_parameters(cls):
-            return Kind.LOSS
-        return kind
+        if kind is not Kind.MODEL or self._has_parameters(cls):
+            return kind
+        spelled = catalogue.spelled_as(cls.node.name.lower())
+        return kind if spelled is not Kind.LOSS and self._runs_unread_parts(cls) else Kind.LOSS
+
+    def _runs_unread_parts(self, cls: Class) -> bool:
+        """Whether it calls what some builder has given it: `self.body = build_body(config)`."""
+        called = {dotted(n.func) for n in ast.walk(cls.node) if isinstance(n, ast.Call)}
+        return any(
+            isinstance(value, Object)
+            and not isinstance(value.made_by, (Class, External))
+            and self.of_value(value) is None
+            for put in self.program.bindings_of(cls.source).puts
+            if f"self.{put.name}" in called
+            and isinstance(put.bound.value, ast.Call)
+            and self.program.class_of_self(cls.source, put.scope, put.owner) == cls
+            for value in self.program.of(cls.source, put.scope, put.bound.value)
+        )
 
     def _has_parameters(self, cls: Class) -> bool:
         """A module that makes no other module and no parameter computes a loss or a metric."""

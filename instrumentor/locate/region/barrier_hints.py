@@ -117,10 +117,10 @@ def find_hints(knowledge: Knowledge, region: Region) -> tuple[tuple[str, ...], t
             found |= more()
     unsure = Caveat(
         "no-tensor-in-sight",
-        "nothing here is certain to be a tensor or to hold one: if the barrier finds none, "
-        "it waits for the accelerator that the script has opened",
+        "Nothing here is certain to be a tensor or to hold one. If the barrier finds none, it "
+        "waits for the accelerator that the script has opened; return the loss from the step as a "
+        "tensor.",
         place=region.candidate.source.at(region.end.lineno),
-        hint="return the loss from the step as a tensor",
     )
     return tuple(found), () if any(found.values()) else (unsure,)
 

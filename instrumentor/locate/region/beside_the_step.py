@@ -14,9 +14,10 @@ from typing import NamedTuple
 from instrumentor.locate.gradients.forward import leading_to
 from instrumentor.locate.gradients.walk import Gradients
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.region.fetched import is_fetch
 from instrumentor.locate.region.modes import Region
 from instrumentor.read import catalogue
-from instrumentor.read.catalogue import Role
+from instrumentor.read.catalogue import Kind
 from instrumentor.read.constants import Constants, fixed
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Class, Function
@@ -38,12 +39,13 @@ _MOST_FUNCTIONS, _MOST_PLACES = 500, 4
 
 
 class _Called(NamedTuple):
-    """A call, where it stands, and what the calls that lead to it fix."""
+    """A call, where it stands, what the calls that lead to it fix, and whether a model makes it."""
 
     source: Source
     scope: ScopeNode
     call: ast.Call
     known: Constants
+    of_model: bool = False
 
 
 def beside_the_step(
@@ -72,10 +74,9 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
     for call in _evaluations(region, calls):
         yield _told("validation", "an evaluation", _named(body.scope), body.source, call)
     start = (_Called(body.source, body.scope, call, {}) for call, _ in calls)
-    helpers = {function for site in region.sites for function in site.chain}
-    for function in _functions(knowledge, start):
+    for function, of_model in _functions(knowledge, start):
         yield from _of_function(knowledge, function)
-        if function in helpers:
+        if not of_model:  # a forward may have to copy, as that of a model in parts
             yield from _copies(knowledge, function)
 
 
@@ -102,8 +103,8 @@ def _inside(region: Region) -> Iterator[ast.stmt]:
                 yield statement
 
 
-def _functions(knowledge: Knowledge, start: Iterable[_Called]) -> Iterator[Function]:
-    """Functions that calls run, themselves or through others."""
+def _functions(knowledge: Knowledge, start: Iterable[_Called]) -> Iterator[tuple[Function, bool]]:
+    """Functions that calls run, themselves or through others; whether a model runs them."""
     waiting, seen, told = [*start][::-1], set[object](), set[ScopeNode]()
     while waiting and len(seen) < _MOST_FUNCTIONS:
         called = waiting.pop()
@@ -114,11 +115,20 @@ def _functions(knowledge: Knowledge, start: Iterable[_Called]) -> Iterator[Funct
             if visit in seen:
                 continue
             seen.add(visit)
+            of_model = called.of_model or _is_of_model(knowledge, function)
             if function.node not in told:
                 told.add(function.node)
-                yield function
+                yield function, of_model
             inner = knowledge.program.calls.get(function.node, ())
-            waiting += [_Called(function.source, function.node, c, texts) for c, _ in inner][::-1]
+            waiting += [
+                _Called(function.source, function.node, c, texts, of_model) for c, _ in inner
+            ][::-1]
+
+
+def _is_of_model(knowledge: Knowledge, function: Function) -> bool:
+    cls = function.source.class_of.get(function.node)
+    of_class = knowledge.kinds.of_class(Class(function.source, cls)) if cls is not None else None
+    return of_class is Kind.MODEL
 
 
 def _run_by(knowledge: Knowledge, called: _Called) -> Iterator[Function]:
@@ -171,7 +181,7 @@ def _of_function(knowledge: Knowledge, function: Function) -> Iterator[Caveat]:
     for call, _ in knowledge.program.calls.get(scope, ()):
         if knowledge.is_save(source, scope, call):
             yield _told("save", "a save", inside, source, call)
-        elif _fetches(knowledge, source, scope, call):
+        elif is_fetch(knowledge, source, scope, call):
             yield _told("fetch", "a fetch of the next batch", inside, source, call)
 
 
@@ -184,27 +194,13 @@ def _copies(knowledge: Knowledge, function: Function) -> Iterator[Caveat]:
 
 
 def _told(kind: str, what: str, inside: str, source: Source, at: ast.AST) -> Caveat:
-    text = f"{what} inside {inside}" if inside else what
+    text = f"{what[:1].upper()}{what[1:]} inside {inside}" if inside else what.capitalize()
     place = source.at(getattr(at, "lineno", 1))
-    return Caveat(f"{kind}-inside", f"{text} is inside the timed region", place=place)
+    return Caveat(f"{kind}-inside", f"{text} is inside the timed region.", place=place)
 
 
 def _named(scope: ScopeNode) -> str:
     return f"{scope.name}()" if isinstance(scope, FUNCTIONS) else ""
-
-
-#: What a `next` takes from where it takes no batch: `next(model.parameters()).device`.
-_PARTS = ("parameters", "named_parameters", "buffers", "modules", "children", "iter")
-
-
-def _fetches(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
-    if catalogue.SPELLED_FETCH.fits(callee(call)):
-        return True
-    if knowledge.role(source, scope, call) is not Role.FETCH or not call.args:
-        return False
-    taken = call.args[0]
-    parts = isinstance(taken, ast.Call) and callee(taken) in _PARTS
-    return not parts and not isinstance(taken, ast.GeneratorExp)
 
 
 def _is_copy(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call) -> bool:

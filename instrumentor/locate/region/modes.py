@@ -53,6 +53,7 @@ class Region(Struct, frozen=True, eq=False):
         hints: names that tell the device where it ends.
         batch: names of this iteration's data, bound ahead of `begin`.
         when: what is true at the begin of the iterations with a backward; empty for all.
+        fetch: the part of `begin` that fetches the batch, which is done ahead of the clock.
     """
 
     candidate: Candidate
@@ -66,6 +67,7 @@ class Region(Struct, frozen=True, eq=False):
     hints: tuple[str, ...] = ()
     batch: tuple[str, ...] = ()
     when: str = ""
+    fetch: ast.expr | None = None
     warnings: tuple[Caveat, ...] = ()
 
     @property
@@ -123,7 +125,7 @@ class Iteration(Struct, frozen=True):
         Unless told otherwise it ends with the script's own sync where one stands there.
         """
         sync = own_sync(self.knowledge, self.source, ends[0].after)
-        told = Caveat("longer-sample", why, place=self.source.at(at.lineno))
+        told = Caveat("longer-sample", why, "note", self.source.at(at.lineno))
         more = {"sync": self.plain.sync if sync.statement is None else sync, **more}
         return replace(self.plain, ends=ends, whole=True, warnings=(told,) if why else (), **more)
 
@@ -150,13 +152,13 @@ def _left_pending(it: Iteration) -> Region | None:
     if last is None:
         end = max(it.unit(stepping), inner, key=it.candidate.flow.order.__getitem__)
         why = (
-            "the script syncs only with the optimizer step: a sample is the whole step, all its "
-            "micro-steps"
+            "The script syncs only with the optimizer step, so one sample covers the whole step "
+            "with all its micro-steps."
         )
         return it.whole(it.end(end, "step"), at=at, why=why, sync=sync, resume=True)
     why = (
-        "the last micro-batch is left pending to fuse with the optimizer: its sample is forward + "
-        "backward + optimizer, labelled so"
+        "The last micro-batch is left pending to fuse with the optimizer, so its sample covers "
+        "forward, backward and optimizer; its label says so."
     )
     end_of_last = it.end(it.unit(stepping), "fwd+bwd+optimizer", [stepping])
     return it.whole(End(inner), end_of_last, at=at, why=why, sync=sync)
@@ -168,10 +170,7 @@ def _several_updates(it: Iteration) -> Region | None:
     if several is None or (it.options.scope == "step" and it.steps_in_helper):
         return None
     begin = beside(it.source, it.plain.begin, several)
-    why = (
-        "one iteration makes several optimizer steps: a sample is all of it, from the first "
-        "forward to the last update"
-    )
+    why = "Several optimizers are stepped per iteration; one sample covers the whole iteration."
     end = it.end(beside(it.source, several, begin), "step")
     return it.whole(end, at=several, why=why, begin=begin)
 
@@ -183,12 +182,12 @@ def _whole_step(it: Iteration) -> Region | None:
     in_branches = _in_branches(it, units)
     why = ""
     if it.options.scope == "auto" and it.steps_in_helper:
-        why = "the helper also steps the optimizer"
+        why = "The helper also steps the optimizer"
     elif it.options.scope == "auto" and in_branches:
-        why = "this backward runs in one branch only and each branch steps the optimizer"
+        why = "Each branch has its own backward and optimizer step"
     elif it.options.scope != "step":
         return None
-    why = why and f"{why}: a sample is forward + backward + optimizer"
+    why = why and f"{why}, so one sample covers forward, backward and optimizer."
     at = it.final.statement
     if not units:
         return it.whole(End(it.plain.end, "step"), at=at, why=why, sync=it.plain.sync)

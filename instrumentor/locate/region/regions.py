@@ -16,6 +16,7 @@ from instrumentor.locate.gradients.forward import Forward
 from instrumentor.locate.loop.loops import Candidate, Site
 from instrumentor.locate.region.barrier_hints import batch_names, find_hints
 from instrumentor.locate.region.conditions import condition
+from instrumentor.locate.region.fetched import fetched
 from instrumentor.locate.region.modes import End, Iteration, Region, covered, in_helper
 from instrumentor.locate.region.syncs import find_sync
 from instrumentor.read.control_flow import OVER, START
@@ -71,7 +72,7 @@ def _region(
     clipped = [
         Caveat(
             "clipping-inside",
-            "gradient clipping before the script's own sync is inside the timed region",
+            "Gradient clipping before the script's own sync is inside the timed region.",
             place=source.at(s.lineno),
         )
         for s in timed
@@ -81,6 +82,7 @@ def _region(
         region,
         hints=hints,
         batch=batch_names(knowledge, candidate, region.begin),
+        fetch=fetched(candidate, region.begin),
         warnings=(*region.warnings, *unsure, *clipped),
     )
 
@@ -182,9 +184,9 @@ def unsampled(regions: tuple[Region, ...]) -> Iterator[Caveat]:
             named.add(test)
             yield Caveat(
                 "branch-without-samples",
-                f"a branch from here reaches the optimizer step at line {step.lineno} without "
-                "passing the end of a timed region: a run that takes it has no samples there "
-                "and does not stop early",
+                f"A branch from here reaches the optimizer step at line {step.lineno} without "
+                "passing the end of a timed region. A run that takes it has no samples there and "
+                "does not stop early.",
                 place=source.at(test.lineno),
             )
 

@@ -75,7 +75,7 @@ def _inside(body: Candidate) -> Candidate | None:
     ):
         return None
     function = first.chain[0]
-    sites = [_seen_from(knowledge, site, 1) for site in body.sites]
+    sites = [seen_from(knowledge, site, 1) for site in body.sites]
     at = function.source, function.node, function.node
     inner = Candidate(knowledge, *at, tuple(filter(None, sites)))
     if None in sites or find_forwards(knowledge, inner).keys() < set(inner.sites):
@@ -141,7 +141,7 @@ def _is_compiled(knowledge: Knowledge, function: Function) -> bool:
     )
 
 
-def _seen_from(knowledge: Knowledge, site: Site, depth: int) -> Site | None:
+def seen_from(knowledge: Knowledge, site: Site, depth: int) -> Site | None:
     """A backward as one of the helpers on the way to it sees it."""
     rest = site.chain[depth:]
     call, statement = site.backward, site.backward_statement
@@ -160,7 +160,7 @@ def departures(candidate: Candidate) -> Iterator[Departure]:
     for site in candidate.sites:
         caller = outer
         for depth, (function, known) in enumerate(_along(knowledge.program, site), 1):
-            inner = [s for each in candidate.sites if (s := _seen_from(knowledge, each, depth))]
+            inner = [s for each in candidate.sites if (s := seen_from(knowledge, each, depth))]
             body, backwards = Body.of(knowledge, function), [s.statement for s in inner]
             told = (
                 _without(body, known, backwards)

@@ -84,7 +84,9 @@ def test_read(name: str) -> None:
     )
     plan = plan_of(source)
     assert plan["deferred_host_reads"] == moves
-    warned = [int(w.split(":")[1]) for w in texts(plan["warnings"]) if "read inside" in w]
+    warned = [
+        int(w.split(":")[1]) for w in texts(plan["warnings"]) if "inside the timed region" in w
+    ]
     assert warned == stays
 
 
@@ -107,13 +109,17 @@ def test_reads_stay_on_request_and_the_figures_say_which_program_they_are_of(on_
     if not on_xla:
         source = source.replace("import torch_xla\nimport torch_xla.core.xla_model as xm\n", "")
     first = 10 if on_xla else 8
-    reads, weight = [first, first + 2], "caution" if on_xla else "note"
+    reads = [first, first + 2]
     for way, kept in (("moved", reads), ("as-written", [])):
         plan = plan_of(source, host_reads=way)
         assert plan["deferred_host_reads"] == kept
-        (said,) = [w for w in plan["warnings"] if w["kind"] == f"host-reads-{way}"]
-        assert (said["weight"], said["place"]) == (weight, f"train.py:{first}")
-        assert f"(also at {first + 2})" in said["message"] and "on XLA" in said["message"]
+        told = [w for w in plan["warnings"] if w["kind"] == f"host-reads-{way}"]
+        if not on_xla:  # a read costs the same wherever it stands
+            assert told == []
+            continue
+        (said,) = told
+        assert (said["weight"], said["place"]) == ("caution", f"train.py:{first}")
+        assert f"(and at {first + 2})" in said["message"] and "forward" in said["message"]
     ahead, _, _ = rewritten(source, host_reads="as-written").code.partition(b"_instrument.end(")
     assert ahead.count(b"loss.item()") == 2
 

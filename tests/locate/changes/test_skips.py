@@ -8,7 +8,8 @@ import pytest
 
 from instrumentor import Options
 from instrumentor.locate import locate_file
-from tests.locate.cases import HEAD, looped, plan_of, rewritten
+from instrumentor.shared.errors import UsageError
+from tests.locate.cases import HEAD, lines_of, looped, plan_of, rewritten
 from tests.warned import texts
 
 STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
@@ -34,7 +35,7 @@ def code_lines(source: str, **options: object) -> list[str]:
 
 def stays(source: str) -> list[str]:
     """Why evaluations and saves of a source stay."""
-    return [w.partition(": ")[2] for w in texts(plan_of(source)["warnings"]) if " stays" in w]
+    return [w.partition(": ")[2] for w in texts(plan_of(source)["warnings"]) if " is kept" in w]
 
 
 #: text ahead of the loop, text behind the step, lines skipped, lines of dependents
@@ -81,30 +82,30 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "decides_in_the_step": (
         "v = validate(model)",
         "if loss < v:\n    print('better')",
-        "v is read",
+        "v is used",
     ),
     "shown_with_the_loss": ("v = validate(model)", "print(loss.item(), v)", "beside values of"),
-    "schedules": ("v = validate(model)", "scheduler.step(v)", "v is read"),
+    "schedules": ("v = validate(model)", "scheduler.step(v)", "v is used"),
     "leaves_the_loop": ("v = validate(model)", "if v < 1:\n    break", "v decides"),
-    "configures": ("v = validate(model)\nrate = v * 2", "optimizer.lr = rate", "is read"),
+    "configures": ("v = validate(model)\nrate = v * 2", "optimizer.lr = rate", "is used"),
     "seen_by_a_handler": (
         "try:\n    v = validate(model)\n    v = 3\nexcept ValueError:\n    launch(v)",
         "",
-        "v is read",
+        "v is used",
     ),
     "seen_by_what_ends_in_any_case": (
         "try:\n    v = validate(model)\n    v = 3\nfinally:\n    launch(v)",
         "",
-        "v is read",
+        "v is used",
     ),
     "kept_by_continue": (
         "for turn in range(3):\n    v = validate(model)\n    if ready:\n        continue\n"
         "    v = 3\nlaunch(v)",
         "",
-        "v is read",
+        "v is used",
     ),
     "unreadable": ("launch(validate(model))", "", "what it does cannot be read"),
-    "own_attribute": ("self.v = validate(model)", "loss_scale(self.v)", "is read"),
+    "own_attribute": ("self.v = validate(model)", "loss_scale(self.v)", "is used"),
     "of_a_library": ("trainer.evaluate()", "", "not in the program's own files"),
 }
 
@@ -115,7 +116,7 @@ def test_what_something_else_needs_stays(name: str) -> None:
     source = with_initial(before, rest)
     assert plan_of(source)["skipped_validation"] == []
     (reason,) = stays(source)
-    assert reason.startswith("validation stays and runs before the first sample")
+    assert reason.startswith("Validation is kept and runs once before the first sample")
     assert why in reason
     assert "off|" not in "\n".join(code_lines(source))
 
@@ -344,6 +345,32 @@ main()
     assert "off| print(" in rewritten(source).code.decode()
 
 
+def test_an_evaluation_that_ends_the_run_is_none_ahead_of_the_samples() -> None:
+    """`--evaluate` alone: who trains does not come to it."""
+    source = (
+        HEAD
+        + VALIDATE
+        + """\
+
+def main():
+    if args.evaluate:
+        worst = validate(model)
+        scheduler.step(worst)
+        return
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+main()
+"""
+    )
+    assert stays(source) == []
+    assert plan_of(source)["skipped_validation"] == []
+    (why,) = stays(source.replace("        return\n", ""))
+    assert why
+
+
 def test_what_stays_ahead_of_the_samples_is_timed() -> None:
     lines = code_lines(with_initial("v = validate(model)", "scheduler.step(v)"))
     at = lines.index("v = validate(model)")
@@ -489,3 +516,55 @@ def test_callbacks_are_followed_through_their_names(
     located = locate_file(tmp_path / "train.py", Options(), [tmp_path])
     skipped = [(s.statement.lineno, s.instead) for s in located.skipped]
     assert skipped == ([(22, "self.model.train()")] if left_out else [])
+
+
+#: text ahead of the loop, text behind the step, what goes on request
+ASKED: dict[str, tuple[str, str, bool]] = {
+    "what_it_does_cannot_be_read": ("launch(validate(model))", "", True),
+    "decides_how_the_script_goes_on": ("v = validate(model)", "if v < 1:\n    break", True),
+    "read_elsewhere": ("state.best = validate(model)", "launch(state.best)", True),
+    "the_step_reads_it": ("v = validate(model)", "loss = criterion(model(x), y) * v", False),
+    "something_that_cannot_go_reads_it": ("v = validate(model)", "while v < 1:\n    v += 1", False),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_on_request_it_goes_without_a_proof(name: str) -> None:
+    before, rest, goes = ASKED[name]
+    source = with_initial(before, rest)
+    if "criterion" in rest:
+        source = looped(f"{rest}\nloss.backward()\noptimizer.step()", before=VALIDATE + before)
+    assert plan_of(source)["skipped_validation"] == []
+    assert plan_of(source, skip_saving=True)["skipped_validation"] == []
+    plan = plan_of(source, skip_validation=True)
+    assert bool(plan["skipped_validation"]) is goes
+    told = [w for w in texts(plan["warnings"]) if "--skip-validation asks for that, though" in w]
+    assert bool(told) is goes
+
+
+def test_what_the_step_has_by_way_of_an_object_stays_on_request() -> None:
+    rollout = VALIDATE.replace("        for x, y in", "        for a, y in").replace(
+        "total = model(x).sum()", "memory.append(model(a))"
+    )
+    source = looped(
+        f"validate(model)\nx = scale(memory)\n{STEP}",
+        before=f"memory = []\n{rollout.replace('return total', 'return 3')}",
+    )
+    plan = plan_of(source, skip_validation=True)
+    assert plan["skipped_validation"] == []
+
+
+def test_saving_goes_on_request() -> None:
+    again = "torch.save(model.state_dict(), 'm.pt')\nstate = torch.load('m.pt')"
+    source = looped(f"{STEP}{again}")
+    assert plan_of(source)["skipped_checkpoints"] == []
+    plan = plan_of(source, skip_saving=True)
+    assert plan["skipped_checkpoints"] == lines_of(source, "torch.save")
+    assert any(
+        "--skip-saving asks for that, though a file is" in w for w in texts(plan["warnings"])
+    )
+
+
+def test_keeping_and_skipping_exclude_each_other() -> None:
+    with pytest.raises(UsageError):
+        Options(keep_validation=True, skip_validation=True)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.locate.cases import HEAD, around, looped, plan_of, rewritten, timed
+from instrumentor import Options
+from instrumentor.locate import locate_file
+from tests.locate.cases import HEAD, around, lines_of, looped, plan_of, rewritten, timed
 
 END = "loss.backward()\noptimizer.step()"
 #: what stands ahead of the backward; the line that the region starts at comes behind the bar
@@ -27,6 +31,16 @@ STARTS = {
     "a_target_made_anew_now_and_then": "step = step + 1\nif step % 50 == 0:\n"
     "    with torch.no_grad():\n        y = frozen(x)\n|output = model(x)\n"
     "loss = criterion(output, y)",
+    "codes_that_a_function_of_a_library_makes_noisy": "|with torch.no_grad():\n"
+    "    code = frozen.encode(x)\nnoisy, wanted = library.make_noisy(code)\n"
+    "loss = criterion(model(noisy), wanted)\nloss.backward()",
+    "not_what_the_world_answers": "with torch.no_grad():\n    move = frozen(x)\n"
+    "seen = world.advance(move)\n|loss = criterion(model(seen), y)\nloss.backward()",
+    "a_comprehension_has_variables_of_its_own": "|losses = model(x)\n"
+    "loss = sum(loss for loss in losses.values())\nshown = [loss for loss in y]",
+    "a_module_of_parts_that_a_table_of_builders_makes": "x = x.cuda()\n|loss = network(x)",
+    "a_loss_of_parts_that_a_table_of_builders_makes": "x = x.cuda()\n|loss = library.run(x)\n"
+    "loss = distance(loss)",
     "a_teacher_that_an_option_brings": "|if config.distill:\n    with torch.no_grad():\n"
     "        y = frozen(x)\noutput = model(x)\nloss = criterion(output, y)",
     "an_evaluation_that_no_loss_needs": "with torch.no_grad():\n    print(frozen(x))\n"
@@ -36,13 +50,36 @@ STARTS = {
     "loss_is_summed_up": "loss = 0.0\n|for part in x.chunk(2):\n"
     "    loss = loss + criterion(model(part), y)",
 }
+BEFORE = """
+import library
+
+frozen = torch.nn.Linear(4, 4)
+
+def built(name):
+    return library.TABLE[name](4)
+
+class Network(torch.nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.body = built(name)
+
+    def forward(self, x):
+        return self.body(x)
+
+class DistanceLoss(Network):
+    pass
+
+network, distance = Network(library.name), DistanceLoss(library.name)
+"""
 
 
 @pytest.mark.parametrize("name", STARTS)
 def test_begin(name: str) -> None:
     ahead, _, behind = STARTS[name].partition("|")
-    source = looped(f"{ahead}{behind}\n{END}", "frozen = torch.nn.Linear(4, 4)")
-    assert plan_of(source)["region"]["start_line"] == 10 + ahead.count("\n")
+    source = looped(f"{ahead}{behind}\n{END}", BEFORE)
+    assert plan_of(source)["region"]["start_line"] == lines_of(source, "for x, y")[0] + 1 + (
+        ahead.count("\n")
+    )
     _, following = around(rewritten(source), "_instrument.begin(")
     assert following == behind.splitlines()[0]
 
@@ -163,3 +200,31 @@ def test_an_update_that_every_caller_rules_out_is_none() -> None:
     )
     assert plan_of(HEAD + before)["label"] == "fwd+bwd"
     assert plan_of(HEAD + before + "train(loader, lazy=True)\n")["label"] == "step"
+
+
+@pytest.mark.parametrize(("method", "begin"), [("unpack", 5), ("parse_batch", 5), ("embed", 4)])
+def test_a_method_of_the_model_is_read_where_it_stands(
+    tmp_path: Path, method: str, begin: int
+) -> None:
+    """By its type an unread object is a model; whether a method runs it, its class tells."""
+    body = "self.layer(batch[0])" if method == "embed" else "batch[0].float()"
+    (tmp_path / "speech.py").write_text(
+        "import torch\n"
+        "class Speech(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layer = torch.nn.Linear(4, 4)\n"
+        f"    def {method}(self, batch):\n"
+        f"        return {body}, batch[1]\n"
+        "    def forward(self, x):\n"
+        "        return self.layer(x)\n"
+    )
+    (tmp_path / "train.py").write_text(
+        "import torch; from speech import Speech; model = Speech().cuda()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        f"for batch in loader:\n    x, y = model.{method}(batch)\n"
+        "    loss = torch.nn.functional.mse_loss(model(x), y)\n"
+        "    loss.backward()\n    optimizer.step()\n"
+    )
+    located = locate_file(tmp_path / "train.py", Options(), [tmp_path])
+    assert located.regions[0].begin.lineno == begin

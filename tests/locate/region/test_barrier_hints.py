@@ -38,7 +38,7 @@ class Trainer:
             self.update(batch)
 
 """
-UNCERTAIN = "nothing here is certain to be a tensor"
+UNCERTAIN = "Nothing here is certain to be a tensor"
 
 
 def given(source: str, method: str) -> list[str]:

@@ -165,3 +165,37 @@ for x, y in loader:
 def test_an_evaluation(name: str, body: str, use: str, told: bool) -> None:
     source = HEAD + EVALUATES.format(name=name, body=body, use=use)
     assert ("validation-inside" in named(source)) is told
+
+
+def test_inside_of_a_helper_that_makes_the_forward_alone() -> None:
+    source = HEAD + (
+        "def losses_of(batch):\n"
+        "    batch = batch.to(device)\n"
+        "    return criterion(model(batch), 1)\n"
+        "\n"
+        "for batch in loader:\n"
+        "    loss = losses_of(batch)\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    assert named(source) == {"copy-inside": lines_of(source, "batch = batch.to(device)")}
+
+
+def test_a_forward_may_move_what_it_works_on() -> None:
+    source = HEAD + (
+        "class InParts(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.first, self.second = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)\n"
+        "    def forward(self, x):\n"
+        "        return self.second(moved(self.first(x)))\n"
+        "\n"
+        "def moved(x):\n"
+        "    return x.to(other_device)\n"
+        "\n"
+        "parts = InParts()\n"
+        "for batch in loader:\n"
+        "    criterion(parts(batch), 1).backward()\n"
+        "    optimizer.step()\n"
+    )
+    assert named(source) == {}

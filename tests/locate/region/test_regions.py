@@ -249,6 +249,43 @@ def step(x, y):
 for x, y in loader:
     step(x, y)
     > stop
+=== gradients that torch.autograd.grad takes for an optimizer are a backward
+from torch.autograd import grad as slopes
+wide = torch.nn.Linear(4, 4)
+other = torch.optim.Adam(wide.parameters())
+def look_ahead(x, y):
+    found = slopes(criterion(model(wide(x)), y), list(wide.parameters()))
+    for p, g in zip(wide.parameters(), found):
+        p.grad = g
+for x, y in loader:
+    > begin
+    look_ahead(x, y)
+    other.step()
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()  #! longer-sample
+    > end label="step"
+    > stop
+=== so are those of the only optimizer
+for x, y in loader:
+    x = x.cuda()
+    > begin
+    loss = criterion(model(x), y)
+    found = torch.autograd.grad(loss, list(model.parameters()))
+    > end
+    for p, g in zip(model.parameters(), found):
+        p.grad = g
+    optimizer.step()
+    > stop
+=== an optimizer ahead of every backward has one that nobody sees
+import search
+other = torch.optim.Adam(search.weights())
+for x, y in loader:
+    search.look_ahead(x, y)
+    other.step()  #! gradients-unseen: Give a script in whose files both backwards are to be seen.
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
 === one that is a graph, and steps, is not called forward and backward | scope=fwd-bwd
 @torch.compile
 def step(x, y):

@@ -13,7 +13,7 @@ place. What cannot be shown stays, and is named.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ from instrumentor.locate.changes.skips.candidates import find_pieces
 from instrumentor.locate.changes.skips.facts import Facts
 from instrumentor.locate.changes.skips.proof import prove
 from instrumentor.locate.changes.skips.storage import TooMuch
-from instrumentor.locate.located import Kept, Skipped
+from instrumentor.locate.located import Kept, Skipped, Stop
 from instrumentor.locate.loop.loops import Candidate
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.region.modes import Region
@@ -29,37 +29,47 @@ from instrumentor_analysis.shared.caveats import Caveat
 
 
 class Skips(Struct, frozen=True):
-    """skipped: what is left out; kept: what looks like an evaluation or a save, and stays."""
+    """skipped: what is left out; kept: what looks like an evaluation or a save, and stays.
+
+    unproven: what is left out because the user asked for that, and why it would stay.
+    """
 
     skipped: list[Skipped]
     kept: list[Kept]
+    unproven: list[Kept] = []
 
 
 def find_skips(
     knowledge: Knowledge,
     candidate: Candidate,
     regions: Sequence[Region],
+    stops: Sequence[Stop] = (),
     *,
     keep_validation: bool = False,
+    asked: Collection[str] = (),
 ) -> Skips:
     """What is left out for one candidate, and what looks like it and stays.
 
     Args:
         keep_validation: leave out saves alone.
+        asked: what goes without a proof too: `validation`, `checkpoint`.
     """
     whole = knowledge.program.whole
     try:
-        facts = Facts(knowledge, candidate, regions)
+        facts = Facts(knowledge, candidate, regions, stops)
         found, kept = find_pieces(facts, keep_validation=keep_validation)
         if whole is not knowledge.program and (found or kept):
             # what is called may stand in other files than the loop
-            facts = Facts(Knowledge(whole), candidate, regions)
+            facts = Facts(Knowledge(whole), candidate, regions, stops)
             found, kept = find_pieces(facts, keep_validation=keep_validation)
-        skipped, staying = prove(facts, found)
+        skipped, staying, unproven = prove(facts, found, asked)
     except TooMuch:
-        why = "more leads to and from it than can be followed, so nothing is left out"
+        why = "more leads to and from it than can be followed"
         return Skips([], [Kept(candidate.source, candidate.loop, False, "validation", why)])
-    return Skips(skipped, [*kept, *staying])
+    return Skips(skipped, [*kept, *staying], unproven)
+
+
+_OPTION = {"validation": "validation", "checkpoint": "saving"}
 
 
 def warnings_of(skips: Skips) -> list[Caveat]:
@@ -67,12 +77,22 @@ def warnings_of(skips: Skips) -> list[Caveat]:
     found = [_stays(piece) for piece in skips.kept]
     found += [
         Caveat(
+            f"{piece.what}-unproven",
+            f"{piece.what.capitalize()} is skipped because --skip-{_OPTION[piece.what]} asks for "
+            f"that, though {piece.why}",
+            "caution",
+            piece.source.at(piece.statement.lineno),
+            "without the option it stays",
+        )
+        for piece in skips.unproven
+    ]
+    found += [
+        Caveat(
             "random-numbers",
-            "this evaluation is skipped, and nothing draws its random numbers in its place: the "
-            "order of the data and dropout may differ from the script's",
+            "Validation is skipped here. Batches may come in another order than in your script; "
+            "--keep-validation keeps it.",
             "note",
             skipped.source.at(skipped.statement.lineno),
-            "--keep-validation trains as the script does",
         )
         for skipped in skips.skipped
         if "" in skipped.draws
@@ -81,11 +101,13 @@ def warnings_of(skips: Skips) -> list[Caveat]:
 
 
 def _stays(piece: Kept) -> Caveat:
-    """Of a checkpoint between epochs no figure depends."""
-    when = " and runs before the first sample" if piece.initial else ""
+    """No figure depends on it: it is not timed."""
+    between = "between epochs" if piece.seldom else "between samples"
+    when = "once before the first sample" if piece.initial else between
     return Caveat(
         f"{piece.what}-stays",
-        f"{piece.what} stays{when}: {piece.why}",
-        "note" if piece.what == "checkpoint" and not piece.initial else "caution",
+        f"{piece.what.capitalize()} is kept and runs {when}, because {piece.why}. It is not timed; "
+        "the run only takes longer.",
+        "note",
         piece.source.at(piece.statement.lineno),
     )

@@ -8,7 +8,15 @@ from msgspec import Struct
 
 from instrumentor.locate.changes.skips.effects import Effects, Files, cells_of, changes, unread
 from instrumentor.locate.changes.skips.objects import Objects
-from instrumentor.locate.changes.skips.storage import NOWHERE, UNKNOWN, Cell, Frame, Reach, Storage
+from instrumentor.locate.changes.skips.storage import (
+    NOWHERE,
+    UNKNOWN,
+    Cell,
+    Frame,
+    Reach,
+    Storage,
+    anywhere,
+)
 from instrumentor.read import catalogue
 from instrumentor.read.catalogue import Effect, Role
 from instrumentor.read.syntax import arguments
@@ -48,7 +56,7 @@ class LibraryCalls(Struct, eq=False):
         elif made_by:  # an object of a library that is called: a loss, a metric, a transform
             own = self.storage.of(frame, call.func).cells
             if own and not made_by.startswith("torch.nn."):
-                found.add(changes(frame, call, own | self._given(frame, call)))
+                found.add(changes(frame, call, anywhere(own) | self._given(frame, call)))
         elif isinstance(call.func, ast.Attribute) and on_object:
             found.add(self._method(frame, statement, call, call.func))
         elif "." in name:
@@ -102,7 +110,9 @@ class LibraryCalls(Struct, eq=False):
         if effect is Effect.GIVEN or _in_place(call):
             found.add(changes(frame, call, self._given(frame, call)))
         elif effect is Effect.FIRST and call.args:
-            found.add(changes(frame, call, cells_of(self.storage.of(frame, call.args[0]))))
+            first = self.storage.of(frame, call.args[0])
+            alone = name == "builtins.next"  # what it gives stays as it is
+            found.add(changes(frame, call, first.cells if alone else cells_of(first)))
         return found
 
     def _method(
@@ -114,7 +124,8 @@ class LibraryCalls(Struct, eq=False):
         if word in ("backward", "step") or (word == "load_state_dict" and own.cells):
             return _unread(frame, call)
         if self.objects.is_module(*where):
-            found = changes(frame, call, own.cells if catalogue.changes_module(word) else ())
+            every = anywhere(own.cells) if catalogue.changes_module(word) else ()
+            found = changes(frame, call, every)
             if word in catalogue.MODULE_SAVES:
                 found.files = _FOLDER
             return found
@@ -127,13 +138,19 @@ class LibraryCalls(Struct, eq=False):
             return found
         # a list is sorted in place, a tensor is not
         in_place = _in_place(call) or (word == "sort" and isinstance(statement, ast.Expr))
+        if word == "get":  # of a queue, which has it no longer
+            in_place = not call.args or self.objects.object_of(*where).endswith("Queue")
         reads = word in catalogue.READING_METHODS and not in_place
         if reads or self.objects.is_sink(*where):
             return Effects()
+        if own.plain:
+            return Effects()  # of a number or a text
         if own == UNKNOWN:
             return _unread(frame, call)  # a change of nobody knows what
+        if word in catalogue.PUTS:
+            return changes(frame, call, own.cells)  # what is put there stays as it is
         held = own.held if self.objects.trains(*where) else frozenset[Cell]()
-        return changes(frame, call, own.cells | held | self._given(frame, call))
+        return changes(frame, call, anywhere(own.cells | held) | self._given(frame, call))
 
 
 def _in_place(call: ast.Call) -> bool:

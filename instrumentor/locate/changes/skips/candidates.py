@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from enum import Enum
 
 from msgspec import Struct
 
 from instrumentor.locate.changes.skips.facts import Facts, Place
 from instrumentor.locate.changes.skips.storage import Frame
 from instrumentor.locate.located import Kept
+from instrumentor.read.control_flow import flow_of
 from instrumentor.read.program import Function
 from instrumentor.read.syntax import (
     FUNCTIONS,
@@ -29,20 +31,34 @@ _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _NOTHING = ("", "")
 
 
+class When(Enum):
+    """When a statement runs, seen from the samples."""
+
+    AHEAD = "ahead of the first"
+    EARLY = "in a loop around theirs, and ahead of the first"
+    STEP = "between them"
+    EPOCH = "in a loop around theirs, and behind some"
+
+
 class Piece(Struct, frozen=True, eq=False):
     """One evaluation or save."""
 
     source: Source
     scope: ScopeNode
     statement: ast.stmt
-    initial: bool
+    when: When
     what: str  # validation | checkpoint
+
+    @property
+    def initial(self) -> bool:
+        return self.when is When.AHEAD
 
     def holds(self, other: Piece) -> bool:
         return other.source is self.source and contains(self.statement, other.statement)
 
     def kept(self, why: str) -> Kept:
-        return Kept(self.source, self.statement, self.initial, self.what, why)
+        seldom = self.when is When.EPOCH
+        return Kept(self.source, self.statement, self.initial, self.what, why, seldom)
 
 
 def find_pieces(facts: Facts, *, keep_validation: bool) -> tuple[list[Piece], list[Kept]]:
@@ -54,9 +70,11 @@ def find_pieces(facts: Facts, *, keep_validation: bool) -> tuple[list[Piece], li
     search = _Search(facts, keep_validation)
     found: list[Piece] = []
     kept: list[Kept] = []
-    for (source, scope, statement), initial in search.places():
-        for hit, what, why in search.hits((source, scope, statement), initial):
-            piece = Piece(source, scope, hit, initial, what)
+    for (source, scope, statement), when in search.places():
+        for hit, what, why in search.hits((source, scope, statement), when is When.AHEAD):
+            if when in (When.AHEAD, When.EARLY) and not search.trains_after(scope, hit):
+                continue
+            piece = Piece(source, scope, hit, when, what)
             if why:
                 kept.append(piece.kept(why))
             elif not any(p.holds(piece) for p in found):
@@ -68,29 +86,40 @@ class _Search(Struct, eq=False):
     facts: Facts
     keep_validation: bool
 
-    def places(self) -> Iterator[tuple[Place, bool]]:
+    def places(self) -> Iterator[tuple[Place, When]]:
         """The statements between the samples, and those ahead of the first."""
         for source, scope, anchor in self.facts.anchors:
             loops = [s for s in (anchor, *source.loops_around(anchor)) if isinstance(s, LOOPS)]
-            if loops and scope is self.facts.candidate.scope:
-                for statement in self._loop_of_update(loops).body:
-                    yield (source, scope, statement), False
-            for suite, index in path_to(source, scope, loops[-1] if loops else anchor):
+            steps = self._loop_of_update(loops) if scope is self.facts.candidate.scope else None
+            for suite, index in path_to(source, scope, anchor):
+                at = suite[index]
+                inside = bool(loops) and at is not loops[-1] and contains(loops[-1], at)
                 for statement in suite[:index]:
-                    yield (source, scope, statement), True
+                    yield (source, scope, statement), When.EARLY if inside else When.AHEAD
+                for statement in suite[index + 1 :] if inside else ():
+                    inner = steps is not None and contains(steps, statement)
+                    yield (source, scope, statement), When.STEP if inner else When.EPOCH
+            for statement in anchor.body if isinstance(anchor, LOOPS) else ():
+                yield (source, scope, statement), When.STEP
 
-    def _loop_of_update(self, loops: list[LoopNode]) -> LoopNode:
+    def trains_after(self, scope: ScopeNode, statement: ast.stmt) -> bool:
+        """Whether a path leads on to the samples, as none does from `if args.evaluate`."""
+        flow = flow_of(scope)
+        anchors = [anchor for _, where, anchor in self.facts.anchors if where is scope]
+        return any(flow.path(flow.after(statement), flow.before(each)) for each in anchors)
+
+    def _loop_of_update(self, loops: list[LoopNode]) -> LoopNode | None:
         """The loop whose iterations are whole steps: with nested micro-steps the one around."""
         updates = [u.statement for u in self.facts.candidate.updates]
-        return next((p for p in loops if any(contains(p, u) for u in updates)), loops[0])
+        found = (p for p in loops if any(contains(p, u) for u in updates))
+        return next(found, next(iter(loops), None))
 
     def hits(self, place: Place, initial: bool) -> Iterator[tuple[ast.stmt, str, str]]:
         """Evaluations and saves in or below a statement, outermost first; why one is unread."""
         source, scope, statement = place
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
             return
-        sites = self.facts.candidate.sites if source is self.facts.candidate.source else ()
-        trains = any(contains(statement, s.statement) for s in sites)
+        trains = self.facts.leads_to_step(source, statement)
         if statement in self.facts.of_the_step and not trains:
             return
         frame = Frame(source, scope)
@@ -98,8 +127,10 @@ class _Search(Struct, eq=False):
             if not self.keep_validation and self._runs_a_model(frame, statement):
                 yield statement, "validation", ""
             return
-        for part in (s for suite in suites(statement) for s in suite):
-            yield from self.hits((source, scope, part), initial)
+        for suite in suites(statement):
+            ends = isinstance(suite[-1], (ast.Return, ast.Raise))
+            for part in suite if not (initial and ends) else ():  # that comes to no sample
+                yield from self.hits((source, scope, part), initial)
         if isinstance(statement, _SIMPLE) and not trains:
             what, why = self._simple(frame, own_calls(statement), initial)
             if what:

@@ -10,7 +10,14 @@ from enum import Flag, auto
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from instrumentor.locate.changes.skips.storage import NOWHERE, Cell, Frame, Reach, Spelling
+from instrumentor.locate.changes.skips.storage import (
+    NOWHERE,
+    Cell,
+    Frame,
+    Reach,
+    Spelling,
+    anywhere,
+)
 from instrumentor.read.syntax import Source
 
 #: What changes something.
@@ -99,8 +106,8 @@ def shown(change: Change) -> str:
 
 
 def cells_of(reach: Reach) -> set[Cell]:
-    """Storage through which a change of an object shows, what a container holds included."""
-    return set() if reach.plain else {*reach.cells, *reach.held}
+    """Storage through which a change of an object shows, and of whatever it leads to."""
+    return set() if reach.plain else {*anywhere(reach.cells | reach.held)}
 
 
 def unread(frame: Frame, node: ast.AST, what: str) -> Effects:

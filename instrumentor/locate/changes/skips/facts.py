@@ -10,17 +10,41 @@ from msgspec import Struct, field
 
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.reader import EffectsReader
+from instrumentor.locate.changes.skips.removal import Closed
 from instrumentor.locate.changes.skips.storage import Frame, Storage
 from instrumentor.locate.gradients.forward import leading_to
+from instrumentor.locate.located import Stop
 from instrumentor.locate.loop.loops import Candidate, outwards
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.region.modes import Region
 from instrumentor.read.program import Function, Program
-from instrumentor.read.syntax import ScopeNode, Source, contains, own_calls
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    ScopeNode,
+    Source,
+    contains,
+    own_calls,
+    own_nodes,
+    path_to,
+)
 from instrumentor.read.values import Item, Object, Opaque, Value
 
 #: A statement and where it stands.
 Place = tuple[Source, ScopeNode, ast.stmt]
+
+
+_YIELDS = (ast.Yield, ast.YieldFrom)
+
+
+def _suspends(scope: ScopeNode) -> bool:
+    """A generator's callers go on in the middle of it."""
+    return any(isinstance(node, _YIELDS) for node in own_nodes(scope))
+
+
+def _behind(place: Place) -> list[tuple[Source, ast.stmt]]:
+    source, scope, statement = place
+    path = path_to(source, scope, statement)
+    return [(source, s) for suite, index in path for s in suite[index + 1 :]]
 
 
 class Traits(Struct):
@@ -37,6 +61,7 @@ class Facts(Struct, eq=False, dict=True):
     knowledge: Knowledge
     candidate: Candidate
     regions: Sequence[Region]
+    stops: Sequence[Stop]
     _traits: dict[Function, Traits] = field(default_factory=dict)
 
     @property
@@ -50,6 +75,11 @@ class Facts(Struct, eq=False, dict=True):
     @cached_property
     def objects(self) -> Objects:
         return Objects(self.knowledge, self._called_by_the_step)
+
+    @cached_property
+    def closed(self) -> Closed:
+        scopes = [scope for _, scope, _ in self.anchors]
+        return Closed(self.program, self.program.entry.tree in scopes)
 
     @cached_property
     def reader(self) -> EffectsReader:
@@ -76,13 +106,25 @@ class Facts(Struct, eq=False, dict=True):
         held = [s.statement for s in candidate.sites] + [u.statement for u in candidate.updates]
         return any(contains(statement, s) for s in [candidate.loop, *held])
 
+    def leads_to_step(self, source: Source, statement: ast.stmt) -> bool:
+        """Whether a backward, the loop, or a call that leads there stands below a statement."""
+        one = self.candidate
+        held = [s.statement for s in one.sites] if source is one.source else []
+        held += [at for where, _, at in self.anchors if where is source]
+        return any(contains(statement, s) for s in held)
+
+    @cached_property
+    def run_by_the_step(self) -> dict[ScopeNode, None]:
+        """Functions of the program that the step runs."""
+        return self.program.called_from(self.candidate.scope, list(self.of_the_step))
+
     @cached_property
     def _called_by_the_step(self) -> frozenset[Value]:
         """Objects that the step calls, itself or in the program's functions."""
         source, scope, names = self.candidate.source, self.candidate.scope, self.program.names
         steps = list(self.of_the_step)
         calls = [(source, scope, c) for s in steps for c in own_calls(s)]
-        for function in self.program.called_from(scope, steps):
+        for function in self.run_by_the_step:
             inside = self.program.source_of_scope[function]
             calls += [(inside, function, c) for c in own_calls(function)]
         values = (v for where, inside, c in calls for v in names.of(where, inside, c.func))
@@ -96,6 +138,59 @@ class Facts(Struct, eq=False, dict=True):
         for place in outwards(self.program, one.source, one.scope, one.loop):
             first.setdefault(place[1], place)
         return list(first.values())
+
+    # -- behind the last sample ----------------------------------------------------------------
+
+    @cached_property
+    def never(self) -> list[tuple[Source, ast.stmt]]:
+        """Statements behind all loops, which the early stop does not come to."""
+        return [
+            behind
+            for place in self._ending
+            if self._exits or place[1] is self.candidate.scope
+            for behind in _behind(place)
+        ]
+
+    @cached_property
+    def cleanup(self) -> list[tuple[Source, ast.stmt]]:
+        """Statements that run once the last sample is taken."""
+        found = [(stop.source, s) for stop in self.stops for s in stop.cleanup]
+        for place in self._ending:
+            source, scope, outermost = place
+            for parent in source.parents(outermost):
+                if isinstance(parent, ast.Try) and any(contains(s, outermost) for s in parent.body):
+                    found += [(source, s) for s in parent.finalbody]
+            if not self._exits and scope is not self.candidate.scope:
+                found += _behind(place)
+        return found
+
+    @property
+    def _exits(self) -> bool:
+        """Whether the stop leaves the callers of the loop as well."""
+        return all(stop.strategy != "return" for stop in self.stops)
+
+    @cached_property
+    def _ending(self) -> list[Place]:
+        """What is left for good at the stop: of each scope around the step the outermost loop."""
+        one = self.candidate
+        return list(self._once(one.source, one.scope, one.loop)) if self.stops else []
+
+    def _once(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> list[Place]:
+        """A statement and those that lead to it, with all loops around them, which run once."""
+        found: list[Place] = []
+        while scope not in (place[1] for place in found) and not _suspends(scope):
+            loops = source.loops_around(statement)
+            if loops:
+                found.clear()  # what is further inside runs several times
+            found.append((source, scope, loops[-1] if loops else statement))
+            if not isinstance(scope, FUNCTIONS):
+                return found
+            callers = self.program.callers.get(scope, ())
+            if len(callers) != 1 or scope in self.program.handed:
+                break
+            scope, _, statement = callers[0]
+            source = self.program.source_of_scope[scope]
+        return []
 
     def does(self, function: Function) -> Traits:
         """What a function does, itself or through what it calls in the program's own files."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.read import catalogue
-from instrumentor.read.catalogue import Evidence, Kind, Role
+from instrumentor.read.catalogue import Effect, Evidence, Kind, Role
 from instrumentor.read.names import external_name
 from instrumentor.read.syntax import ScopeNode, Source
 from instrumentor.read.values import Class, External, Object, Value, Values
@@ -44,6 +44,16 @@ class Objects(Struct, eq=False):
             or self.knowledge.kinds.of_value(v) == (Kind.LOGGER, Evidence.TYPE)
             for v in self._values(source, scope, node)
         )
+
+    def tells(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """A library's call that shows what it is given, or writes it to a file."""
+        if isinstance(call.func, ast.Attribute):
+            if self.is_sink(source, scope, call.func.value):
+                return True
+            if call.func.attr in catalogue.METHODS_THAT_SAVE:
+                return not self.is_own(source, scope, call.func.value)
+        name = self.knowledge.program.names.qualified(source, scope, call.func)
+        return catalogue.role_of(name) is Role.LOG or catalogue.effect_of(name) is Effect.SAVES
 
     def trains(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Changes what it was made from: an optimizer, an average of weights, a scaler."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
-from instrumentor.locate.changes.skips.candidates import Piece
+from instrumentor.locate.changes.skips.candidates import Piece, When
 from instrumentor.locate.changes.skips.effects import Change, Effects, Files, shown
 from instrumentor.locate.changes.skips.facts import Facts, Place
-from instrumentor.locate.changes.skips.removal import Gone
+from instrumentor.locate.changes.skips.removal import Closed, Gone, Statements
 from instrumentor.locate.changes.skips.storage import Spelling
 from instrumentor.locate.changes.skips.uses import Mention, Uses
 from instrumentor.locate.located import Kept, Skipped
@@ -39,23 +39,39 @@ _NEEDED = (
 class Stays(Exception):
     """Why a piece cannot go."""
 
-    def __init__(self, piece: Piece, why: str) -> None:
+    def __init__(self, piece: Piece, why: str, *, trains: bool = False) -> None:
         super().__init__(why)
         self.piece, self.why = piece, why
+        #: what it computes goes into the step: a rollout
+        self.trains = trains and piece.when in (When.EARLY, When.EPOCH)
 
 
-def prove(facts: Facts, pieces: Sequence[Piece]) -> tuple[list[Skipped], list[Kept]]:
-    """Take out what can go; the pieces are proven together, as one may need another."""
-    left, kept = list(pieces), list[Kept]()
+def prove(
+    facts: Facts, pieces: Sequence[Piece], asked: Collection[str] = ()
+) -> tuple[list[Skipped], list[Kept], list[Kept]]:
+    """Take out what can go; the pieces are proven together, as one may need another.
+
+    Args:
+        asked: what goes without a proof as well, unless the step itself reads what it writes.
+
+    Returns:
+        What goes, what stays, and what goes without a proof with the reason why it would stay.
+    """
+    left, kept, forced = list(pieces), list[Kept](), dict[Piece, str]()
     while True:
-        attempt = _Attempt(facts, {piece: [piece.statement] for piece in left})
+        attempt = _Attempt(facts, {piece: [piece.statement] for piece in left}, set(forced))
         try:
             attempt.close()
         except Stays as found:
+            if found.piece.what in asked and found.piece not in forced:
+                forced[found.piece] = found.why
+                continue
             left.remove(found.piece)
-            kept.append(found.piece.kept(found.why))
+            forced.pop(found.piece, None)
+            if not found.trains:
+                kept.append(found.piece.kept(found.why))
         else:
-            return list(attempt.skipped()), kept
+            return list(attempt.skipped()), kept, [p.kept(why) for p, why in forced.items()]
 
 
 class _Attempt(Struct, eq=False):
@@ -63,10 +79,11 @@ class _Attempt(Struct, eq=False):
 
     facts: Facts
     taken: dict[Piece, list[ast.stmt]]
+    forced: set[Piece]
 
-    def _gone(self) -> Gone:
-        every = ((p.source, s) for p, statements in self.taken.items() for s in statements)
-        return Gone(self.facts.program, every)
+    def _gone(self, absent: Statements = (), closed: Closed | None = None) -> Gone:
+        every = [(p.source, s) for p, statements in self.taken.items() for s in statements]
+        return Gone(self.facts.program, every, absent, closed)
 
     def _effects(self, piece: Piece) -> Effects:
         return self.facts.reader.of(piece.source, piece.scope, self.taken[piece])
@@ -80,7 +97,11 @@ class _Attempt(Struct, eq=False):
             if any(s is not statement and contains(s, statement) for s in every):
                 continue
             effects = self._effects(piece)
-            modes = (f"{m.owner.text}.{'train' if m.training else 'eval'}()" for m in effects.left)
+            modes = (
+                f"{m.owner.text}.{'train' if m.training else 'eval'}()"
+                for m in effects.left
+                if m.certain and self._spelled(piece, m.owner)
+            )
             yield Skipped(
                 piece.source,
                 statement,
@@ -108,11 +129,13 @@ class _Attempt(Struct, eq=False):
             Stays: a piece cannot go.
         """
         for piece in self.taken:
-            self._check(piece)
+            if piece not in self.forced:
+                self._check(piece)
         while sum(map(self._add_dependent, self.taken)):
             pass
         for does, needs, itself, why in _NEEDED:
-            pieces = [p for p in self.taken if does in self._effects(p).files]
+            sure = (p for p in self.taken if p not in self.forced)
+            pieces = [p for p in sure if does in self._effects(p).files]
             at = self._left_doing(needs, itself) if pieces else ""
             if at:
                 raise Stays(pieces[-1], why.format(at))
@@ -130,7 +153,12 @@ class _Attempt(Struct, eq=False):
     def _add_dependent(self, piece: Piece) -> bool:
         """Whether another statement goes along with a piece."""
         taken = self.taken[piece]
-        for use, change in Uses(self.facts, self._gone()).of(piece, taken):
+        facts = self.facts
+        unread = self._gone(facts.never, facts.closed)
+        late = self._gone([*facts.never, *facts.cleanup], facts.closed)
+        for use, change in Uses(facts, self._gone(), unread, late).of(piece, taken):
+            if piece in self.forced and change and not self._is_of_the_step(use):
+                continue
             dependent = self._dependent(piece, use, change)
             if not any(contains(s, dependent) for s in taken):
                 within = [s for s in taken[1:] if not contains(dependent, s)]
@@ -145,14 +173,16 @@ class _Attempt(Struct, eq=False):
         source, scope, node = use
         name = node.id if isinstance(node, ast.Name) else node.attr
         where = f"line {node.lineno}" if source is piece.source else source.at(node.lineno)
-        why = f"{name} is read at {where}"
+        why = f"{name} is used at {where}"
         if change is not None:
-            why += f", and {shown(change)} may change it"
+            why = f"{shown(change)} might change {name}, which is used at {where}"
         statement = source.statement_of(node)
         if statement is None or scope is not piece.scope:
             raise Stays(piece, why)
-        if statement in self.facts.of_the_step or self.facts.holds_step(statement):
-            raise Stays(piece, why)
+        if self._is_of_the_step(use):
+            raise Stays(piece, why, trains=change is None)
+        if piece in self.forced and isinstance(statement, _REMOVABLE):
+            return statement
         if _jumps(statement):
             raise Stays(piece, f"{name} decides at {where} how the script goes on")
         effects = self.facts.reader.of(source, scope, [statement])
@@ -161,6 +191,15 @@ class _Attempt(Struct, eq=False):
         if self._reads_the_step(statement, piece):
             raise Stays(piece, f"{why}, beside values of the step")
         return statement
+
+    def _is_of_the_step(self, use: Mention) -> bool:
+        """A read by the step, or in a function that it calls."""
+        source, scope, node = use
+        statement = source.statement_of(node)
+        if statement is None or scope in self.facts.run_by_the_step:
+            return True
+        of_the_step = statement in self.facts.of_the_step or self.facts.holds_step(statement)
+        return of_the_step or self.facts.leads_to_step(source, statement)
 
     def _reads_the_step(self, statement: ast.stmt, piece: Piece) -> bool:
         """A host read of what the step computed: without it the step would be another one."""

@@ -19,7 +19,6 @@ from instrumentor.locate.changes.skips.effects import (
     Effects,
     Files,
     Mode,
-    cells_of,
     changes,
     unread,
 )
@@ -145,7 +144,8 @@ class EffectsReader(Struct, eq=False, dict=True):
             found.add(changes(frame, ast.Name(name, lineno=statement.lineno), [Cell(name, owner)]))
         elif isinstance(statement, ast.AugAssign):  # a list or a tensor grows in place
             target = statement.target
-            found.add(changes(frame, target, cells_of(self.storage.of(frame, target))))
+            grown = self.storage.of(frame, target)
+            found.add(changes(frame, target, () if grown.plain else grown.cells))
 
     def _store(self, frame: Frame, node: ast.Attribute | ast.Subscript, found: Effects) -> None:
         owner = self.storage.of(frame, node.value)
@@ -153,7 +153,7 @@ class EffectsReader(Struct, eq=False, dict=True):
             found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
         elif isinstance(node, ast.Subscript):
             found.add(changes(frame, node, owner.cells))
-            if Cell("__dict__") in owner.cells:
+            if any(cell.name == "__dict__" for cell in owner.cells):
                 found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
         elif owner.cells or not owner.fresh:
             cells = {Cell(node.attr)}

@@ -1,4 +1,4 @@
-"""The statements that are taken out, and the functions that go unused with them."""
+"""The statements that are taken out or do not run then, and the functions unused with them."""
 
 from __future__ import annotations
 
@@ -6,38 +6,175 @@ import ast
 from collections.abc import Iterable
 from functools import cached_property
 
-from instrumentor.read.program import Program
-from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, contains
+from msgspec import Struct, field
+
+from instrumentor.read.program import Class, Program
+from instrumentor.read.signatures import is_decorated
+from instrumentor.read.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, below, contains
+from instrumentor.read.values import External
+
+Statements = Iterable[tuple[Source, ast.stmt]]
+#: What runs later than where it stands.
+_DELAYED = (*FUNCTIONS, ast.Lambda, ast.GeneratorExp)
+_PLAIN_BASES = (External("abc.ABC"), External("builtins.object"))
+_LOOKS_UP = ("getattr", "hasattr", "methodcaller")
 
 
-class Gone:
-    """Statements that are taken out."""
+class Gone(Struct, eq=False, dict=True):
+    """Statements that do not run.
 
-    def __init__(self, program: Program, statements: Iterable[tuple[Source, ast.stmt]]) -> None:
-        self.program = program
-        self.by_source: dict[Source, list[ast.stmt]] = {}
-        for source, statement in statements:
-            self.by_source.setdefault(source, []).append(statement)
+    Attributes:
+        taken: those that are taken out, with what they hand to others.
+        absent: those that do not run while it matters.
+        closed: functions that only calls of the program run.
+    """
+
+    program: Program
+    taken: Statements
+    absent: Statements = ()
+    closed: Closed | None = None
+
+    @cached_property
+    def by_source(self) -> dict[Source, list[ast.stmt]]:
+        return _by_source(self.taken)
+
+    @cached_property
+    def _absent(self) -> dict[Source, list[ast.stmt]]:
+        return _by_source(self.absent)
 
     def holds(self, source: Source, node: ast.AST) -> bool:
-        return any(contains(s, node) for s in self.by_source.get(source, ()))
+        if any(contains(s, node) for s in self.by_source.get(source, ())):
+            return True
+        around = [s for s in self._absent.get(source, ()) if contains(s, node)]
+        return any(not _is_delayed(s, node) for s in around)
 
     @cached_property
     def functions(self) -> set[ScopeNode]:
         """Functions that nothing but these statements calls."""
-        found: set[ScopeNode] = set()
-        for source, statements in self.by_source.items():
-            for statement in statements:
-                found.update(self.program.called_from(source.scope_of(statement), [statement]))
-        while outside := {f for f in found if self._called_elsewhere(f, found)}:
+        found = self._called(self.by_source)
+        while outside := {f for f in found if self._is_called(f, found, handed=True)}:
             found -= outside
+        if self.closed is None:
+            return found
+        unused = {f for f in self._called(self._absent) if f in self.closed.functions}
+        unused |= self.closed.uncalled
+        while outside := {f for f in unused if self._is_called(f, found | unused, handed=False)}:
+            unused -= outside
+        return found | unused
+
+    def _called(self, statements: dict[Source, list[ast.stmt]]) -> set[ScopeNode]:
+        found: set[ScopeNode] = set()
+        for source, each in statements.items():
+            for statement in each:
+                found.update(self.program.called_from(source.scope_of(statement), [statement]))
         return found
 
-    def _called_elsewhere(self, function: ScopeNode, found: set[ScopeNode]) -> bool:
+    def _is_called(self, function: ScopeNode, found: set[ScopeNode], *, handed: bool) -> bool:
         program = self.program
         assert isinstance(function, FUNCTIONS)
-        callers = [(scope, node) for scope, _, node in program.callers.get(function, ())]
+        callers = [(scope, node) for scope, node, _ in program.callers.get(function, ())]
+        given = program.handed.get(function, ()) if handed else ()
         return any(
             scope not in found and not self.holds(program.source_of_scope[scope], node)
-            for scope, node in (*callers, *program.handed.get(function, ()))
+            for scope, node in (*callers, *given)
         )
+
+
+class Closed(Struct, eq=False, dict=True):
+    """Functions that nothing runs but the calls that can be read.
+
+    Attributes:
+        from_the_entry: the step is reached from the script itself, so that what nobody calls does
+            not run.
+    """
+
+    program: Program
+    from_the_entry: bool
+    _known: dict[ast.ClassDef, bool] = field(default_factory=dict)
+
+    @cached_property
+    def functions(self) -> dict[FunctionNode, None]:
+        """In the order of the program."""
+        return {
+            f: None
+            for source in self.program.sources.values()
+            for f in source.functions
+            if f not in self.program.handed and self._is_plain(source, f)
+        }
+
+    @cached_property
+    def uncalled(self) -> set[ScopeNode]:
+        """Those that nobody calls or names, and those that only they call."""
+        called = self.program.callers
+        if not self.from_the_entry:
+            return set()
+        alone = [f for f in self.functions if not called.get(f) and not self._is_named(f)]
+        inner = {g for f in alone for g in self.program.called_from(f, f.body)}
+        return {*alone, *(f for f in self.functions if f in inner)}
+
+    def _is_plain(self, source: Source, function: FunctionNode) -> bool:
+        """No library or decorator runs it, and no syntax."""
+        owner = source.class_of.get(function)
+        special = function.name.startswith("__") and function.name != "__init__"
+        known = is_decorated(function, "staticmethod", "classmethod")
+        decorated = len(function.decorator_list) > known
+        return not special and not decorated and (owner is None or self._is_own(source, owner))
+
+    def _is_own(self, source: Source, owner: ast.ClassDef) -> bool:
+        """A class on no class of a library and with no decorator, which could call what it has."""
+        if owner not in self._known:
+            bases = self.program.bases(Class(source, owner))
+            read = {c.node for c in bases}
+            registered = any(c.node.decorator_list or c.node.keywords for c in bases)
+            self._known[owner] = not registered and all(
+                v in _PLAIN_BASES or (isinstance(v, Class) and v.node in read)
+                for c in bases
+                for base in c.node.bases
+                for v in self.program.of(c.source, c.source.scope_of(c.node), base) or (None,)
+            )
+        return self._known[owner]
+
+    def _is_named(self, function: FunctionNode) -> bool:
+        """Written anywhere, or among the texts by which attributes are looked up."""
+        name = function.name
+        if any(name in source.mentions for source in self.program.sources.values()):
+            return True
+        return any(text and text in name for text in self._texts)
+
+    @cached_property
+    def _texts(self) -> set[str]:
+        """Texts that attributes are looked up by; all there are where that is computed."""
+        found: set[str] = set()
+        for word in _LOOKS_UP:
+            for source, scope, call in self.program.calls_named(word):
+                owners = self.program.of(source, scope, call.args[0]) if call.args else ()
+                if owners and all(isinstance(v, External) for v in owners):
+                    continue
+                name = call.args[-1] if word == "methodcaller" else (*call.args, call, call)[1]
+                if not isinstance(name, ast.Constant):
+                    return {t for s in self.program.sources.values() for t in _texts(s.nodes)}
+                found.update(_texts([name]))
+        return found
+
+
+def _by_source(statements: Statements) -> dict[Source, list[ast.stmt]]:
+    found: dict[Source, list[ast.stmt]] = {}
+    for source, statement in statements:
+        found.setdefault(source, []).append(statement)
+    return found
+
+
+def _is_delayed(statement: ast.stmt, node: ast.AST) -> bool:
+    """In something that a statement only defines."""
+    return any(
+        isinstance(inner, _DELAYED) and contains(inner, node)
+        for inner in (statement, *below(statement))
+    )
+
+
+def _texts(nodes: Iterable[ast.AST]) -> set[str]:
+    return {
+        n.value
+        for n in nodes
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and n.value.isidentifier()
+    }

@@ -4,6 +4,7 @@ What a name *is* says :mod:`instrumentor.read.names`; here it matters whether tw
 may mean one object that one of them changes. Storage is told apart by names: a variable of one
 scope, or an attribute of that name of any object. Parameters are followed to what a call passes.
 What a call gives back counts as its object or its arguments unless the catalogue knows it as new.
+A container and what it holds are told apart by how far inside of the storage an object lies.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from instrumentor.read.catalogue import Gives
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import default_of, is_method, passed
-from instrumentor.read.syntax import ScopeNode, Source, arguments, last, own_nodes
+from instrumentor.read.syntax import ScopeNode, Source, arguments, last, own_calls, own_nodes
 from instrumentor.read.values import Class, Object
 
 _DEPTH = 24
@@ -39,11 +40,30 @@ _WALK = (
 )
 
 
+#: So far inside of what a storage names, or at any depth.
+FAR = 3
+ANYWHERE = 9
+
+
 class Cell(Struct, frozen=True):
-    """Storage: a variable of a scope, or (no scope) an attribute of that name of any object."""
+    """Storage: a variable of a scope, or (no scope) an attribute of that name of any object.
+
+    Attributes:
+        inside: what is meant lies at most so deep in the object: 0 for the object itself, 1 for
+            an element of a list.
+    """
 
     name: str
     scope: ScopeNode | None = None
+    inside: int = 0
+
+    def at(self, inside: int) -> Cell:
+        return Cell(self.name, self.scope, inside if inside <= FAR else ANYWHERE)
+
+
+def anywhere(cells: Iterable[Cell]) -> frozenset[Cell]:
+    """Storage of objects and of whatever they lead to."""
+    return frozenset(cell.at(ANYWHERE) for cell in cells)
 
 
 class Spelling(Struct, frozen=True):
@@ -98,7 +118,13 @@ class Reach(Struct, frozen=True):
     @property
     def part(self) -> Reach:
         """Of something that is taken out of it."""
-        every = self.cells | self.held
+        every = frozenset(cell.at(cell.inside + 1) for cell in self.cells) | self.held
+        return Reach(every, fresh=self.fresh and not self.held, plain=self.plain)
+
+    @property
+    def view(self) -> Reach:
+        """Of something that a call made of it: itself, a view or a part."""
+        every = anywhere(self.cells | self.held)
         return Reach(every, fresh=self.fresh and not self.held, plain=self.plain)
 
     @property
@@ -128,6 +154,21 @@ class Frame(Struct, frozen=True):
     scope: ScopeNode
     given: Arguments = ()
     run: Literal["examined", "called", "before"] = "examined"
+
+
+class Filled(Struct, frozen=True):
+    """A value that is put into something: `rows.append(value)`, `table[key]['a'] = value`.
+
+    Attributes:
+        owner: the name or attribute that leads to what is filled.
+        inside: how deep in that the value lies then.
+    """
+
+    source: Source
+    scope: ScopeNode
+    owner: ast.Name | ast.Attribute
+    inside: int
+    value: Bound
 
 
 class Storage(Struct, eq=False, dict=True):
@@ -165,6 +206,74 @@ class Storage(Struct, eq=False, dict=True):
                     found.setdefault((home, alias.name), []).append(known)
         return found
 
+    # -- what is put into containers -----------------------------------------------------------
+
+    @cached_property
+    def _filled(self) -> dict[str, list[Filled]]:
+        """By each word of what leads there."""
+        found: dict[str, list[Filled]] = {}
+        for source in self.program.sources.values():
+            for scope, owner, value in self._puts(source):
+                for inside, node in enumerate(_led_by(owner), 1):
+                    if isinstance(node, (ast.Name, ast.Attribute)):
+                        word = node.id if isinstance(node, ast.Name) else node.attr
+                        filled = Filled(source, scope, node, inside, value)
+                        found.setdefault(word, []).append(filled)
+        return found
+
+    def _puts(self, source: Source) -> Iterator[tuple[ScopeNode, ast.expr, Bound]]:
+        for put in self.program.bindings_of(source).puts:
+            yield put.scope, put.owner, put.bound
+        for call in source.calls:
+            if isinstance(call.func, ast.Attribute) and call.func.attr in catalogue.FILLS:
+                for value in arguments(call):
+                    yield source.scope_of(call), call.func.value, Bound(value)
+
+    def put_into(self, cell: Cell) -> Iterator[Cell]:
+        """Storage of the values that are put where a cell leads to."""
+        for filled in self._filled.get(cell.name, ()) if cell.inside else ():
+            if filled.inside <= cell.inside and self._is_of(filled, cell):
+                value = self._bound(Frame(filled.source, filled.scope, run="before"), filled.value)
+                further = cell.inside - filled.inside
+                for other in () if value.plain else value.cells | value.held:
+                    yield other.at(ANYWHERE if cell.inside > FAR else other.inside + further)
+
+    def _is_of(self, filled: Filled, cell: Cell) -> bool:
+        if isinstance(filled.owner, ast.Attribute) or cell.scope is None:
+            return isinstance(filled.owner, ast.Attribute)
+        owner = self.owner(filled.source, filled.scope, filled.owner.id)
+        names = ((s, self.owner(s, scope, n)) for s, scope, n in self.names_of(cell))
+        return owner is cell.scope or (filled.source, owner) in names
+
+    def _contents(self, frame: Frame, name: str) -> Iterator[Reach]:
+        """What a variable of a called function holds, put there by it or by what it calls."""
+        for filled in self._filled.get(name, ()):
+            if filled.scope is frame.scope and isinstance(filled.owner, ast.Name):
+                value = self._bound(frame, filled.value)
+                if not value.plain:
+                    yield Reach(held=value.cells | value.held, fresh=True)
+        for node in frame.source.mentions.get(name, ()):
+            statement = frame.source.statement_of(node)
+            if statement is None or frame.source.scope_of(statement) is not frame.scope:
+                continue
+            for call in own_calls(statement):
+                if any(a is node for a in arguments(call)):
+                    yield from self._filled_by(frame, call, node)
+
+    def _filled_by(self, frame: Frame, call: ast.Call, node: ast.expr) -> Iterator[Reach]:
+        for function in self.program.resolve(frame.source, frame.scope, call):
+            for parameter, value in passed(call, function.node, bound=is_method(function)):
+                if value is node and parameter in self._filled:
+                    given = self.arguments(frame, call, function)
+                    inner = Frame(function.source, function.node, given, "called")
+                    yield from self._ask_contents(inner, parameter)
+
+    def _ask_contents(self, frame: Frame, name: str) -> Iterator[Reach]:
+        found = self._answers.ask(
+            ("contents", frame, name), lambda: _one_of([FRESH, *self._contents(frame, name)]), FRESH
+        )
+        yield found
+
     # -- expressions ---------------------------------------------------------------------------
 
     def of(self, frame: Frame, node: ast.expr) -> Reach:
@@ -199,8 +308,9 @@ class Storage(Struct, eq=False, dict=True):
                 return self._holding(frame, parts)
             case ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.DictComp(value=part):
                 return self._holding(frame, [part])
-            case ast.GeneratorExp(elt=part):
-                return replace(self._holding(frame, [part]), once=True)
+            case ast.GeneratorExp(elt=part):  # what it walks over is used up with it
+                used = _used_up(self.of(frame, g.iter) for g in node.generators)
+                return replace(self._holding(frame, [part]), cells=used, once=True)
         return self._computed(frame, node)
 
     def _computed(self, frame: Frame, node: ast.expr) -> Reach:
@@ -260,6 +370,8 @@ class Storage(Struct, eq=False, dict=True):
                 yield from self._passed(frame.source, binding)
             elif isinstance(binding, Imported) and binding.name:
                 yield from self._variable(frame.source, binding)
+        if frame.run == "called" and given is None and bindings:
+            yield from self._ask_contents(frame, name)
         yield from self._grown(frame.source, name)
 
     def _grown(self, source: Source, name: str) -> Iterator[Reach]:
@@ -289,7 +401,9 @@ class Storage(Struct, eq=False, dict=True):
 
     def _bound(self, frame: Frame, bound: Bound) -> Reach:
         whole = self.of(frame, bound.value)
-        return whole.element if bound.path else whole
+        for _ in bound.path:
+            whole = whole.element
+        return whole
 
     def _attribute(self, frame: Frame, node: ast.Attribute) -> Reach:
         owner = self.of(frame, node.value)
@@ -308,7 +422,7 @@ class Storage(Struct, eq=False, dict=True):
         found = self._ask(node.attr, lambda: self._put(node.attr, stored))
         own = found.cells | {Cell(node.attr)}
         if not owner.own:
-            own |= owner.part.cells  # `p.data` is p
+            own |= owner.view.cells  # `p.data` is p
         elif not stored:
             own |= owner.held  # a field of a dataclass
         return replace(found, cells=own, fresh=False, own=False, path=path, constant="")
@@ -347,8 +461,9 @@ class Storage(Struct, eq=False, dict=True):
             return walked[0].element
         makes = bool(walked) and all(r.makes or r.plain for r in walked)
         if catalogue.is_iterator(full):
-            return replace(given, once=True, makes=makes)
-        return replace(given, makes=True) if makes else given.part
+            used = _used_up(self.of(frame, a) for a in call.args)
+            return replace(given, cells=given.cells | used, once=True, makes=makes)
+        return replace(given, makes=True) if makes else given.view
 
     def _of_method(self, frame: Frame, call: ast.Call, function: ast.Attribute) -> Reach:
         gives = catalogue.method_gives(function.attr)
@@ -358,8 +473,10 @@ class Storage(Struct, eq=False, dict=True):
         if gives is Gives.OBJECT:
             return own
         if function.attr in catalogue.GIVES_ARGUMENTS:
-            return own.part.either(self._holding(frame, arguments(call)).part)
-        return own.part
+            if function.attr in catalogue.GIVES_BACK:
+                return own.view.either(self._holding(frame, arguments(call)).view)
+            return own.part.either(self._holding(frame, arguments(call)).part)  # an element
+        return own.view
 
     def _returned(self, frame: Frame, call: ast.Call, functions: list[Function]) -> Reach:
         """What the program's function gives back: one of its arguments, or its own making."""
@@ -376,7 +493,8 @@ class Storage(Struct, eq=False, dict=True):
         for node in nodes:
             if isinstance(node, (ast.Yield, ast.YieldFrom)):
                 held = (node.value,) if node.value is not None else ()
-                yield replace(self._holding(frame, held), once=True)
+                used = _used_up(reach for _, reach in frame.given)
+                yield replace(self._holding(frame, held), cells=used, once=True)
                 values.append(node)
         if not values:
             yield FRESH
@@ -403,9 +521,19 @@ class Storage(Struct, eq=False, dict=True):
                 given[parameter.arg] = [self.of(outside, default)]
         for several in (spec.vararg, spec.kwarg):
             if several is not None and several.arg in given:
-                held = _one_of(given[several.arg]).part.cells
+                held = _one_of(given[several.arg]).view.cells
                 given[several.arg] = [Reach(held=held, fresh=True)]
         return tuple(sorted((name, _one_of(reaches)) for name, reaches in given.items()))
+
+
+def _led_by(owner: ast.expr) -> Iterator[ast.expr]:
+    """What leads to an object, from its own name or element outwards."""
+    node: ast.expr | None = owner
+    while node is not None:
+        yield node
+        if isinstance(node, ast.Call):
+            node = node.func
+        node = getattr(node, "value", None)
 
 
 def _stacks(loader: ast.Call) -> bool:
@@ -414,6 +542,11 @@ def _stacks(loader: ast.Call) -> bool:
     size = loader.args[1] if len(loader.args) > 1 else named.get("batch_size", loader)
     as_stored = isinstance(size, ast.Constant) and size.value is None
     return not as_stored and len(loader.args) < 7 and not {None, "collate_fn"} & named.keys()
+
+
+def _used_up(walked: Iterable[Reach]) -> frozenset[Cell]:
+    """Iterators that an iterator over them takes from."""
+    return frozenset(cell for reach in walked if reach.once for cell in reach.cells)
 
 
 def _one_of(reaches: Iterable[Reach]) -> Reach:

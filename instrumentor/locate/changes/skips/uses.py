@@ -16,10 +16,12 @@ from instrumentor.locate.changes.skips.effects import Change
 from instrumentor.locate.changes.skips.facts import Facts
 from instrumentor.locate.changes.skips.liveness import reads_of, variables
 from instrumentor.locate.changes.skips.removal import Gone
-from instrumentor.locate.changes.skips.storage import Cell, Frame
+from instrumentor.locate.changes.skips.storage import ANYWHERE, FAR, Cell, Frame
+from instrumentor.read.bindings import Parameter
 from instrumentor.read.names import external_name
+from instrumentor.read.program import Function
 from instrumentor.read.signatures import is_method, passed
-from instrumentor.read.syntax import ScopeNode, Source, arguments, own_calls
+from instrumentor.read.syntax import ScopeNode, Source, arguments, callee, own_calls
 from instrumentor.read.values import Group, Object
 
 #: A name or attribute where it stands.
@@ -27,10 +29,18 @@ Mention = tuple[Source, ScopeNode, ast.Name | ast.Attribute]
 
 
 class Uses(Struct, eq=False):
-    """Reads by what stays."""
+    """Reads by what stays.
+
+    Attributes:
+        gone: what is taken out.
+        unread: that, and what the early stop does not come to.
+        late: that, and what runs behind the last sample.
+    """
 
     facts: Facts
     gone: Gone
+    unread: Gone
+    late: Gone
 
     def of(
         self, piece: Piece, statements: list[ast.stmt]
@@ -44,40 +54,42 @@ class Uses(Struct, eq=False):
         for cell in sorted(own, key=lambda c: c.name):
             reads = reads_of(self.facts.program, piece.scope, cell.name, statements, removed)
             in_order = sorted(reads, key=lambda r: (r.lineno, r.col_offset))
-            for mention in self._staying((piece.source, read) for read in in_order):
-                yield mention, None
+            for read in in_order:
+                scope = self.facts.program.scope_of(piece.source, read)
+                mention: Mention = (piece.source, scope, read)
+                if _stays(self.gone, mention):
+                    yield mention, None
         seen: set[Cell] = set()
-        for cell in sorted(effects.changed.keys() - own, key=self._position):
+        others = (c for c in effects.changed if c.at(0) not in own)
+        for cell in sorted(others, key=self._position):
             for mention in self._reads_of_object(cell, seen):
                 yield mention, effects.changed[cell]
 
-    def _position(self, cell: Cell) -> tuple[str, str, int]:
+    def _position(self, cell: Cell) -> tuple[str, str, int, int]:
         if cell.scope is None:
-            return cell.name, "", 0
+            return cell.name, "", 0, -cell.inside
         source = self.facts.program.source_of_scope[cell.scope]
-        return cell.name, str(source.path), getattr(cell.scope, "lineno", 0)
-
-    def _staying(
-        self, found: Iterator[tuple[Source, ast.Name | ast.Attribute]]
-    ) -> Iterator[Mention]:
-        for source, node in found:
-            scope = self.facts.program.scope_of(source, node)
-            if scope not in self.gone.functions and not self.gone.holds(source, node):
-                yield source, scope, node
+        return cell.name, str(source.path), getattr(cell.scope, "lineno", 0), -cell.inside
 
     # -- objects -------------------------------------------------------------------------------
 
     def _reads_of_object(self, cell: Cell, seen: set[Cell]) -> Iterator[Mention]:
         """Where the value of a changed object may come out again, through calls and aliases."""
-        if cell in seen:
+        if any(cell.at(inside) in seen for inside in (*range(cell.inside, FAR + 1), ANYWHERE)):
             return
         seen.add(cell)
-        for mention in self._staying(self._mentions(cell)):
+        every = [(s, self.facts.program.scope_of(s, n), n) for s, n in self._mentions(cell)]
+        for mention in every:
+            stays = _stays(self.unread, mention)
+            if not stays and not cell.inside:
+                continue
             others = self._goes_to(mention) if isinstance(mention[2].ctx, ast.Load) else []
-            if others is None:
+            if others is None and stays and not self._is_told(mention):
                 yield mention
             for other in others or ():
-                yield from self._reads_of_object(other, seen)
+                yield from self._reads_of_object(other.at(cell.inside), seen)
+        for other in self.facts.storage.put_into(cell):
+            yield from self._reads_of_object(other, seen)
 
     def _goes_to(self, mention: Mention) -> list[Cell] | None:
         """The names that an object is handed on to, none if it is only changed; None for a read."""
@@ -148,6 +160,19 @@ class Uses(Struct, eq=False):
         reaches = [self.facts.storage.of(frame, a) for a in arguments(made.node)]
         return all(r.plain or not (r.cells or r.held) for r in reaches)
 
+    # -- what only tells -----------------------------------------------------------------------
+
+    def _is_told(self, mention: Mention) -> bool:
+        """Whether a place behind the last sample shows or writes an object as it is."""
+        source, scope, node = mention
+        statement = source.statement_of(node)
+        if not isinstance(statement, ast.Expr) or _stays(self.late, mention):
+            return False
+        match _path(statement.value, node):
+            case [ast.Call() as call, *_]:
+                return self.facts.objects.tells(source, scope, call)
+        return False
+
     # -- mentions ------------------------------------------------------------------------------
 
     def _mentions(self, cell: Cell) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
@@ -181,9 +206,63 @@ class Uses(Struct, eq=False):
                     case [ast.Name() | ast.Attribute() as owner, ast.Constant(value=str(text)), *_]:
                         if text == name:
                             yield source, owner
-                    case [ast.Name() | ast.Attribute() as owner, *_]:
-                        if is_own(source, scope, owner):
+                    case [ast.Name() | ast.Attribute() as owner, *rest]:
+                        texts = self._texts(source, scope, rest[0]) if rest else None
+                        if (texts is None or name in texts) and is_own(source, scope, owner):
                             yield source, owner
+
+    def _texts(self, source: Source, scope: ScopeNode, node: ast.expr) -> set[str] | None:
+        """The texts that all callers write out for a parameter; None when it may be any."""
+        program, found = self.facts.program, set[str]()
+        if not isinstance(node, ast.Name):
+            return None
+        where = program.names.binder(source, scope, node.id)
+        bindings = program.names.bound(source, where, node.id) if where is not None else []
+        for binding in bindings:
+            if not isinstance(binding, Parameter) or binding.function in program.handed:
+                return None
+            function = Function(source, binding.function)
+            callers = program.callers.get(function.node)
+            named = program.calls_named(function.name)  # on an object that may be of this class
+            if not callers or not all(program.resolve(*each) for each in named):
+                return None
+            for _, call, _ in callers:
+                given = dict(passed(call, function.node, bound=is_method(function)))
+                text = getattr(given.get(binding.argument.arg), "value", None)
+                if not isinstance(text, str):
+                    return None
+                found.add(text)
+        return found or None
+
+
+def _stays(gone: Gone, mention: Mention) -> bool:
+    source, scope, node = mention
+    return scope not in gone.functions and not gone.holds(source, node)
+
+
+def _path(top: ast.expr, node: ast.expr) -> list[ast.expr]:
+    """What hands a value on as it is, from a call inwards; nothing where it is computed with.
+
+    What takes the largest of none, or the last, would fail.
+    """
+    if top is node:
+        return [top]
+    parts: list[ast.expr] = []
+    match top:
+        case ast.Call(func=ast.Attribute(value=ast.Call() as made)):
+            if callee(made)[:1].isupper():  # `DataFrame(rows).to_csv(path)`
+                parts = [*arguments(made), *arguments(top)]
+        case ast.Call():
+            parts = arguments(top)
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Dict(values=parts):
+            pass
+        case ast.JoinedStr(values=parts):
+            pass
+        case ast.FormattedValue(value=part, format_spec=None):
+            parts = [part]
+    inner = (part for part in parts if part is node or not isinstance(part, ast.Call))
+    found = next(filter(None, (_path(part, node) for part in inner)), None)
+    return [top, *found] if found else []
 
 
 def _called_on(function: ast.expr, node: ast.expr) -> bool:

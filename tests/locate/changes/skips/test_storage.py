@@ -1,0 +1,145 @@
+"""A container is not what it holds: what is put somewhere is not changed by that."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.locate.cases import plan_of
+from tests.locate.changes.skips.test_effects import Evaluation
+
+LOGGER = """\
+class Logger:
+    def __init__(self, config):
+        self.config, self.rows = config, []
+    def note(self, step, value):
+        self.rows.append({"step": step, "value": value})
+    def first(self):
+        return self.rows[0]
+config = load()
+logger = Logger(config)
+step = 0"""
+STATE = "state = {'n': 0}\nrows, table = [], {}"
+
+#: the evaluation only puts something somewhere
+GOES: dict[str, Evaluation] = {
+    "a_row_with_a_step": Evaluation(
+        LOGGER, "logger.note(step, total)", "step += 1\nlogger.note(step, loss.item())\nscale(step)"
+    ),
+    "a_row_with_a_number_written_out": Evaluation(
+        LOGGER, "logger.note(0, total)", "step += 1\nlogger.note(step, loss.item())\nscale(step)"
+    ),
+    "a_row_with_what_training_reads": Evaluation(STATE, "rows.append(state)", "scale(state)"),
+    "an_element_with_what_training_reads": Evaluation(
+        STATE, "table.setdefault('all', []).append(state)", "scale(state)"
+    ),
+    "a_list_beside_one_with_what_training_reads": Evaluation(
+        f"{STATE}\ntable['train'] = []",
+        "table['valid'].append(total)",
+        "table['train'].append(loss)\nscale(loss)",
+    ),
+    "of_a_text": Evaluation("name = 'a'", "name.whatever(total)", "scale(name)"),
+    "what_an_iterator_gives": Evaluation(
+        "patterns = load()", "next((p for p in patterns if p), None)", "scale(patterns)"
+    ),
+    "samples_of_a_function": Evaluation(
+        "def collect(samples, batch):\n    samples.append({'x': batch[0]})\n    return samples",
+        "samples = []\nsamples = collect(samples, a)\nprint(samples)",
+        "scale(x, val_loader)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOES)
+def test_what_is_put_somewhere_stays_as_it_is(name: str) -> None:
+    assert plan_of(GOES[name].source)["skipped_validation"]
+
+
+#: what the training reads is changed by another way to it
+STAYS: dict[str, Evaluation] = {
+    "a_row_that_training_reads": Evaluation(
+        LOGGER, "logger.note(step, total)", "scale(logger.first())"
+    ),
+    "an_early_stop_by_what_it_wrote": Evaluation(
+        LOGGER, "logger.note(step, total)", "if stop_early(logger.rows):\n    break"
+    ),
+    "an_element_of_a_list": Evaluation(
+        f"{STATE}\nrows.append(state)", "rows[0]['n'] += 1", "scale(state)"
+    ),
+    "an_element_of_its_own_list": Evaluation(
+        STATE, "own = []\nown.append(state)\nown[0]['n'] += 1", "scale(state)"
+    ),
+    "an_element_of_a_list_inside_of_another": Evaluation(
+        f"{STATE}\ntable['all'] = rows\nrows.append(state)",
+        "table['all'][0]['n'] += 1",
+        "scale(state)",
+    ),
+    "an_element_that_another_function_puts_there": Evaluation(
+        f"{STATE}\ndef keep(items, one):\n    items.append(one)\nkeep(rows, state)",
+        "rows[0]['n'] += 1",
+        "scale(state)",
+    ),
+    "an_element_that_another_function_puts_into_its_own_list": Evaluation(
+        f"{STATE}\ndef keep(items, one):\n    items.append(one)",
+        "own = []\nkeep(own, state)\nown[0]['n'] += 1",
+        "scale(state)",
+    ),
+    "an_element_of_an_alias": Evaluation(
+        f"{STATE}\nother = rows\nother.append(state)", "rows[0]['n'] += 1", "scale(state)"
+    ),
+    "an_element_that_is_walked_over": Evaluation(
+        f"{STATE}\nrows.append(state)", "for row in rows:\n    row['n'] += 1", "scale(state)"
+    ),
+    "an_element_that_is_taken_out": Evaluation(
+        f"{STATE}\nrows.append(state)", "row = rows.pop()\nrow['n'] += 1", "scale(state)"
+    ),
+    "an_element_of_a_field": Evaluation(
+        f"{STATE}\n{LOGGER}\nlogger.rows.append(state)", "logger.rows[0]['n'] += 1", "scale(state)"
+    ),
+    "an_element_by_its_key": Evaluation(
+        f"{STATE}\ntable['a'] = state", "table['a']['n'] += 1", "scale(state)"
+    ),
+    "an_element_that_was_spread": Evaluation(
+        f"{STATE}\nrows.extend([state])", "rows[0].update(n=total)", "scale(state)"
+    ),
+    "the_weights_in_a_list": Evaluation(
+        "kept = []\nfor p in model.parameters():\n    kept.append(p)", "kept[0].data.zero_()"
+    ),
+    "samples_of_the_training_set": Evaluation(
+        "samples = load()\nloader = torch.utils.data.DataLoader(samples)", "samples.append(total)"
+    ),
+    "a_queue": Evaluation(
+        "import queue\nbatches = queue.Queue()", "batches.get()", "x = batches.get()\nscale(x)"
+    ),
+    "an_iterator_of_an_iterator": Evaluation(
+        "it = iter(loader)\nfirst = (b for b in it)",
+        "next(first)",
+        header="while True:\n    x, y = next(it)",
+    ),
+    "an_iterator_of_pairs": Evaluation(
+        "it = iter(loader)\npairs = zip(it, [1])",
+        "next(pairs)",
+        header="while True:\n    x, y = next(it)",
+    ),
+    "an_iterator_of_a_generator": Evaluation(
+        "it = iter(loader)\ndef each(items):\n    for b in items:\n        yield b\n"
+        "first = each(it)",
+        "next(first)",
+        header="while True:\n    x, y = next(it)",
+    ),
+    "a_configuration": Evaluation(
+        "config = load()", "setattr(config, 'rate', total)", "scale(config.rate)"
+    ),
+    "a_rate_set_by_a_callback": Evaluation(
+        "class Reduce:\n    def on_valid(self, value):\n        for g in optimizer.param_groups:\n"
+        "            g['lr'] = value\ncallbacks = [Reduce()]",
+        "for callback in callbacks:\n    getattr(callback, 'on_valid')(total)",
+    ),
+    "frozen_parameters": Evaluation(
+        "", "for p in model.parameters():\n    p.requires_grad_(False)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_is_changed_where_it_was_put_is_felt(name: str) -> None:
+    assert plan_of(STAYS[name].source)["skipped_validation"] == []

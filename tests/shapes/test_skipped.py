@@ -1,0 +1,187 @@
+"""Scripts run without what is skipped compute what they compute alone, bit for bit.
+
+Each is seeded, with dropout and shuffled data. A skip that is forced where the tool refuses it is a
+mistake: the same comparison has to catch it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import RepoFactory, RunCli
+from tests.shapes.catalogue import Shape
+from tests.shapes.test_shapes import PACKAGES, run_of
+from tests.shapes.verdict import Observed, Promise, same_training
+
+SCRIPT = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+x, y = torch.randn(24, 8), torch.randn(24, 1)
+samples = [(a, b) for a, b in zip(x, y)]
+loader = DataLoader(samples, 4, shuffle=True)
+val_loader = DataLoader(TensorDataset(x, y), 8, shuffle=True)
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(), torch.nn.Linear(8, 1))
+criterion = torch.nn.MSELoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+state = {"scale": 1.0}
+rows = []
+it = iter(loader)
+
+
+class Log:
+    def __init__(self):
+        self.rows = []
+
+    def note(self, step, value):
+        self.rows.append({"step": step, "value": value})
+
+    def finish(self):
+        print(self.rows)
+
+
+def validate(model, log, step):
+    model.eval()
+    total = 0.0
+    with torch.no_grad():
+        for a, b in val_loader:
+            total += criterion(model(a), b).item()
+        ____BODY
+    model.train()
+    log.note(step, total)
+    return total
+
+
+def train(log):
+    step = 0
+    try:
+        first = validate(model, log, step)
+        print(f"at first {first:.3f}")
+        for epoch in range(4):
+            for a, b in loader:
+                loss = criterion(model(a), b) * state["scale"]
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                step += 1
+                log.note(step, loss.item())
+                if step % 2 == 0:
+                    validate(model, log, step)
+                    torch.save(model.state_dict(), "last.pt")
+                ____REST
+            best = validate(model, log, step)
+            print(f"epoch {epoch}: {best:.3f}")
+    finally:
+        log.finish()
+
+
+train(Log())
+"""
+
+
+def script(body: str = "pass", rest: str = "pass") -> Shape:
+    """The script with more in its validation, and more behind each step."""
+
+    class Written(Shape):
+        def files(self) -> dict[str, bytes]:
+            text = SCRIPT.replace("____BODY", textwrap.indent(body, " " * 8).lstrip())
+            text = text.replace("____REST", textwrap.indent(rest, " " * 16).lstrip())
+            return {"train.py": text.encode()}
+
+    return Written("skipped", Promise(steps=9))
+
+
+def force() -> None:
+    """Take out whatever looks like an evaluation or a save, and its line, without a proof."""
+    from instrumentor.locate.changes import skips
+    from instrumentor.locate.located import Skipped
+
+    def unproven(_: object, pieces: Iterable[Any], *__: object) -> tuple[list[Any], ...]:
+        found = []
+        for piece in pieces:
+            place = piece.source.places[piece.statement]
+            following = place.suite[place.index + 1 :][:1]
+            shows = [s for s in following if "print" in ast.unparse(s)]
+            mode = "model.train()" if piece.what == "validation" else ""
+            where = (piece.source, piece.statement, tuple(shows))
+            found.append(Skipped(*where, mode, piece.initial, piece.what))
+        return found, [], []
+
+    skips.prove = unproven  # type: ignore[assignment]
+
+
+def observed(
+    shape: Shape, run_cli: RunCli, python: Path, repo: Path, out: Path, **more: Any
+) -> tuple[Observed, Observed]:
+    """What was seen in the run that was measured, and in the script alone."""
+    done, seen = run_of(shape, repo, run_cli, python, out, **more)
+    assert seen.get("backwards"), done.stderr
+    written = out.with_name("alone.json")
+    subprocess.run(
+        [python, "train.py"],
+        cwd=repo,
+        env={**os.environ, "PYTHONPATH": PACKAGES, "OBSERVED": str(written)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
+    return seen, json.loads(written.read_text())
+
+
+def skipped(run_cli: RunCli, repo: Path) -> tuple[int, int]:
+    """How many validations and checkpoints are skipped."""
+    plan = json.loads(run_cli("explain", "--json", "train.py", cwd=repo).stdout)
+    return len(plan["skipped_validation"]), len(plan["skipped_checkpoints"])
+
+
+@pytest.mark.parametrize("body", ["pass", "own = []\nown.append(state)\nprint(own)"])
+def test_what_nothing_depends_on_goes_and_changes_nothing(
+    body: str, run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    shape = script(body)
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo) == (3, 1)
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert len(seen["backwards"]) == 9
+    assert same_training(seen, alone) == []
+
+
+#: what the validation does, what the training does with it
+FELT = {
+    "scale_through_a_list": ("rows.append(state)\nrows[0]['scale'] *= 0.5", "pass"),
+    "rate": ("for group in optimizer.param_groups:\n    group['lr'] *= 0.5", "pass"),
+    "frozen": ("for p in model[0].parameters():\n    p.requires_grad_(False)", "pass"),
+    "samples": ("samples[0] = samples[1]", "pass"),
+    "iterator": ("next(it, None)", "a, b = next(it, (a, b))\nstate['scale'] = float(a.mean())"),
+    "weights": ("model[0].weight.data.mul_(0.5)", "pass"),
+    "file": (
+        "torch.save(total, 'scale.pt')",
+        "state['scale'] = torch.load('scale.pt')",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FELT)
+def test_what_training_feels_stays_and_would_be_caught(
+    name: str, run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    shape = script(*FELT[name])
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo)[0] == 0
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert same_training(seen, alone) == []
+    if name != "file":  # without it the script ends with an error
+        out = tmp_path / "forced" / "out"
+        out.parent.mkdir()
+        wrong, alone = observed(shape, run_cli, torch_python, repo, out, first=force)
+        assert same_training(wrong, alone)
