@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from instrumentor.locate.evidence import findings
 from instrumentor.locate.located import Declined, Located
 from instrumentor.locate.loop.loops import Site
+from instrumentor.locate.region.apart import Lines, apart_from_the_loss
 from instrumentor.plan.explanation import (
     Backward,
     Call,
@@ -36,6 +37,7 @@ from instrumentor.plan.explanation import (
     TimedLines,
 )
 from instrumentor.plan.passes import PASSES, recorder
+from instrumentor.plan.passes.region import batch_of
 from instrumentor.read.syntax import FUNCTIONS, Source, callee
 from instrumentor.shared.edits import Edit, Kind
 from instrumentor.shared.errors import UsageError
@@ -57,6 +59,7 @@ class Plan(Struct, frozen=True):
         label: of the main samples: `fwd+bwd`, `step`, `inference` or `region`.
         options: as used: inference has its own default numbers of steps.
         warnings: what a reader of the result should know.
+        apart: lines within the region that the loss is not made from.
     """
 
     file: Path
@@ -66,6 +69,7 @@ class Plan(Struct, frozen=True):
     label: str
     options: Options
     warnings: tuple[Caveat, ...]
+    apart: tuple[Lines, ...] = ()
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -133,6 +137,7 @@ def make_plan(located: Located, options: Options) -> Plan:
         located.regions[0].label,
         options,
         tuple(warnings),
+        apart_from_the_loss(located.regions),
     )
 
 
@@ -140,9 +145,11 @@ def _left_out(source: Source, edit: Edit) -> list[Caveat]:
     """Warns that a statement of another file, which a self-contained copy is not, stays enabled."""
     if edit.kind is not Kind.DISABLE or edit.at is None:
         return []
-    text = f"left as it is, because the copy is of another file: {edit.reason}"
-    hint = "`instrument run` edits both files"
-    return [Caveat("other-file", text, "caution", source.at(edit.at.line), hint)]
+    text = (
+        f"This statement stays, because the copy is of another file ({edit.reason}); "
+        "`instrument run` edits both."
+    )
+    return [Caveat("other-file", text, "caution", source.at(edit.at.line))]
 
 
 def _without_conflicts(edits: list[Edit]) -> tuple[Edit, ...]:
@@ -165,7 +172,9 @@ def _fresh_name(located: Located) -> str:
     texts = [s.data for s in located.program.sources.values() if b"_instrument" in s.data]
     used = {word.decode() for text in texts for word in re.findall(rb"\b_instrument\w*", text)}
     names = chain(["_instrument"], (f"_instrument_{number}" for number in count(2)))
-    return next(name for name in names if used.isdisjoint((name, f"{name}_recorder")))
+    return next(
+        name for name in names if used.isdisjoint((name, f"{name}_recorder", batch_of(name)))
+    )
 
 
 def explain_located(located: Located) -> dict[str, Any]:

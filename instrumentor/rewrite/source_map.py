@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from instrumentor.rewrite.line_format import Line, classify
+from instrumentor.rewrite.line_format import MARKER, Line, classify
 
 _FRAME = re.compile(r'^(?P<indent> *)File "(?P<file>[^"]+)", line (?P<line>\d+)(?P<rest>.*)$')
+#: Whose frames lead to the script: our own, and what runs it.
+_WRAPPERS = (str(Path(__file__).resolve().parent.parent / "runtime"), "<frozen runpy>")
+_PLACE = re.compile(r"(?P<file>/[^\s:\"']+\.py):(?P<line>\d+)")
 
 
 def original_lines(instrumented: bytes) -> dict[int, int]:
@@ -58,6 +61,14 @@ class SourceMap:
         number = self._maps[own].get(line) if own in self._maps else line
         return None if number is None else (own, number)
 
+    def places(self, text: str) -> str:
+        """Text with the user's own in each `FILE:LINE` of the tree that ran."""
+        return _PLACE.sub(self._own, text)
+
+    def _own(self, match: re.Match[str]) -> str:
+        own = self.place(Path(match["file"]), int(match["line"]))
+        return match[0] if own is None else f"{own[0]}:{own[1]}"
+
     def traceback(self, text: str) -> str:
         """Tracebacks in the user's files and lines; frames of inserted code are left out."""
         kept: list[str] = []
@@ -66,12 +77,17 @@ class SourceMap:
             match = _FRAME.match(line)
             if match is None:
                 # The source line and the carets below a frame that is left out go with it.
-                deeper = len(line) - len(line.lstrip()) > (dropping if dropping is not None else -1)
-                if dropping is None or not deeper:
-                    dropping = None
-                    kept.append(line)
+                indent = len(line) - len(line.lstrip())
+                if dropping is not None and indent > dropping:
+                    continue
+                # What stands in the copy alone is nothing that its reader has written.
+                dropping = indent - 1 if line.endswith(MARKER) else None
+                kept += [] if dropping is not None else [self.places(line)]
                 continue
             dropping = None
+            if match["file"].startswith(_WRAPPERS):
+                dropping = len(match["indent"])
+                continue
             if not Path(match["file"]).is_relative_to(self.copy):
                 kept.append(line)
                 continue

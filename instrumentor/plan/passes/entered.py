@@ -23,7 +23,7 @@ def entered(region: Region) -> tuple[str, ...]:
     One name of the loop that is not what the model is given may be a batch or a number.
     """
     statement, loop = region.forward.statement, region.candidate.loop
-    if len(region.batch) > 1 or not _certainly_bound(region):
+    if len(region.batch) > 1 or region.fetch is not None or not _certainly_bound(region):
         return ()
     if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) or statement.value is None:
         return ()

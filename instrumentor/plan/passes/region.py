@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from instrumentor.locate.located import Located
+from instrumentor.locate.region.fetched import without
 from instrumentor.locate.region.modes import Region
 from instrumentor.plan.passes.entered import entered
 from instrumentor.read.syntax import LOOPS, Source, address
@@ -35,7 +38,7 @@ def region(located: Located, recorder: str) -> Iterator[tuple[Source, Edit]]:
         source = each.candidate.source
         if each.begin not in begun:
             begun.add(each.begin)
-            yield source, _begin(each, recorder)
+            yield from ((source, edit) for edit in _begun(each, recorder))
         inputs = entered(each)
         for end in each.ends:
             given = [
@@ -50,6 +53,25 @@ def region(located: Located, recorder: str) -> Iterator[tuple[Source, Edit]]:
             code = f"{recorder}.end({', '.join(filter(None, given))})"
             at = address(source.whole_if(end.after))
             yield source, Edit(Kind.INSERT_AFTER, at, code, reason=why)
+
+
+def batch_of(recorder: str) -> str:
+    """The name of a batch that is fetched ahead of the clock."""
+    return f"{recorder}_batch"
+
+
+def _begun(region: Region, recorder: str) -> Iterator[Edit]:
+    """The begin; ahead of it the fetch that the first statement of the region makes."""
+    if region.fetch is None:
+        yield _begin(region, recorder)
+        return
+    at, name = address(region.begin), batch_of(recorder)
+    why = "the forward's own statement fetches the batch: that is done ahead of the clock"
+    yield Edit(Kind.INSERT_BEFORE, at, f"{name} = {ast.unparse(region.fetch)}", reason=why)
+    yield _begin(replace(region, batch=region.batch or (name,)), recorder)
+    why = "the batch has been fetched"
+    yield Edit(Kind.DISABLE, at, without(region.begin, region.fetch, name), reason=why)
+    yield Edit(Kind.INSERT_AFTER, at, f"del {name}", reason="lives no longer than the script's own")
 
 
 def _begin(region: Region, recorder: str) -> Edit:
