@@ -82,6 +82,8 @@ def block_text(options: Options, recorder: str) -> str:
 
 def _make(options: Options) -> str:
     numbers = f"steps={options.samples}, warmup={options.leading}, budget_s={options.budget_s}"
+    if options.phases is not None:
+        numbers += f", phases={options.phases}"
     return f'Recorder({numbers}, profiler="{options.profiler}")'
 
 

@@ -6,8 +6,8 @@ object a line; the end of that socket means that the tool is gone, however it we
 
 There are two of them, each in a session of its own. The second one does the work. The first is its
 parent and only waits: should the second be killed, the run's processes become the first one's
-children, and it ends them. So the run ends with any two of the three killed; and with all of
-them the script still gets SIGINT from the kernel.
+children, and it ends them; should it be stopped, the first lets it go on. So the run ends with any
+two of the three killed; and with all of them the script still gets SIGINT from the kernel.
 
 Ending is gentle, because a killed process leaves a Tenstorrent device in a bad state: SIGINT to
 the process that runs the script, SIGINT to the rest, SIGTERM, and SIGKILL only for processes that
@@ -191,7 +191,10 @@ class Guard:
 
     def stand_by(self, second: int) -> int:
         """The first guard: wait for the second, and end the run when that one was killed."""
-        _, status = os.waitpid(second, 0)
+        _, status = os.waitpid(second, os.WUNTRACED)
+        while os.WIFSTOPPED(status):  # by the script: nobody else knows of it
+            os.kill(second, signal.SIGCONT)
+            _, status = os.waitpid(second, os.WUNTRACED)
         if os.WIFEXITED(status):
             return os.WEXITSTATUS(status)
         self.apart.add(second)
@@ -251,7 +254,7 @@ def alive(pid: int) -> bool:
 
 
 def members(guard: int, run_id: str, apart: set[int]) -> list[int]:
-    """Descendants of ``guard`` and processes that carry the run's id, less those ``apart``."""
+    """Descendants of ``guard``, and of processes that carry the run's id, less those ``apart``."""
     parents = {}
     marked = set()
     needle = f"INSTRUMENT_RUN_ID={run_id}".encode()
@@ -271,7 +274,7 @@ def members(guard: int, run_id: str, apart: set[int]) -> list[int]:
         line = [pid]
         while line[-1] in parents and line[-1] not in apart:
             line.append(parents[line[-1]])
-        if pid in marked or line[-1] == guard:
+        if line[-1] == guard or not marked.isdisjoint(line):
             found.add(pid)
     return sorted(found - apart, reverse=True)
 

@@ -29,7 +29,7 @@ class ExtraStep:
     def cancel(self, device: str) -> None:
         """Leave it out where torch.profiler does not see the device's operations."""
         self.hook = ""
-        text = "torch.profiler sees nothing of %s work: wall clock only" % device
+        text = "There is the wall clock alone: torch.profiler sees nothing of %s work." % device
         self.records.warn(text, "no-torch-ops")
 
     def open(self) -> None:

@@ -11,6 +11,7 @@ import os
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
+from instrumentor.runtime.recorder.causes import fallbacks
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.runtimes import RUNTIMES
 
@@ -136,6 +137,47 @@ def counted() -> Dict[str, int]:
     return found
 
 
+#: Of torch_xla's metrics those that say what the host does, in nanoseconds.
+LAYERS = (
+    "LazyTracing",
+    "CompileTime",
+    "ExecuteTime",
+    "TransferToDeviceTime",
+    "TransferFromDeviceTime",
+)
+
+
+class Layers:
+    """What torch_xla's own metrics say of a sample: differences of what it adds up."""
+
+    def __init__(self, records: Records) -> None:
+        self.before: Dict[str, Tuple[int, float]] = {}
+        self.ops: Dict[str, int] = {}
+
+    def begin(self, batch: Tuple[Any, ...], resumed: bool) -> None:
+        """Read them ahead of the step."""
+        if not resumed:
+            self.before, self.ops = measured_layers(), fallbacks()
+
+    def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
+        """``layers``: (count, milliseconds) by metric; ``fallbacks``: ops run on the host."""
+        spent = {}
+        for name, (count, ns) in measured_layers().items():
+            counted_before, ns_before = self.before.get(name, (0, 0.0))
+            if count > counted_before:
+                spent[name] = [count - counted_before, (ns - ns_before) / 1e6]
+        ops = {op: count - self.ops.get(op, 0) for op, count in fallbacks().items()}
+        ops = {op: count for op, count in ops.items() if count}
+        return {**({"layers": spent} if spent else {}), **({"fallbacks": ops} if ops else {})}
+
+
+def measured_layers() -> Dict[str, Tuple[int, float]]:
+    """Count and nanoseconds so far of each of torch_xla's layers; {} without it."""
+    read = getattr(getattr(sys.modules.get("torch_xla"), "_XLAC", None), "_xla_metric_data", None)
+    found = {} if read is None else {name: read(name) for name in LAYERS}
+    return {name: (int(data[0]), float(data[1])) for name, data in found.items() if data}
+
+
 class Nodes:
     """Number of autograd's nodes that each sample made: steps of another kind make another one."""
 
@@ -160,4 +202,4 @@ def made_nodes() -> Optional[int]:
     return None if counter is None else int(counter())
 
 
-FACTS = (Batches, Loss, Compilations, Nodes)
+FACTS = (Batches, Loss, Compilations, Layers, Nodes)

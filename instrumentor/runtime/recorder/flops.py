@@ -15,11 +15,14 @@ from importlib import import_module
 from typing import Any, Dict, Set, Tuple
 
 from instrumentor.runtime.recorder.flop_formulas import flops_of
+from instrumentor.runtime.recorder.watch import Place, places_of
 
 #: Where a report is written unless it is told otherwise, and where it is told to be.
 PLACES = ("*.json", "perf_metrics/*.json")
 #: Between two looks for reports; compiling a graph takes far longer.
 EVERY_S = 0.02
+#: Places of a stack that are kept.
+DEEPEST = 8
 
 
 class Counting:
@@ -29,11 +32,13 @@ class Counting:
 
     Attributes:
         uncounted: ops that compute and have no formula.
+        called: by op, from where it was called, and how often; where torch_xla may run it.
     """
 
     def __init__(self) -> None:
         self.total = 0
         self.uncounted: Dict[str, int] = {}
+        self.called: Dict[str, Dict[Tuple[Place, ...], int]] = {}
         self.mode: Any = None
 
     def start(self) -> None:
@@ -57,8 +62,11 @@ class Counting:
                     return out
             out = func(*args, **named)
             self.add(func, args, named, out)
+            if traced:
+                self.note(str(func.name()).partition(".")[0], sys._getframe().f_back)
             return out
 
+        traced = "torch_xla" in sys.modules
         members = {"__torch_dispatch__": dispatched, "supports_higher_order_operators": True}
         self.mode = type("Mode", (base,), members)()
         self.mode.__enter__()
@@ -71,6 +79,12 @@ class Counting:
             self.uncounted[name] = self.uncounted.get(name, 0) + 1
         else:
             self.total += flops
+
+    def note(self, op: str, frame: Any) -> None:
+        """Remember the user's places on the stack of a call; a thread of torch's own has none."""
+        known = self.called.setdefault(op, {})
+        places = tuple(places_of(frame)[:DEEPEST])
+        known[places] = known.get(places, 0) + 1
 
     def stop(self) -> int:
         """End; returns the FLOPs, 0 when nothing was counted."""

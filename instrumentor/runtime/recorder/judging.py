@@ -3,12 +3,14 @@
 The verdict is the event ``witness``: ``status`` (verified, partly, unverified, failed),
 ``verified`` (of forward, backward, optimizer), ``unverified`` (check -> why), ``problems`` (each
 ``check``, ``text``, ``places``: the user's places of one stack, innermost first, ``others``: more
-stacks), ``notes``, ``parameters`` at the first optimizer step (``trainable``, ``with_gradient``)
-and ``cost_ms``, the time that watching took within the first sample.
+stacks), ``notes``, ``undifferentiated`` (stacks of forwards that no backward came to: whether the
+loss needs them all the same, only the reading can tell), ``parameters`` at the first optimizer
+step (``trainable``, ``with_gradient``) and ``cost_ms``, the time that watching took within the
+first sample.
 """
 
 import itertools
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from instrumentor.runtime.recorder.runtimes import RUNTIMES
 from instrumentor.runtime.recorder.watch import Place
@@ -20,6 +22,9 @@ CHOSEN = "region"  # the label of lines that the user chose, which need not be a
 #: Backends of torch.distributed that drive all devices from one process, and torch's stand-in.
 ONE_PROCESS = (*(each.process_group for each in RUNTIMES if each.process_group), "fake")
 SHOWN = 5  # further stacks of a problem
+TOLD = 50  # stacks of forwards that the reading is asked about
+#: What ends the work on gradients, by `backward` or by `torch.autograd.grad`.
+DONE = ("backward done", "gradient done")
 #: When: in a watched region, behind the first one, in or behind a later one.
 INSIDE, AFTER, LATER = "inside", "after", "later"
 
@@ -33,10 +38,11 @@ class Seen(NamedTuple):
     Attributes:
         kind: forward (in the gap, of a later backward), backward, backward done, gradient, step,
             nested step, changed (parameters), changed inside (a later `fwd+bwd`), eval, train,
-            inference.
+            used (weights, by a forward in the region).
         leaves: of a backward: the tensors it accumulates into, kept alive so that none of them
             hands its identity on.
         unread: of a backward: why its graph could not be held against the region.
+        number: autograd's, of what a forward made; None where no gradient is to come to it.
     """
 
     kind: str
@@ -44,6 +50,7 @@ class Seen(NamedTuple):
     places: List[Place]
     leaves: Sequence[Any] = ()
     unread: str = ""
+    number: Optional[int] = None
 
 
 class Evidence:
@@ -54,6 +61,7 @@ class Evidence:
         self.lost = ""  # why there is no evidence at all
         self.processes = 0  # of torch.distributed, when there are several
         self.seen: List[Seen] = []
+        self.fed: Set[int] = set()  # numbers of the nodes that were differentiated
         self.parameters: Optional[Dict[str, int]] = None  # of the first optimizer that stepped
         self.cost_s = 0.0
 
@@ -112,6 +120,7 @@ def judge(evidence: Evidence, enough: bool) -> Dict[str, Any]:
         "unverified": unverified,
         "problems": problems,
         "notes": notes,
+        "undifferentiated": undifferentiated(evidence),
         "parameters": evidence.parameters,
         "cost_ms": evidence.cost_s * 1000.0,
     }
@@ -207,16 +216,33 @@ def changed_unseen(evidence: Evidence) -> Found:
     return when(evidence.parameters is None and evidence.of("changed inside", LATER))
 
 
-def evaluated(evidence: Evidence) -> Found:
-    """After the last work of the step the trained model is not used without gradients."""
+def after_the_last(evidence: Evidence) -> List[Seen]:
+    """What was seen in the region behind its last backward; nothing where it has none."""
     inside = [each for each in evidence.seen if each.when == INSIDE]
-    late = [*itertools.takewhile(lambda e: e.kind not in ("backward done", "step"), inside[::-1])]
-    used = [each for each in late[::-1] if each.kind == "inference"]
-    modes = [each for each in late[::-1] if each.kind in ("eval", "train")]
+    late = [*itertools.takewhile(lambda e: e.kind not in DONE, inside[::-1])][::-1]
+    return late if len(late) < len(inside) else []
+
+
+def evaluated(evidence: Evidence) -> Found:
+    """After its last backward a step runs no model, with gradients or without."""
+    late = after_the_last(evidence)
+    used = [each for each in late if each.kind == "used"]
+    modes = [each for each in late if each.kind in ("eval", "train")]
     kinds = [each.kind for each in modes]
     if "eval" in kinds and "train" in kinds[kinds.index("eval") :]:
         used.append(modes[kinds.index("eval")])
     return used or None
+
+
+def undifferentiated(evidence: Evidence) -> List[List[Place]]:
+    """Stacks of forwards ahead of the last backward that no backward came to, each once."""
+    late = {id(each) for each in after_the_last(evidence)}
+    stacks = {
+        tuple(each.places): None
+        for each in evidence.of("used", INSIDE)
+        if each.number not in evidence.fed and id(each) not in late
+    }
+    return [list(each) for each in itertools.islice(stacks, TOLD)]
 
 
 #: What is checked, what a finding is and says, and who looks.
@@ -279,5 +305,10 @@ CHECKS: Tuple[Tuple[str, str, str, Callable[[Evidence], Found]], ...] = (
         "no step of an optimizer was seen",
         lambda e: when(not e.updated(INSIDE, AFTER, LATER)),
     ),
-    ("evaluation", PROBLEM, "the model is evaluated inside the timed region", evaluated),
+    (
+        "evaluation",
+        PROBLEM,
+        "a model runs after the last backward inside the timed region",
+        evaluated,
+    ),
 )

@@ -13,12 +13,14 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from instrumentor.runtime.recorder.watch import STEP, caller, optimizer_in
 
 LOADER = "enumerate(DataLoader)#"
-DATA, OPTIMIZER = "data", "optimizer"
+DATA, OPTIMIZER, CLEARING = "data", "optimizer", "clearing"
+CLEAR = "Optimizer.zero_grad#"
 
 
 def kind_of(name: str) -> Optional[str]:
     """What a mark of that name is around; None where that is of no interest."""
-    return OPTIMIZER if name.startswith(STEP) else DATA if name.startswith(LOADER) else None
+    starts = ((STEP, OPTIMIZER), (LOADER, DATA), (CLEAR, CLEARING))
+    return next((kind for start, kind in starts if name.startswith(start)), None)
 
 
 class Marks:
@@ -28,6 +30,7 @@ class Marks:
         spent_s: seconds so far, by kind.
         ended_s: when the last of them was left.
         stepped: numbers of the optimizers that have stepped, as they came.
+        tell: is told the kind of each outermost mark, and whether it opens.
     """
 
     def __init__(self) -> None:
@@ -38,6 +41,7 @@ class Marks:
         self.open: List[Any] = []  # marks, the outermost first
         self.since_s = 0.0
         self.thread = 0
+        self.tell: Optional[Callable[[str, bool], None]] = None
         self.after_step: Optional[Callable[[Any], None]] = None
         self.undo: Dict[str, Tuple[Any, Any]] = {}  # name -> torch's function, ours
 
@@ -74,6 +78,8 @@ class Marks:
                 self.open.append(this)
                 if kind == OPTIMIZER and len(self.open) == 1:
                     self.note_step(optimizer_in(caller()))
+                if self.tell is not None and len(self.open) == 1:
+                    self.tell(kind, True)
                 self.since_s = self.since_s if len(self.open) > 1 else time.perf_counter()
             return real(this)
 
@@ -100,8 +106,12 @@ class Marks:
 
     def close(self, kind: str) -> None:
         """The outermost mark is left."""
-        self.ended_s = time.perf_counter()
-        self.spent_s[kind] += self.ended_s - self.since_s
+        now_s = time.perf_counter()
+        if kind in self.spent_s:
+            self.ended_s = now_s
+            self.spent_s[kind] += now_s - self.since_s
+        if self.tell is not None:
+            self.tell(kind, False)
         if kind == OPTIMIZER and self.after_step is not None:
             self.after_step(self.seen[self.stepped[-1]])
 

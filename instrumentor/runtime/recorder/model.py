@@ -49,7 +49,7 @@ class Model:
             facts.update(counted_flops=counted_flops, counted_samples=rows, uncounted=uncounted)
         facts.update(self.reports.close())
         if facts:
-            self.records.write("model", **facts, **hardware())
+            self.records.write("model", **facts, **hardware(), threads=threads())
 
 
 def described(leaves: List[Any]) -> Dict[str, Any]:
@@ -147,6 +147,12 @@ def widest(module: Any, axis: Optional[int]) -> int:
         return 0
     shape = max(matrices, key=lambda p: p.numel()).shape
     return int(max(shape) if axis is None else shape[axis])
+
+
+def threads() -> Optional[int]:
+    """Threads that an op of torch may use; None where torch does not say."""
+    counted: Any = getattr(sys.modules.get("torch"), "get_num_threads", None)
+    return counted() if counted else None
 
 
 def hardware() -> Dict[str, Any]:

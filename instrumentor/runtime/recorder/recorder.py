@@ -7,30 +7,46 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from instrumentor.runtime.recorder.barrier import CHECK, Barrier, Waited
+from instrumentor.runtime.recorder.causes import write_causes
 from instrumentor.runtime.recorder.extra_step import ExtraStep
 from instrumentor.runtime.recorder.facts import FACTS
 from instrumentor.runtime.recorder.iterations import Iterations
 from instrumentor.runtime.recorder.marks import Marks
 from instrumentor.runtime.recorder.model import Model
+from instrumentor.runtime.recorder.phases import Phases
 from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.resident import peak_resident
 from instrumentor.runtime.recorder.runtimes import runtime_of
 from instrumentor.runtime.recorder.sampling import Sampling
 from instrumentor.runtime.recorder.witness import Witness
+
+MOST_UNASKED = 5  # steps in a row that do not come to the early stop
 
 
 class Recorder:
     """Times regions of the main process; in any other process every method does nothing."""
 
     def __init__(
-        self, steps: int, warmup: int, profiler: str, budget_s: Optional[float] = None
+        self,
+        steps: int,
+        warmup: int,
+        profiler: str,
+        budget_s: Optional[float] = None,
+        phases: Optional[int] = None,
     ) -> None:
-        """See :class:`.sampling.Sampling`; under Tracy, whose buffers fill, exactly `steps`."""
+        """See :class:`.sampling.Sampling`; under Tracy, whose buffers fill, exactly `steps`.
+
+        Args:
+            phases: see :class:`.phases.Phases`.
+        """
         self.records = Records()
         wanted = os.environ.get("INSTRUMENT_PROFILER") or profiler
         wanted = wanted if self.records.active else ""
         self.signpost = find_signpost(wanted)
         asked = os.environ.get("INSTRUMENT_STEPS")
         if asked:
+            extra = os.environ.get("INSTRUMENT_PHASES")
+            phases = int(extra) if extra else None
             budget_s = float(os.environ.get("INSTRUMENT_BUDGET_S") or 0.0) or None
         steps = int(asked or steps)
         warmup = int(os.environ.get("INSTRUMENT_WARMUP") or warmup)
@@ -43,10 +59,14 @@ class Recorder:
         self.witness = Witness(self.records)
         self.marks = Marks()
         self.iterations = Iterations(self.records, self.marks)
+        self.phases = Phases(self.records, self.marks, self.barrier, phases)
         self.taken = 0  # samples so far
         self.asides: List[Tuple[str, float]] = []  # open ones, with their start
         self.refused = 0  # steps for which nothing proved the device idle
+        self.updates = 0  # of optimizers, when a region was begun last
+        self.unasked = 0  # regions that an update followed, since `finished` was asked last
         self.name: Optional[str] = None  # of the open region
+        self.label: Optional[str] = None  # of the last sample
         self.done = False
         self.started = 0.0
         if self.records.active:
@@ -54,8 +74,11 @@ class Recorder:
 
     def enter(self) -> None:
         """Note that the body of the loop is entered: what came before fetched its batch."""
-        if not self.done and self.records.ours:
-            self.iterations.enter()
+        if self.done or not self.records.ours:
+            return
+        if self.phases.on:
+            self.phases.enter(sys._getframe(1))
+        self.iterations.enter()
 
     def begin(self, *batch: Any, resume: bool = False, when: Any = True) -> None:
         """Open a region, ahead of the forward.
@@ -67,6 +90,8 @@ class Recorder:
         if self.done or not self.records.ours or not when:
             return
         called = time.perf_counter()
+        if self.name is not None and resume and self.phases.on:
+            return
         if self.name is not None and resume:
             for fact in self.facts:
                 fact.begin(batch, True)
@@ -74,10 +99,18 @@ class Recorder:
         if self.name is not None:
             self.signpost(self.name + "_cancelled")
             self.records.write("cancelled", name=self.name)
+        if self.overdue():
+            self.name = None
+            self.complete()
+            return
         self.barrier.clear()
         pending = time.perf_counter() - called
         self.marks.on()
         self.iterations.begin(called, pending)
+        if self.phases.on:
+            self.name = "phases"
+            self.phases.begin(sys._getframe(1))
+            return
         if not self.witness.begin():
             self.name = None
             self.complete()
@@ -115,6 +148,10 @@ class Recorder:
             batch: what entered the forward, where the begin could not know it.
         """
         if self.name is None or not self.records.ours:
+            return
+        if self.phases.on:
+            self.name = None
+            self.phases.end(values)
             return
         # Before the barrier, too: finding out that nothing is pending must not count.
         stopped = time.perf_counter()
@@ -163,7 +200,7 @@ class Recorder:
         kind = self.sampling.add(label, name, milliseconds, compiled, self.started, nodes)
         sample.update(kind=kind, label=label, ms=milliseconds, start_s=self.started)
         self.records.write("sample", **sample)
-        number, self.taken = self.taken, self.taken + 1
+        number, self.taken, self.label = self.taken, self.taken + 1, label
         self.witness.end(label)
         if self.witness.wants_another:
             self.sampling.spend_one()
@@ -207,19 +244,45 @@ class Recorder:
         self.records.write("refused", name=name, device=waited.device, reason=reason)
         print("[TIMER] %s is no sample: %s" % (name, reason), flush=True)
 
+    def overdue(self) -> bool:
+        """Whether there are enough samples, and the script does not come to its early stop.
+
+        Who started the run ends it once the record is complete.
+        """
+        updates = len(self.marks.stepped)
+        if updates > self.updates:
+            self.updates, self.unasked = updates, self.unasked + 1
+        if self.unasked < MOST_UNASKED or not self.enough():
+            return False
+        text = "the early stop was not reached in %d steps, though there were enough samples: "
+        self.records.warn(text % self.unasked + "nothing more is measured, and the run is ended")
+        return True
+
     def finished(self, stepped: bool = True) -> bool:
         """True once enough samples are taken and an optimizer step has been made."""
+        self.unasked = 0
         if self.done or not stepped:
             return self.done
+        if not self.enough():
+            return False
+        self.complete()
+        return True
+
+    def enough(self) -> bool:
+        """Whether enough samples are taken, those of the phases included where they are due."""
+        return self.phases.enough() if self.phases.on else self.sampled()
+
+    def sampled(self) -> bool:
+        """Whether enough samples are taken, and nothing else is to be measured."""
         asked = time.perf_counter()
         enough = self.sampling.enough(
             self.taken + self.refused, self.barrier.device, self.iterations.taken
         )
+        enough = enough and not self.extra.due
+        if enough and self.phases.due(self.label, self.sampling.budget_s is not None):
+            self.phases.start()
         self.iterations.own_s += time.perf_counter() - asked
-        if not enough or self.extra.due:
-            return False
-        self.complete()
-        return True
+        return enough and not self.phases.on
 
     def skip_test(self) -> None:
         """Leave the test that pytest runs: skipped, since what it asserts was not reached."""
@@ -230,6 +293,8 @@ class Recorder:
     def complete(self) -> None:
         """Say that nothing more is to be measured."""
         self.done = True
+        self.phases.stop()
+        self.write_causes()
         self.witness.conclude()
         self.marks.off()
         self.signpost("benchmark_complete")
@@ -242,14 +307,22 @@ class Recorder:
         # Called first of all, when all threads have ended: from here on the process is closing.
         atexit.register(self.records.write, "leaving")
 
+    def write_causes(self) -> None:
+        """What kept compilers from making one program of a step."""
+        counting = self.model.counting
+        write_causes(self.records, {} if counting is None else counting.called)
+
     def summarise(self) -> None:
         """Print the samples in short, at the end of the process."""
         if not self.records.ours:
             return
+        if self.phases.on:  # there were enough samples, and no more steps
+            self.complete()
         self.witness.conclude()
         self.marks.off()
         if not self.done:
             self.sampling.settle()
+            self.write_causes()
             self.records.write("resident", bytes=peak_resident())
         for label, steady in self.sampling.steady.items():
             ordered = sorted(milliseconds for _, milliseconds in steady)
@@ -262,16 +335,6 @@ class Recorder:
             print("  min     : %.1f ms" % ordered[0])
             print("  max     : %.1f ms" % ordered[-1])
             print("=" * 50 + "\n", flush=True)
-
-
-def peak_resident() -> Optional[int]:
-    """The most memory that this process has had on the host, bytes; None where nothing says."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def means_tracy(profiler: str) -> bool:

@@ -1,9 +1,9 @@
 """The file of events: one JSON object a line, appended at once, by the main process alone."""
 
-import json
 import os
 import sys
 import time
+from json import dumps
 from typing import Any, Dict, Set
 
 
@@ -52,5 +52,5 @@ class Records:
         """Write one line."""
         if self.file is not None:
             # One write a line: O_APPEND keeps lines of several processes whole.
-            line = json.dumps({**event, "pid": os.getpid()})
+            line = dumps({**event, "pid": os.getpid()})
             os.write(self.file, (line + "\n").encode())

@@ -29,6 +29,7 @@ class Runtime(NamedTuple):
         cut: ends a graph that is still being traced, and leaves the random state as it was.
         compiled: graphs or programs made so far; None where that is not counted.
         peak_memory: (function asked, bytes) at most held so far; None where it is not told.
+        held: bytes allocated on its devices now; None where it is not told.
         hardware: `arch` and `chips`, as far as it tells them.
         profiled: whether torch.profiler sees its operations.
         process_group: its backend of torch.distributed when one process drives all its devices.
@@ -45,6 +46,7 @@ class Runtime(NamedTuple):
     cut: Optional[Callable[[], None]] = None
     compiled: Callable[[], Optional[int]] = lambda: None
     peak_memory: Callable[[], Optional[Tuple[str, int]]] = lambda: None
+    held: Callable[[], Optional[int]] = lambda: None
     hardware: Callable[[], Dict[str, Any]] = dict
     profiled: bool = False
     process_group: str = ""
@@ -82,6 +84,11 @@ def synchronizers(kind: str) -> Iterator[Wait]:
 def cuda_peak() -> Tuple[str, int]:
     """What torch's allocator has had at most."""
     return "torch.cuda.max_memory_allocated", sys.modules["torch"].cuda.max_memory_allocated()
+
+
+def cuda_held() -> int:
+    """What torch's allocator has given out."""
+    return int(sys.modules["torch"].cuda.memory_allocated())
 
 
 def tt_hardware() -> Dict[str, Any]:
@@ -229,7 +236,7 @@ RUNTIMES: Tuple[Runtime, ...] = (
         compiled=xla_compiled,
         hardware=xla_hardware,
     ),
-    of_torch("cuda", peak_memory=cuda_peak, profiled=True, tenstorrent=False),
+    of_torch("cuda", peak_memory=cuda_peak, held=cuda_held, profiled=True, tenstorrent=False),
     of_torch("xpu", tenstorrent=False),
     of_torch("mtia", tenstorrent=False),
     of_torch("tt", module="tt_crank", hardware=tt_hardware, process_group="tt"),

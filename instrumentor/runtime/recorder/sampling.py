@@ -33,7 +33,8 @@ FASTER = 0.95
 MOST_WARMUP, WARMUP_SHARE = 10, 0.2
 #: How often the median is looked at, in samples.
 EVERY = 5
-#: Share of the samples from which a kind of them has to have a median that is known.
+#: Share of the samples from which a kind of them, or the rare kinds together, has to have a median
+#: that is known.
 KIND_SHARE = 0.2
 
 
@@ -149,16 +150,18 @@ class Sampling:
         return True
 
     def kinds(self, iterations: Mapping[str, Tuple[float, Any]]) -> List[List[float]]:
-        """Times of the samples, and of their iterations, of each frequent kind by itself."""
+        """Times of the samples, and of their iterations, of each frequent kind by itself.
+
+        Kinds that are rare count as one, so that steps that are never alike are looked at together.
+        """
         samples = max(self.steady.values(), key=len)
-        found: Dict[Any, List[float]] = {}
-        for name, milliseconds in samples:
-            kind = self.nodes.get(name)
-            found.setdefault(kind, []).append(milliseconds)
-            if name in iterations:
-                whole, stepped = iterations[name]
-                found.setdefault((kind, stepped), []).append(whole)
-        return [times for times in found.values() if len(times) >= KIND_SHARE * len(samples)]
+        regions = [(self.nodes.get(name), ms) for name, ms in samples]
+        wholes = [
+            ((self.nodes.get(name), iterations[name][1]), iterations[name][0])
+            for name, _ in samples
+            if name in iterations
+        ]
+        return frequent(regions, len(samples)) + frequent(wholes, len(samples))
 
     def drop(self, device: Optional[str]) -> int:
         """Take out the samples that must have compiled, by their times; how many."""
@@ -185,6 +188,17 @@ class Sampling:
             if self.budget_s is not None and len(steady) < FEWEST:
                 self.records.write("steady", names=[name for name, _ in samples[1:]])
                 steady[:0] = samples[1:]
+
+
+def frequent(kinds: List[Tuple[Any, float]], samples: int) -> List[List[float]]:
+    """Times of each kind that makes up enough of the samples; the rare ones together are one."""
+    found: Dict[Any, List[float]] = {}
+    for kind, milliseconds in kinds:
+        found.setdefault(kind, []).append(milliseconds)
+    least = KIND_SHARE * samples
+    common = [times for times in found.values() if len(times) >= least]
+    rare = [milliseconds for kind, milliseconds in kinds if len(found[kind]) < least]
+    return common + ([rare] if len(rare) >= least else [])
 
 
 def no_faster(times: List[float]) -> bool:

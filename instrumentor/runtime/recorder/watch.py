@@ -20,11 +20,11 @@ STEP = "Optimizer.step#"
 
 
 class Event(NamedTuple):
-    """Something that ran: backward, gradient, step, eval, train or inference."""
+    """Something that ran: backward, gradient, step, eval, train or forward."""
 
     kind: str
     places: List[Place]
-    about: Any  # outputs of a backward; an optimizer; a module
+    about: Any  # outputs of a backward or a forward; an optimizer; a module
     nested: bool  # within a backward
 
 
@@ -34,29 +34,34 @@ class Watch:
     def __init__(self, tell: Callable[[Event], None]) -> None:
         self.tell = tell
         self.undo: List[Tuple[Any, str, Any, Any]] = []
+        self.forwards = False  # whether forwards are told, where they are watched
         self.depth = 0
         self.weights: Set[int] = set()  # ids of tensors that are trained
 
     def on(self) -> None:
         """Watch backwards, steps and modules that are switched to evaluation and back."""
         torch = sys.modules["torch"]
-        if hasattr(torch.autograd, "_engine_run_backward"):
-            self.replace(torch.autograd, "_engine_run_backward", self.backward)
-        else:
-            self.replace(torch.autograd.Variable, "_execution_engine", self.engine)
+        self.on_backwards()
         # torch sets it around the step of every subclass, also around a compiled one.
         self.replace(torch.autograd.profiler.record_function, "__enter__", self.mark)
         self.replace(torch.nn.Module, "train", self.mode)
 
-    def on_inference(self, weights: Set[int]) -> None:
-        """Watch uses of these weights without gradients, where nothing was compiled."""
+    def on_backwards(self) -> None:
+        """Watch backwards alone."""
         torch = sys.modules["torch"]
-        dynamo = sys.modules.get("torch._dynamo.utils")
-        compiled = dynamo is not None and dynamo.counters["frames"]
-        if not (compiled or self.weights):
+        if hasattr(torch.autograd, "_engine_run_backward"):
+            self.replace(torch.autograd, "_engine_run_backward", self.backward)
+        else:
+            self.replace(torch.autograd.Variable, "_execution_engine", self.engine)
+
+    def on_forwards(self) -> None:
+        """Watch forwards of layers with weights, where nothing is compiled or meant to be."""
+        torch = sys.modules["torch"]
+        compiler = sys.modules.get("torch._dynamo.eval_frame")
+        backends = getattr(compiler, "cached_backends", {}).values()
+        if not any(backend is not None for backend in backends):
             for name in WEIGHTED:
                 self.replace(torch.nn.functional, name, self.weighted)
-        self.weights |= weights
 
     def off(self) -> None:
         """Put everything back, in reverse."""
@@ -126,14 +131,15 @@ class Watch:
 
     def weighted(self, real: Any) -> Any:
         """Around a function of torch.nn.functional that takes weights."""
-        torch = sys.modules["torch"]
+        parameter = sys.modules["torch"].nn.Parameter
 
         def instrument_function(*args: Any, **kwargs: Any) -> Any:
-            if not torch.is_grad_enabled() and self.depth == 0:
-                used = [*args, kwargs.get("weight")]
-                if any(id(each) in self.weights for each in used):
-                    self.tell(Event("inference", places_of(caller()), None, False))
-            return real(*args, **kwargs)
+            result = real(*args, **kwargs)
+            if self.forwards and self.depth == 0:
+                given = [*args, *kwargs.values()]
+                if any(isinstance(e, parameter) or id(e) in self.weights for e in given):
+                    self.tell(Event("forward", places_of(caller()), result, False))
+            return result
 
         return instrument_function
 

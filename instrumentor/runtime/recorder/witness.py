@@ -11,7 +11,7 @@ counts as verified without its evidence.
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from instrumentor.runtime.recorder.graph import Graph, read_graph, sequence_number
 from instrumentor.runtime.recorder.judging import (
@@ -97,13 +97,14 @@ class Witness:
             self.evidence, self.suspicious = Evidence(), False
             self.evidence.processes = other_processes(torch)
             self.watch.on()
+            self.watch.on_forwards()
         if self.evidence.processes or (self.regions == 1 and not self.suspicious):
             self.watch.off()
             self.decide()
             return
         # Autograd numbers nodes per thread: those of another thread cannot be compared.
         self.since, self.thread = sequence_number(), threading.get_ident()
-        self.inside = True
+        self.inside = self.watch.forwards = True
 
     def closing(self, label: str) -> None:
         """Begin the gap behind the first region; behind a second one, the verdict."""
@@ -115,7 +116,7 @@ class Witness:
             else:  # whether it belongs there, and when it does, only the label says
                 kind = "changed inside" if label == "fwd+bwd" else "changed"
                 self.evidence.seen.append(Seen(kind, LATER, []))
-        self.inside = False
+        self.inside = self.watch.forwards = False
         if first:
             self.evidence.label = label
             self.suspicious = self.suspicious and self.evidence.judged
@@ -180,12 +181,16 @@ class Witness:
             return
         elif event.kind == "backward":
             self.note_backward(event)
+        elif self.inside and event.kind == "forward":
+            self.note_forward(event)
         elif self.inside:
+            if event.kind == "gradient":
+                self.fed(read_graph(as_outputs(event.about)))
             self.add(event.kind, event.places)
             if event.kind == "backward done":
                 self.changed()  # an optimizer may step within the backward
                 leaves = [each.leaves for each in self.evidence.of("backward", INSIDE, AFTER)]
-                self.watch.on_inference({id(leaf) for found in leaves for leaf in found})
+                self.watch.weights |= {id(leaf) for found in leaves for leaf in found}
 
     def note_step(self, event: Event) -> None:
         self.add("nested step" if event.nested else "step", event.places)
@@ -194,13 +199,25 @@ class Witness:
             if self.over:
                 self.decide()
 
+    def note_forward(self, event: Event) -> None:
+        """Note a forward, with the number of its node, which no memory hangs on."""
+        if threading.get_ident() == self.thread:
+            node = getattr(event.about, "grad_fn", None)
+            number = None if node is None or self.since is None else node._sequence_nr()
+            self.add("used", event.places, number=number)
+
+    def fed(self, graph: Graph) -> None:
+        """Note what was differentiated."""
+        if self.since is not None:
+            self.evidence.fed.update(node._sequence_nr() for node in graph.nodes)
+
     def note_backward(self, event: Event) -> None:
-        tensors = event.about if isinstance(event.about, (list, tuple)) else (event.about,)
-        graph = read_graph(tensors)
+        graph = read_graph(as_outputs(event.about))
         unread = self.why_unread(graph) if self.inside else ""
         self.add("backward", event.places, leaves=graph.leaves, unread=unread)
         if not self.inside:
             return
+        self.fed(graph)
         if not unread:
             self.compare(graph)
         if not self.tracked:
@@ -263,3 +280,8 @@ class Witness:
         self.evidence.lost = why
         self.over = self.idle = True
         self.records.write("witness", **judge(self.evidence, enough=True))
+
+
+def as_outputs(about: Any) -> Sequence[Any]:
+    """What is differentiated, of one output or several."""
+    return about if isinstance(about, (list, tuple)) else (about,)

@@ -95,8 +95,7 @@ class Xla:
         self.compiled = 0
 
     def _xla_metric_data(self, name: str) -> tuple[int, float, list[Any]] | None:
-        assert name == "CompileTime"
-        return (self.compiled, 1e9, []) if self.compiled else None
+        return (self.compiled, 1e9, []) if self.compiled and name == "CompileTime" else None
 
 
 @pytest.fixture

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+
+import pytest
 
 from instrumentor.runtime.recorder.recorder import Recorder
 from tests.runtime.recorder.tensors import events
@@ -32,3 +35,12 @@ def test_an_iteration_that_does_not_train_begins_nothing(
             recorder.end()
     assert len(events(tmp_path, "sample")) == 2 and not events(tmp_path, "cancelled")
     assert [post.rsplit("_", 1)[1] for post in posts] == ["start", "end", "start", "end"]
+
+
+def test_what_a_script_puts_in_place_of_json_dumps_writes_no_record(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("json.dumps", lambda *_: '{"event": "forged"}')
+    recorder.records.write("memory", bytes=1)
+    (line,) = (tmp_path / "record.jsonl").read_text().splitlines()
+    assert json.loads(line)["event"] == "memory"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -94,13 +95,16 @@ def test_where_torch_xla_counts_a_slow_step_is_a_pause(monkeypatch: pytest.Monke
     assert far_above([("a", 10.0), ("b", 88_000.0), ("c", 11.0), ("d", 12.0)], "xla") == []
 
 
-def known(times: list[float], warmup: int = 1, every_s: float = 0.2) -> tuple[list[str], Sampling]:
+def known(
+    times: list[float], warmup: int = 1, every_s: float = 0.2, nodes: Sequence[object] = ()
+) -> tuple[list[str], Sampling]:
     """The kinds of samples of these milliseconds until there are enough, one each `every_s`."""
     sampling = Sampling(5, warmup, Records(), 30.0)
     kinds: list[str] = []
     for at, ms in enumerate(times):
         name = f"step_{at}"
-        kinds.append(sampling.add("fwd+bwd", name, ms, at == 0, at * every_s))
+        graph = nodes[at] if nodes else None
+        kinds.append(sampling.add("fwd+bwd", name, ms, at == 0, at * every_s, graph))
         if sampling.enough(len(kinds), "cpu"):
             break
     return kinds, sampling
@@ -145,6 +149,17 @@ def test_the_median_of_each_kind_has_to_be_known(record: Path) -> None:
         sampling.add("fwd+bwd", f"step_{at}", ms, at == 0, at * 0.2, nodes=kind)
     assert not sampling.known({})
     assert all(precise(times) == (max(times) < 11) for times in sampling.kinds({}))
+
+
+@pytest.mark.parametrize("share", [0, 3], ids=["always", "mostly"])
+def test_steps_of_rare_kinds_have_to_be_known_together(record: Path, share: int) -> None:
+    draw = random.Random(3)
+    scattered = [10.0 if at % 10 < share else draw.uniform(10, 20) for at in range(600)]
+    kinds = [0 if at % 10 < share else at for at in range(600)]  # packed sequences: ever new graphs
+    _, sampling = known(scattered, every_s=0.1, nodes=kinds)
+    assert sampling.why == "most" and len(sampling.steady["fwd+bwd"]) == 200
+    _, sampling = known([10.0] * 600, nodes=kinds)
+    assert sampling.why == "precise"
 
 
 def test_an_iteration_that_scatters_is_not_known_either(record: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +313,42 @@ optimizer.step()
 with torch.no_grad():
     model(batch())  # wrong: evaluation
 r.end(loss, label="step")
+## evaluates_inside_with_gradients: a validation loss behind the step, which nobody differentiates
+r.begin()
+loss = model(batch()).mean()
+loss.backward()
+optimizer.step()
+held_out = model(batch()).mean()  # wrong: evaluation
+r.end(loss, label="step")
+## evaluates_ahead_of_the_update
+r.begin()
+loss = model(batch()).mean()
+loss.backward()
+with torch.inference_mode():
+    model(batch())  # wrong: evaluation
+optimizer.step()
+r.end(loss, label="step")
+## evaluates_another_model
+model, average = net(), net().eval().requires_grad_(False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+---
+r.begin()
+loss = model(batch()).mean()
+loss.backward()
+average(batch())  # wrong: evaluation
+optimizer.step()
+r.end(loss, label="step")
+## evaluates_behind_gradients_by_hand
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+---
+r.begin()
+loss = model(batch()).mean()
+for p, g in zip(model.parameters(), torch.autograd.grad(loss, model.parameters())):
+    p.grad = g
+model(batch())  # wrong: evaluation
+optimizer.step()
+r.end(loss, label="step")
 ## evaluates_inside_by_its_modes
 r.begin()
 loss = model(batch()).mean()
@@ -390,6 +427,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     monkeypatch.setenv("INSTRUMENT_RECORD", str(record))
     monkeypatch.setattr("atexit.register", lambda *_: None)
     before = ours()
+    import_module("torch._dynamo").reset()  # what other tests have compiled
 
     def call(loop: str) -> list[dict[str, Any]]:
         recorder = Recorder(steps=3, warmup=1, profiler="wallclock")
@@ -440,6 +478,67 @@ def test_a_mistake_without_a_place_of_its_own(check: str, run: Run) -> None:
     assert [problem["check"] for problem in found["problems"]] == [check]
 
 
+#: Steps that run models without a backward, by the lines of those forwards.
+UNDIFFERENTIATED = """
+## a_teacher
+model, teacher = net(), net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+---
+r.begin()
+with torch.no_grad():
+    wanted = teacher(batch())  # told
+loss = functional.mse_loss(model(batch()), wanted)
+loss.backward()
+r.end(loss)
+optimizer.step()
+## a_look_at_the_accuracy
+r.begin()
+held_out = model(batch()).mean()  # told
+loss = model(batch()).mean()
+loss.backward()
+r.end(loss)
+optimizer.step()
+## frozen_by_its_weights
+model, teacher = net(), net().requires_grad_(False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+---
+r.begin()
+wanted = teacher(batch())  # told
+loss = functional.mse_loss(model(batch()), wanted)
+loss.backward()
+r.end(loss)
+optimizer.step()
+## fakes_of_a_generator
+maker, judge = nn.Linear(8, 8), net()
+optimizer = torch.optim.Adam(judge.parameters())
+---
+r.begin()
+fake = maker(batch())  # told
+loss = judge(batch()).mean() - judge(fake.detach()).mean()
+loss.backward()
+r.end(loss)
+optimizer.step()
+## none: the first of two backwards, and what torch.autograd.grad differentiates
+x = batch().requires_grad_()
+r.begin()
+(slope,) = torch.autograd.grad(model(x).sum(), x)
+model(batch()).mean().backward()
+loss = model(batch() + slope).mean()
+loss.backward()
+r.end(loss)
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("loop", named(UNDIFFERENTIATED))
+def test_forwards_that_no_backward_comes_to_are_told(loop: str, run: Run) -> None:
+    found = verdict(run(loop))
+    assert found["problems"] == []
+    lines = {stack[0][1] for stack in found["undifferentiated"]}
+    told = {n for n, text in enumerate(loop.splitlines(), 1) if text.endswith("# told")}
+    assert lines == told
+
+
 FRAMES: list[int] = []
 COMPILED = """
 ## compiled
@@ -469,3 +568,20 @@ def test_nothing_that_torch_compile_guards_on_is_touched(run: Run) -> None:
     (loop,) = loops(COMPILED).values()
     assert verdict(run(loop))["status"] == "verified"
     assert len(FRAMES) >= 3 and set(FRAMES) == {FRAMES[0]}
+
+
+def test_a_run_that_never_comes_to_its_stop_is_complete_all_the_same(run: Run) -> None:
+    events = run(
+        loops(RIGHT)["plain"].replace("range(12)", "range(60)").replace("r.finished()", "False")
+    )
+    samples = sum(event["event"] == "sample" for event in events)
+    assert 3 <= samples < 12
+    (warning,) = (event for event in events if event["event"] == "warning")
+    assert "the early stop was not reached" in warning["text"]
+    assert events[-1] == {**events[-1], "event": "complete", "samples": samples}
+
+
+def test_a_stop_that_is_asked_now_and_then_is_waited_for(run: Run) -> None:
+    events = run(loops(RIGHT)["plain"].replace("r.finished()", "n % 4 == 3 and r.finished()"))
+    assert not any(event["event"] == "warning" for event in events)
+    assert sum(event["event"] == "sample" for event in events) == 4

@@ -1,0 +1,24 @@
+"""Memory of this process on the host."""
+
+import os
+import sys
+from typing import Optional
+
+
+def resident_bytes() -> Optional[int]:
+    """What this process has in memory now; None where nothing says."""
+    try:
+        with open("/proc/self/statm", "rb") as stream:
+            return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):  # another system
+        return None
+
+
+def peak_resident() -> Optional[int]:
+    """The most memory that this process has had on the host, bytes; None where nothing says."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
