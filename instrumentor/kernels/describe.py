@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from instrumentor.kernels.model import BufferShape, Grid, Kernel, Thread, shortened
+from instrumentor.kernels.model import BufferShape, Grid, Kernel, Number, Thread, shortened
 from instrumentor.kernels.sizes import Sizes
 from instrumentor.read.bindings import Imported
 from instrumentor.read.names import external_name
@@ -18,6 +18,8 @@ from instrumentor.read.values import Free, Function, Object, Value
 
 MODULES = frozenset({"ttl", "ttlang"})
 #: kernel is tt-lang's older word, operation its newer one.
+#: Names that are followed from a number's use to where it is written.
+_FOLLOWED = 8
 _KERNELS = ("kernel", "operation")
 _THREADS = ("compute", "datamovement")
 #: Circular buffers were renamed to dataflow buffers in newer versions of tt-lang.
@@ -104,13 +106,12 @@ def _kernel(
         factory=next((s.name for s in around if isinstance(s, FUNCTIONS)), ""),
         parameters=tuple(positional),
         returns=_returns(function, positional),
+        numbers=tuple(_numbers(sizes, function, arguments)),
     )
 
 
 def _grid(sizes: Sizes, arguments: ast.expr, scope: ScopeNode) -> Grid:
-    given = arguments if isinstance(arguments, ast.Call) else ast.Call(arguments, [], [])
-    named = (k.value for k in given.keywords if k.arg == "grid")
-    node = next(named, given.args[0] if given.args else None)
+    node = _grid_node(arguments)
     if node is None:
         return Grid("default")
     text = shortened(ast.unparse(node), 60)
@@ -126,6 +127,41 @@ def _grid(sizes: Sizes, arguments: ast.expr, scope: ScopeNode) -> Grid:
     return Grid("tuple" if plain else "unknown", text, size)
 
 
+def _grid_node(arguments: ast.expr) -> ast.expr | None:
+    given = arguments if isinstance(arguments, ast.Call) else ast.Call(arguments, [], [])
+    named = (k.value for k in given.keywords if k.arg == "grid")
+    return next(named, given.args[0] if given.args else None)
+
+
+def _numbers(sizes: Sizes, function: FunctionNode, arguments: ast.expr) -> Iterator[Number]:
+    grid = _grid_node(arguments)
+    if grid is not None and grid.end_lineno == grid.lineno:
+        yield Number("grid", "", grid.lineno, grid.col_offset, grid.end_col_offset or 0)
+    for name, _, given in _made(function):
+        factor = given.get("buffer_factor", given.get("block_count"))
+        yield from _literal(sizes, function, factor, "block_count", name)
+        shape = given.get("shape")
+        for extent in shape.elts if isinstance(shape, (ast.Tuple, ast.List)) else ():
+            # A number that only one buffer has is no extent of the blocks of all.
+            if isinstance(extent, ast.Name):
+                yield from _literal(sizes, function, extent, "block", extent.id)
+
+
+def _literal(
+    sizes: Sizes, scope: ScopeNode, node: ast.expr | None, of: str, name: str
+) -> Iterator[Number]:
+    """Where an integer is written, through the names that are bound to it."""
+    found: tuple[ast.expr | None, ScopeNode] | None = node, scope
+    for _ in range(_FOLLOWED):
+        if found is None or not isinstance(found[0], ast.Name):
+            break
+        found = sizes.bound(found[0].id, found[1])
+    literal = found[0] if found is not None else None
+    if isinstance(literal, ast.Constant) and type(literal.value) is int:
+        at = literal.lineno, literal.col_offset, literal.end_col_offset or 0
+        yield Number(of, name, *at, literal.value)
+
+
 def _threads(sizes: Sizes, function: FunctionNode) -> Iterator[Thread]:
     for node in ast.walk(function):
         if isinstance(node, FUNCTIONS) and node is not function:
@@ -135,20 +171,21 @@ def _threads(sizes: Sizes, function: FunctionNode) -> Iterator[Thread]:
 
 
 def _buffers(sizes: Sizes, function: FunctionNode) -> Iterator[BufferShape]:
+    for name, line, given in _made(function):
+        factor = given.get("buffer_factor", given.get("block_count"))
+        tiles = sizes.shape(given.get("shape"), function)
+        yield BufferShape(name, line, tiles, sizes.integer(factor, function))
+
+
+def _made(function: FunctionNode) -> Iterator[tuple[str, int, dict[str | None, ast.expr]]]:
+    """Name, line and named arguments of each buffer that a kernel makes."""
     for node in own_nodes(function):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
         call = node.value
-        if dotted(call.func).rpartition(".")[2] not in _MAKERS:
-            continue
-        given = {keyword.arg: keyword.value for keyword in call.keywords}
-        factor = given.get("buffer_factor", given.get("block_count"))
-        yield BufferShape(
-            name=dotted(node.targets[0]) or shortened(ast.unparse(node.targets[0]), 20),
-            line=node.lineno,
-            tiles=sizes.shape(given.get("shape"), function),
-            factor=sizes.integer(factor, function),
-        )
+        if dotted(call.func).rpartition(".")[2] in _MAKERS:
+            name = dotted(node.targets[0]) or shortened(ast.unparse(node.targets[0]), 20)
+            yield name, node.lineno, {keyword.arg: keyword.value for keyword in call.keywords}
 
 
 def _returns(function: FunctionNode, parameters: list[str]) -> str | None:

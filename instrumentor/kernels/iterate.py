@@ -32,11 +32,13 @@ from instrumentor.kernels.session import (
     held_against,
     open_session,
 )
-from instrumentor.kernels.simulate import can_simulate, without_device
+from instrumentor.kernels.simulate import SimulatedRun, can_simulate, without_device
+from instrumentor.kernels.trials import Trial, Tried, trials
 from instrumentor.rewrite.prepare import script_path
 from instrumentor.shared.errors import InstrumentError, Interrupted, NotReady, RunFailed, UsageError
 from instrumentor.shared.progress import Progress, Silent
 from instrumentor_analysis.kernels.report import KernelReport
+from instrumentor_analysis.kernels.simulated_findings import CORRECT
 from instrumentor_analysis.kernels.simulated_report import SimulatedReport
 from instrumentor_analysis.shared.files import becoming, read_bytes, write_whole
 
@@ -192,6 +194,47 @@ class Iteration:
             return replace(version, state="invalid", problem=said)
         self._unchanged(version)
         return version
+
+    def try_edits(self) -> tuple[Tried, ...]:
+        """Simulate what the findings of the last version name and can be tried as one number.
+
+        The user's files stay as they are. What came of it is kept with the version.
+
+        Raises:
+            Interrupted: by the user; nothing is kept.
+        """
+        version, report = self.session.versions[-1], self.report
+        if not isinstance(report, SimulatedReport):
+            return ()
+        kernel = make_plan(self.script, self.options.choice, others_run=True).kernel
+        of = enumerate(trials(kernel, report.found), 1)
+        tried = tuple(self._try(version, number, trial) for number, trial in of)
+        self.session = self.session.noted(replace(version, tried=tried))
+        return tried
+
+    def _try(self, version: Version, number: int, trial: Trial) -> Tried:
+        options = dataclasses.replace(
+            self.options,
+            simulated=dataclasses.replace(self.options.simulated, simulate=True),
+            output=self.session.folder / RUNS / f"{version.number}-tried-{number}",
+            criteria=dataclasses.replace(self.options.criteria, validate=()),
+        )
+        run = SimulatedRun(self.script, self.arguments, options, self.progress, trial)
+        try:
+            result = run.go()
+        except Interrupted:
+            raise
+        except InstrumentError as error:
+            return Tried(trial.title, "failed", error.message.splitlines()[0])
+        report, verdict = result.report, result.verdict
+        assert isinstance(report, SimulatedReport)
+        if verdict is not None and not verdict.ok:
+            return Tried(trial.title, "invalid", f"{verdict.by}: {verdict.detail}")
+        wrong = next((each for each in report.found if each.limits and each.goal == CORRECT), None)
+        if wrong is not None:
+            return Tried(trial.title, "failed", wrong.title)
+        measured = replace(version, metrics={"simulated": report.simulation.measures})
+        return Tried(trial.title, *counted_against(version, measured))
 
     def _unchanged(self, version: Version) -> None:
         if digests(self.texts()) != dict(version.sha256):

@@ -48,6 +48,24 @@ class BufferShape(Struct, frozen=True):
     factor: int | None = None
 
 
+class Number(Struct, frozen=True):
+    """What stands in the kernel's file for a grid, a number of blocks, or an extent of blocks.
+
+    Attributes:
+        of: grid, block_count or block.
+        name: the buffer of a block_count; of an extent what the source calls it.
+        line: 1-based; ``start`` and ``end`` are offsets in its bytes.
+        value: None of a grid.
+    """
+
+    of: str
+    name: str
+    line: int
+    start: int
+    end: int
+    value: int | None = None
+
+
 class Kernel(Struct, frozen=True, eq=False):
     """A function under ``@ttl.kernel`` or ``@ttl.operation``.
 
@@ -59,6 +77,7 @@ class Kernel(Struct, frozen=True, eq=False):
         factory: the function that makes and returns it, or an empty string.
         parameters: positional ones.
         returns: name of the parameter that it returns, ``""`` for nothing, None for anything else.
+        numbers: what another grid, block_count or extent would be written over.
     """
 
     source: Source
@@ -75,6 +94,7 @@ class Kernel(Struct, frozen=True, eq=False):
     factory: str = ""
     parameters: tuple[str, ...] = ()
     returns: str | None = ""
+    numbers: tuple[Number, ...] = ()
 
 
 class CallSite(Struct, frozen=True, eq=False):
@@ -124,6 +144,11 @@ class Invocation(Struct, frozen=True):
     def leaf(self) -> CallSite:
         """The call of the kernel itself."""
         return self.sites[-1]
+
+    @property
+    def uncalled(self) -> str:
+        """The function around all of it that nothing calls visibly; '' at a module's top level."""
+        return self.sites[0].function
 
     @property
     def loops(self) -> tuple[tuple[Path, int, str], ...]:

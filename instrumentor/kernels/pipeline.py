@@ -140,10 +140,13 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             )
         reached = ", ".join(dict.fromkeys(skipped))
         where = self.plan.invocation.leaf.line if self.plan.invocation else self.plan.kernel.line
+        around = self.plan.invocation.uncalled if self.plan.invocation else ""
+        call = f'Call {around}() under `if __name__ == "__main__":`' if around else ""
         return RunFailed(
             f"the chosen invocation of {name} (line {where}) never ran"
             + (f"; what ran and was skipped: {reached}" if reached else ""),
-            "Give the arguments with which the script comes to it, or choose another: --call N.",
+            f"{call or 'Give the arguments with which the script comes to it'}, or choose "
+            "another: --call N.",
         )
 
     def conclude(self) -> KernelRun:

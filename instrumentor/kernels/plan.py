@@ -216,6 +216,11 @@ def _warnings(
             "time is profiled"
         )
         return
+    if around := chosen.uncalled:
+        yield (
+            f"nothing calls {around}() in {found.script.name} visibly, where the call of "
+            f"{kernel.qualified} stands: as a script it may not come to it"
+        )
     others = len(found.of(kernel)) - 1
     if others:
         yield (

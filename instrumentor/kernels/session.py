@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from instrumentor.kernels.model import shortened
+from instrumentor.kernels.trials import Tried
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.outputs import write_json
+from instrumentor_analysis.shared.documents import converted, plain, read
 from instrumentor_analysis.shared.files import read_bytes, write_whole
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class Version(Struct, frozen=True):
         ratio: of the medians, new over best; below 1 is faster.
         metrics: cores, DRAM traffic, bandwidth, bound; ``simulated``: the simulator's counts.
         problem: why it is invalid or failed.
+        tried: edits of one number that were simulated on top of it.
     """
 
     number: int
@@ -56,6 +59,7 @@ class Version(Struct, frozen=True):
     bottleneck: str = ""
     problem: str = ""
     folder: str = ""
+    tried: tuple[Tried, ...] = ()
 
     @property
     def median_us(self) -> float | None:
@@ -99,9 +103,15 @@ class Session(Struct, frozen=True):
             path = keep / name
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, data)
-        session = replace(self, versions=(*self.versions, version))
-        write_json(self.folder / FILE, session.to_json())  # as a whole, or not at all
-        return session
+        return replace(self, versions=(*self.versions, version))._kept()
+
+    def noted(self, version: Version) -> Session:
+        """The session with more about its last version."""
+        return replace(self, versions=(*self.versions[:-1], version))._kept()
+
+    def _kept(self) -> Session:
+        write_json(self.folder / FILE, self.to_json())  # as a whole, or not at all
+        return self
 
     def text_of(self, version: Version, name: str) -> bytes:
         """A file as it was in a version."""
@@ -113,7 +123,7 @@ class Session(Struct, frozen=True):
             "schema": SCHEMA,
             "settings": dict(self.settings),
             "best": self.best,
-            "versions": [asdict(version) for version in self.versions],
+            "versions": [plain(version) for version in self.versions],
         }
 
 
@@ -137,8 +147,8 @@ def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
             raise UsageError(f"{folder} holds no session", "Name another folder with --session.")
         return Session(folder, settings)
     try:
-        found = msgspec.json.decode(read_bytes(file), type=_Saved)
-    except (OSError, msgspec.MsgspecError, UnicodeError) as error:
+        found = converted(read(file), _Saved)
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise UsageError(
             f"{file}: cannot be read: {error}", "Name another folder with --session."
         ) from error

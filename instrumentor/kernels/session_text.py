@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from instrumentor.kernels.session import Session, Version, counted_against, held_against
+from instrumentor.kernels.trials import Tried
 from instrumentor_analysis.reports.formatting import size
 from instrumentor_analysis.reports.kernel import us
 
@@ -33,6 +34,11 @@ def version_line(version: Version) -> str:
         told += f", {us(version.median_us)}{runs}"
     changed = f"changed {version.change}" if version.change else ""
     return "; ".join(filter(None, (told, changed, version.problem or version.compared)))
+
+
+def tried_line(tried: Tried) -> str:
+    """One edit that was simulated: what it was, and what came of it."""
+    return f"  tried {tried.title}: {_WORDS[tried.state]}; {tried.said}"
 
 
 def summary_lines(session: Session) -> Iterator[str]:

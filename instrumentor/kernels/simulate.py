@@ -10,20 +10,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from instrumentor.kernels.environment import without_profilers
 from instrumentor.kernels.options import Criteria, KernelOptions
 from instrumentor.kernels.pipeline import RECORD, KernelPipeline
 from instrumentor.kernels.prepare import prepare_kernel
+from instrumentor.kernels.trials import Trial, with_trial
 from instrumentor.kernels.tt_lang import find_run_test
-from instrumentor.kernels.validate import Verdict, compare_files
+from instrumentor.kernels.validate import Verdict, compare_files, is_check
 from instrumentor.machine.device_nodes import find_devices
 from instrumentor.machine.environment import examine
 from instrumentor.rewrite.prepare import script_path
@@ -35,11 +35,12 @@ from instrumentor.run.profilers import Artifacts, Launch, LaunchRequest, Profile
 from instrumentor.run.profilers.base import RUNTIME
 from instrumentor.shared.errors import InstrumentError, NotReady, RunFailed
 from instrumentor.shared.outputs import write_json
+from instrumentor.shared.progress import Progress
 from instrumentor.shared.project import find_project
 from instrumentor.workspace.run_location import Workspace
 from instrumentor_analysis.kernels.report import read_records
 from instrumentor_analysis.kernels.simulation import FILE
-from instrumentor_analysis.shared.files import read_bytes
+from instrumentor_analysis.shared.documents import read
 
 #: Seconds that a simulation may take unless --timeout says otherwise.
 LIMIT_S = 300.0
@@ -111,9 +112,22 @@ class SimulatedRun(KernelPipeline):
 
     profiler: Simulator
 
+    def __init__(
+        self,
+        script: Path | str,
+        arguments: Sequence[str],
+        options: KernelOptions,
+        progress: Progress | None,
+        trial: Trial | None = None,
+    ) -> None:
+        super().__init__(script, arguments, options, progress)
+        self.trial = trial
+
     def prepare(self) -> None:
         """Find the kernel and its invocation; the calls around it run, too."""
         self.prepared = prepare_kernel(self.script, self.options.choice, others_run=True)
+        if self.trial is not None:
+            self.prepared = with_trial(self.prepared, self.trial)
         self.timeout_s = self.timeout_s or LIMIT_S
         plan = self.prepared.plan
         self.tell_plan(plan.warned(others_run=True), "run unwatched")
@@ -163,16 +177,17 @@ class SimulatedRun(KernelPipeline):
             began = any(r.get("event") == "kernel-start" for r in records)
             return made.failure or self.never_ran((), began=began)
         failure = self.loaded_elsewhere(made, workspace, records)
-        self._judge_result(made, workspace)
-        return failure
+        return failure or self._judge_result(made, workspace)
 
     def _places(self, way: SourceMap) -> str:
         """Put the user's files, lines and names into the sums; returns what went wrong."""
         path = self.folder / FILE
         if not path.is_file():
             return ""
-        found = msgspec.json.decode(read_bytes(path))
+        found = read(path)
         problem = found["problem"] or {}
+        if problem:
+            problem["message"] = way.places(problem["message"])
         for row in (problem, *problem.get("blocked", ())):
             if row.get("file"):
                 own = way.place(Path(row["file"]), int(row["line"]))
@@ -188,24 +203,36 @@ class SimulatedRun(KernelPipeline):
             for new, old in self.prepared.line_map.items()
         }
 
-    def _judge_result(self, made: Execution, workspace: Workspace) -> None:
-        """The script's own checks, and what it wrote against the reference."""
-        criteria = self.options.criteria
+    def _judge_result(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
+        """The script's own checks, and what it wrote against the reference.
+
+        Returns:
+            What else the script ended with, which says nothing of the result.
+        """
         if self.options.simulated.no_arithmetic:
-            return
+            return None
         if made.exit_code:
             text = excerpt(self.folder / "run.log")
-            said = last_traceback(text) or text.strip() or f"code {made.exit_code}"
-            last = said.splitlines()[-1]
-            self.verdict = Verdict(False, "the script's own checks", last)
-        elif criteria.reference is not None and criteria.output_file is not None:
-            written, by = workspace.cwd / criteria.output_file, f"--reference {criteria.reference}"
-            if written.is_file():
-                limits = criteria.rtol, criteria.atol
-                self.verdict = compare_files(written, criteria.reference, *limits, by)
-            else:
-                text = f"the script did not write {criteria.output_file}"
-                self.verdict = Verdict(False, by, text)
+            raised = last_traceback(text)
+            if raised is not None and not is_check(raised, workspace.root):
+                return made.failure
+            said = raised or text.strip() or f"code {made.exit_code}"
+            self.verdict = Verdict(False, "the script's own checks", said.splitlines()[-1])
+        else:
+            self._compare(workspace)
+        return None
+
+    def _compare(self, workspace: Workspace) -> None:
+        """What the script wrote against the reference, where there is one."""
+        criteria = self.options.criteria
+        if criteria.reference is None or criteria.output_file is None:
+            return
+        written, by = workspace.cwd / criteria.output_file, f"--reference {criteria.reference}"
+        if written.is_file():
+            limits = criteria.rtol, criteria.atol
+            self.verdict = compare_files(written, criteria.reference, *limits, by)
+        else:
+            self.verdict = Verdict(False, by, f"the script did not write {criteria.output_file}")
 
     def unchecked(self) -> Criteria:
         """The command; the reference was compared with what the simulated script wrote."""

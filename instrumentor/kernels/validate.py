@@ -6,6 +6,7 @@ other calls are skipped, so that what it computes says nothing.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,10 +20,15 @@ from instrumentor.run import process
 from instrumentor.run.profilers import Launch
 from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.shared.project import Project
-from instrumentor_analysis.shared.files import opened, opened_text, read_text
+from instrumentor_analysis.shared.documents import read
+from instrumentor_analysis.shared.files import opened, opened_text
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+#: The file of a frame, and whether the line that is shown of it raises.
+_FRAME = re.compile(r'^ *File "([^"]+)", line \d+.*(?:\n +(raise\b)?.*)?', re.MULTILINE)
 
 
 class Verdict(Struct, frozen=True):
@@ -31,6 +37,18 @@ class Verdict(Struct, frozen=True):
     ok: bool
     by: str
     detail: str
+
+
+def is_check(traceback: str, root: Path) -> bool:
+    """Whether a script that ended with this traceback says that a result is wrong.
+
+    It does with an assertion, its own or a library's, and with what its own files below `root`
+    raise. Anything else, such as a function that a module does not have, tells of no result.
+    """
+    if re.search(r"^AssertionError\b", traceback, re.MULTILINE):
+        return True
+    innermost = _FRAME.findall(traceback)[-1:]
+    return any(Path(file).is_relative_to(root) and text for file, text in innermost)
 
 
 class Validation(Struct, frozen=True):
@@ -136,7 +154,6 @@ def compare_files(output: Path, reference: Path, rtol: float, atol: float, by: s
 
 def _numbers(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """The arrays of a file by name; one without a name is under ''."""
-    import json
 
     import numpy as np
 
@@ -150,7 +167,7 @@ def _numbers(path: Path) -> dict[str, np.ndarray[Any, Any]]:
                 with opened(path) as stream:
                     return {"": np.load(stream, allow_pickle=False).astype(float)}
             case ".json":
-                return {"": np.asarray(json.loads(read_text(path)), dtype=float)}
+                return {"": np.asarray(read(path), dtype=float)}
             case ".csv" | ".txt":
                 delimiter = "," if path.suffix == ".csv" else None
                 with opened_text(path) as lines:

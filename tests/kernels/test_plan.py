@@ -92,6 +92,12 @@ def test_of_two_headers_only_the_chosen_one_matters() -> None:
     assert "if k(3, 4):" in text  # held back by the gate at the kernel itself
 
 
+def test_a_call_in_a_function_that_nothing_calls_is_said_to_stand_there() -> None:
+    source = KERNEL + "def test_k():\n    k(1, 2)\n"
+    assert any("nothing calls test_k()" in w for w in planned(source).warnings)
+    assert not planned(source + "test_k()\n").warnings
+
+
 def test_warnings_for_loops_chains_and_other_calls() -> None:
     source = TWO + "t = 1\nfor i in range(3):\n    k(a, t)\nother(t, out)\nother(t, out)\n"
     assert any("repeats the call" in w for w in planned(source, "k").warnings)

@@ -127,7 +127,7 @@ def test_a_session_of_counts_shows_no_time(tmp_path: Path) -> None:
     for version in (counted(4_000_000, 10, 1), replace(better, state="better")):
         made = made.add(version, {"k.py": b""})
     text = "\n".join(summary_lines(made))
-    assert "Baseline  DRAM 4.00 MB, busiest node 10 B, in 1 copies" in text
+    assert "Baseline  DRAM 4.0 MB, busiest node 10 B, in 1 copies" in text
     assert "Counts    DRAM traffic 0.5x" in text and "version 2: BETTER" in text
     assert " us" not in text and "Speed-up" not in text
     assert summary_json(made)["speedup"] is None

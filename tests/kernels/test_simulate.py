@@ -73,6 +73,22 @@ def line_of(words: str) -> int:
     return next(n for n, line in enumerate(lines, 1) if words in line)
 
 
+def test_what_goes_wrong_behind_the_kernel_tells_nothing_of_its_result(here: Here) -> None:
+    here.edit('Path("y.csv")', 'ttnn.upsample\n    Path("y.csv")')
+    with pytest.raises(RunFailed, match="does not have a part of ttnn") as caught:
+        here.simulate()
+    assert isinstance(caught.value.result, KernelRun)
+    assert caught.value.result.verdict is None
+
+
+def test_what_the_simulator_says_of_a_line_is_said_of_the_users_own(here: Here) -> None:
+    here.edit("a_copy.wait()", "a_block.store(b_block)\n                    a_copy.wait()")
+    with pytest.raises(RunFailed) as caught:
+        here.simulate()
+    assert f"{KERNEL}:{line_of('a_copy = ttl.copy')}" in caught.value.message
+    assert "shadows" not in caught.value.message
+
+
 def test_a_right_kernel_is_counted_by_the_names_of_its_source(here: Here) -> None:
     run = here.simulate()
     counted, document = report_of(run).simulation, report_of(run).to_json()
@@ -242,6 +258,31 @@ def test_versions_are_judged_by_counts_and_a_wrong_one_is_no_better(here: Here) 
     here.edit("block_count=2", "block_count=40", 4)
     assert work.measure().problem.startswith("simulated: the dataflow buffers take")
     assert work.session.best == 2
+
+
+def test_what_a_finding_names_is_tried_and_the_file_stays_as_it_is(here: Here) -> None:
+    here.edit("block_count=2", "block_count=3")
+    path = here.folder / KERNEL
+    before, work = path.read_bytes(), Iteration(path, (), here.options, repeat=1)
+    work.measure()
+    tried = {each.title: each for each in work.try_edits()}
+    grid = tried[f'grid="full" (line {line_of("@ttl.operation")})']
+    assert grid.state == "better" and "bytes of the busiest node 0.25x" in grid.said
+    buffer = tried[f"block_count of a_dfb 3 -> 2 (line {line_of('a_dfb = ')})"]
+    assert (buffer.state, path.read_bytes()) == ("same", before)
+    again = Iteration(path, (), here.options, repeat=1)
+    assert {each.title for each in again.session.versions[-1].tried} == tried.keys()
+
+
+def test_a_trial_that_breaks_the_kernel_is_no_better(here: Here) -> None:
+    # Every node does all of it: right on one, written again by 64.
+    here.edit("GRID = (4, 1)", "GRID = (1, 1)")
+    here.edit("node * blocks_per_node", "0 * blocks_per_node", 9)
+    here.edit("ttl.grid_size(dims=1)", "1")
+    work = Iteration(here.folder / KERNEL, (), here.options, repeat=1)
+    work.measure()
+    (grid,) = [each for each in work.try_edits() if "grid" in each.title]
+    assert grid.state in ("worse", "invalid", "failed")
 
 
 def test_what_hangs_on_the_simulator_never_comes_to_the_device(here: Here) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from instrumentor.kernels.options import Criteria, parse_command
-from instrumentor.kernels.validate import Validation, Verdict, compare_files
+from instrumentor.kernels.validate import Validation, Verdict, compare_files, is_check
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.project import find_project
 from tests.conftest import RepoFactory
@@ -136,3 +136,27 @@ def test_options_that_do_not_fit(tmp_path: Path, given: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         Criteria(**paths)
     assert not Criteria().given
+
+
+FRAME = """Traceback (most recent call last):
+  File "/project/k.py", line 3, in <module>
+    main()
+"""
+WRONG = '    raise ValueError("y is wrong")\nValueError: y is wrong'
+RAISES = f'{FRAME}  File "%s", line 2, in check\n{WRONG}'
+
+
+@pytest.mark.parametrize(
+    ("traceback", "check"),
+    [
+        (RAISES % "/project/k.py", True),
+        (RAISES % "/lib/ttnn.py", False),
+        (f"{FRAME}AssertionError", True),
+        (RAISES.replace("ValueError", "AssertionError") % "/lib/torch/testing.py", True),
+        (f"{FRAME}AttributeError: module 'ttnn' has no attribute 'upsample'", False),
+    ],
+)
+def test_what_a_script_ends_with_is_a_check_or_tells_nothing_of_the_result(
+    traceback: str, check: bool
+) -> None:
+    assert is_check(traceback, Path("/project")) == check
