@@ -14,7 +14,11 @@ from instrumentor.tune.settings import BATCH_SIZE, Value
 from instrumentor.tune.statements import Changes, Way
 from instrumentor.tune.target import NotApplicable, Target
 
-_NOT_TRAINING = re.compile(r"val|test|eval|dev", re.I)
+#: Names of what holds the data of validation; not `device`, not `value`.
+NOT_TRAINING = re.compile(
+    r"(?<![a-z])(val(id(ate|ation)?)?|test(ing)?|eval(uation)?|dev)(?=loader|set|data|d[ls]|_|\W|$)",
+    re.I,
+)
 #: Kinds of places, the one that decides over the others first.
 _HOW = {"option": "default of {}", "name": "`{}`", "keyword": "batch_size of {}"}
 
@@ -69,7 +73,7 @@ def _written(target: Target, kind: str) -> Iterator[tuple[Source, Declared]]:
             is_field = isinstance(statement, ast.AnnAssign)
             if one.kind == kind and (near or is_field or kind == "option"):
                 found.append((source, one))
-                if statement is None or not _NOT_TRAINING.search(ast.unparse(statement)):
+                if statement is None or not NOT_TRAINING.search(ast.unparse(statement)):
                     training.append((source, one))
     # A validation loader's batch size does not decide the step's.
     yield from training if training and kind == "keyword" else found

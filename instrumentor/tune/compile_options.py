@@ -205,7 +205,7 @@ def _insert(target: Target, changes: Changes, reason: str) -> None:
 def _place(target: Target) -> tuple[Source, ast.stmt, Kind]:
     if not any(b"torch_xla" in source.data for source in target.sources):
         raise NotApplicable(
-            target.script, 1, "no module of the script imports torch_xla: nothing would read them"
+            target.script, 1, "no module of the script imports torch_xla, which would read them"
         )
     # Right after the call that opens the device; without one, before the first thing is compiled or
     # moved to it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,10 +16,18 @@ from instrumentor.rewrite.line_format import BEGIN, END, MARKER, Line, classify
 from instrumentor.rewrite.prepare import Prepared, prepare
 from instrumentor.shared.errors import InstrumentError, ProofFailed
 from instrumentor.shared.variant import Variant
-from instrumentor.tune import batch_size, compile_options, precision, trace, yaml_override
+from instrumentor.tune import (
+    autocast,
+    batch_size,
+    compile_options,
+    precision,
+    torch_calls,
+    torch_model,
+    trace,
+    yaml_override,
+)
 from instrumentor.tune.settings import (
     BATCH_SIZE,
-    DTYPE,
     SETTINGS,
     TRACE,
     TRACE_REGION,
@@ -31,6 +39,18 @@ from instrumentor.tune.statements import Changes, Way
 from instrumentor.tune.target import NotApplicable, Target
 from instrumentor_analysis.shared.files import read_bytes
 
+#: How a setting acts that is no compile option and no key of the YAML.
+_IN_SOURCE: Mapping[str, Callable[[Target], Way]] = {
+    "num_workers": torch_calls.workers,
+    "persistent_workers": torch_calls.persistent_workers,
+    "pin_memory": torch_calls.pin_memory,
+    "fused_optimizer": torch_calls.fused,
+    "channels_last": torch_model.channels_last,
+    "tf32": torch_model.tf32,
+    "amp": autocast.way,
+    "compile": torch_model.compiled,
+    "dtype": precision.way,
+}
 _MARK = MARKER.encode()
 _FRAME = (BEGIN.encode(), END.encode())
 
@@ -82,7 +102,8 @@ def way_of(target: Target, setting: Setting) -> Way:
     in_yaml = yaml_override.way(target, setting)
     if in_yaml is not None:
         return in_yaml
-    return precision.way(target) if setting is DTYPE else _by_option(target, setting)
+    in_source = _IN_SOURCE.get(setting.name)
+    return in_source(target) if in_source is not None else _by_option(target, setting)
 
 
 def _by_option(target: Target, setting: Setting) -> Way:

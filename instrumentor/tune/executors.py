@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.shared.errors import NotReady, UsageError
-from instrumentor_analysis.shared.files import read_text, write_whole
+from instrumentor_analysis.shared.documents import read
+from instrumentor_analysis.shared.files import write_whole
 
 PROCESS = "process.json"
 #: How long a trial may take to end by itself before it is asked less gently.
@@ -110,8 +111,8 @@ class Executor:
     """
 
     def __init__(self, name: str, folder: Path, jobs: int, parameters: Mapping[str, Any]) -> None:
-        where = "on this machine, one after another" if name == "local" else "under Slurm"
-        self.description = f"trials are submitit's jobs {where}"
+        where = "one after another on this machine" if name == "local" else "under Slurm"
+        self.description = f"Trials run {where}"
         self.jobs = 1 if name == "local" else jobs
         self.name = name
         self.folder = folder / "submitit"
@@ -191,11 +192,11 @@ def runs(folder: Path) -> bool:
     import psutil
 
     try:
-        facts = json.loads(read_text(folder / PROCESS))
+        facts = read(folder / PROCESS)
         if facts["slurm"]:
             return _in_queue(facts["slurm"])
         started = psutil.Process(facts["pid"]).create_time()
-    except (OSError, ValueError, psutil.Error):
+    except (OSError, ValueError, LookupError, TypeError, psutil.Error):
         return False
     # A process ID alone may belong to another process by now.
     return bool(facts["host"] == platform.node() and abs(started - facts["started"]) < 1)

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, field
 
 from instrumentor.shared.errors import UsageError
 from instrumentor.tune.outcome import KILLED, Outcome
+from instrumentor_analysis.shared.documents import parsed
 from instrumentor_analysis.shared.files import appended, read_bytes, write_whole
 
 SCHEMA = "instrument-tune-journal/2"
@@ -73,11 +74,11 @@ class Journal(Struct):
     def _of(cls, folder: Path, text: bytes) -> Journal:
         """The journal of a text that is one."""
         try:
-            events = [json.loads(line) for line in text.splitlines() if line.strip()]
+            events = [parsed(line) for line in text.splitlines() if line.strip()]
             if not events or events[0].pop("schema", "") != SCHEMA:
                 raise UsageError(f"--resume {folder}: {NAME} is not of this version")
             return cls._told(folder / NAME, events)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, ValidationError) as error:
             raise UsageError(f"--resume {folder}: {NAME} is damaged: {error}") from error
 
     @classmethod

@@ -106,7 +106,7 @@ class Judge(Struct, frozen=True):
         faster, interval = f"x{1 / ratio.value:.2f}", ratio.interval
         if interval is None or not ratio.enough:
             return NO_GAIN, f"{faster}, with too few samples to be significant"
-        shown = f"{faster} (95 % {1 / interval.high:.2f} to {1 / interval.low:.2f})"
+        shown = f"{faster} ({1 / interval.high:.2f} to {1 / interval.low:.2f})"
         if not ratio.real:
             return NO_GAIN, shown
         # The slow end of the interval must still gain more than two equal runs differ.

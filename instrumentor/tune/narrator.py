@@ -9,6 +9,9 @@ from instrumentor.tune.edits import Survey
 from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.search import Trial
 from instrumentor.tune.target import NotApplicable
+from instrumentor_analysis.shared.units import quantity
+
+_WORDS = {"True": "on", "False": "off"}
 
 
 class Narrator(console.Narrator):
@@ -27,7 +30,7 @@ class Narrator(console.Narrator):
         self.folder = folder
         for name, at in survey.items():
             if not isinstance(at, NotApplicable):
-                own = "" if at.own is None else f", now {at.own}"
+                own = "" if at.own is None else f", now {_WORDS.get(str(at.own), at.own)}"
                 self._say(f"{name}: {console.shown(at.file)}:{at.line} ({at.how}{own})")
         left = [name for name, at in survey.items() if isinstance(at, NotApplicable)]
         if left:
@@ -57,8 +60,8 @@ class Narrator(console.Narrator):
             text = f"{made.status}: {made.reason}"
         else:
             rate = made.samples_per_s
-            text = f"{made.median_ms:.3g} ms per step"
-            text += "" if rate is None else f", {rate:.4g} samples/s"
+            text = f"{quantity(made.median_ms, 'ms')} per step"
+            text += "" if rate is None else f", {quantity(rate, 'samples/s')}"
         self._say(f"  {'(from the journal) ' if known else ''}{trial.configuration}: {text}")
 
 

@@ -17,7 +17,8 @@ EXECUTORS = ("local", "slurm")
 STRATEGIES = ("one-at-a-time", "grid")
 #: Steady steps in a trial below which no difference is ever sure.
 #: (see ratio.chance_of_separation: 2 / C(8, 4) is the first below 5 %).
-FEWEST_STEADY = 4
+#: One more, for the last step is the end of no iteration.
+FEWEST_STEADY = 5
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
@@ -51,7 +52,8 @@ def parse_parameters(given: Sequence[str]) -> dict[str, Any]:
 class TrialOptions(Options):
     """How a trial is rewritten: with enough steps to tell a difference."""
 
-    steps: int = option(MEASURE, 13, "Samples to take in each trial, the warm-up included.")
+    phases: int | None = 0
+    steps: int = option(MEASURE, 23, "Samples to take in each trial, the warm-up included.")
     warmup: int = option(
         MEASURE,
         3,

@@ -7,9 +7,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
+
+from instrumentor_analysis.shared.documents import converted
 
 MEASURED = "measured"
 OUT_OF_MEMORY = "out of memory"
@@ -25,8 +26,9 @@ class Outcome(Struct, frozen=True):
     Attributes:
         status: one of the words above; all but ``measured`` are results as well, with a reason.
         folder: the run folder.
-        label: what a sample covers.
-        samples_ms: the steady samples.
+        label: what is judged: ``iteration``, from the start of a step to the start of the next, or
+            what a sample covers where that was not seen.
+        samples_ms: of the steady steps.
         compile_ms: the first sample.
         batch_shape: shape of the first tensor in the batch.
         losses: of the steady samples; ``nan`` where it was none.
@@ -93,7 +95,7 @@ class Outcome(Struct, frozen=True):
     def from_json(cls, values: Mapping[str, Any]) -> Outcome:
         """The outcome of :meth:`to_json`; unknown keys are left out."""
         # Not strict, so that the texts nan and inf of to_json are floats again.
-        return msgspec.convert(values, cls, strict=False)
+        return converted(values, cls, strict=False)
 
 
 def _median(values: Sequence[float]) -> float | None:

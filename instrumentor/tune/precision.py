@@ -10,8 +10,6 @@ import ast
 from collections.abc import Iterator
 
 from instrumentor.read.syntax import (
-    LOOPS,
-    ScopeNode,
     Source,
     arguments,
     callee,
@@ -22,6 +20,7 @@ from instrumentor.read.syntax import (
     root_name,
 )
 from instrumentor.shared.edits import Kind
+from instrumentor.tune.model_places import forward, has_torch, made
 from instrumentor.tune.settings import Value
 from instrumentor.tune.statements import Changes, Own, Way
 from instrumentor.tune.target import NotApplicable, Target
@@ -73,16 +72,14 @@ def _apply(target: Target, changes: Changes) -> None:
         source, value = named[0]
         changes.replace(source, value, "torch.bfloat16", "bfloat16 for what is made of this type")
         return
-    source, call = _forward(target)
-    if not _has_torch(target, source):
-        raise NotApplicable(source.path, call.lineno, "the module does not import torch by name")
+    source, call = forward(target)
     name = dotted(call.func)
     code = f"{name} = {name}.to(dtype=torch.bfloat16)"
-    made, rebinds = _made(source, name, call), (name.split(".")[0],)
-    changes.insert(Kind.INSERT_AFTER, source, made, code, _MODEL, rebinds=rebinds)
+    at, rebinds = made(source, name, call), (name.split(".")[0],)
+    changes.insert(Kind.INSERT_AFTER, source, at, code, _MODEL, rebinds=rebinds)
     for used in target.sources:
         for call in used.calls if name.encode() in used.data else ():
-            if dotted(call.func) == name and _has_torch(target, used):
+            if dotted(call.func) == name and has_torch(target, used):
                 _cast_inputs(target, used, call, changes)
 
 
@@ -93,54 +90,6 @@ def _named_types(target: Target) -> Iterator[tuple[Source, ast.expr]]:
             if isinstance(statement, ast.Assign) and dotted(statement.value) in _WIDER:
                 if any(dotted(t).rpartition(".")[2] in _NAMES for t in statement.targets):
                     yield source, statement.value
-
-
-def _has_torch(target: Target, source: Source) -> bool:
-    return target.program.names.binder(source, source.tree, "torch") is not None
-
-
-def _forward(target: Target) -> tuple[Source, ast.Call]:
-    """The call of the model in the loop."""
-    forward, is_model = target.located.regions[0].forward, target.located.knowledge.is_model
-    source, statement = forward.source, forward.statement
-    for call in own_calls(statement):
-        if is_model(source, source.scope_of(statement), call.func):
-            return source, call
-    reason = "it is not clear which argument of this call is the model"
-    raise NotApplicable(source.path, statement.lineno, reason)
-
-
-def _made(source: Source, name: str, call: ast.Call) -> ast.stmt:
-    """The last statement that binds the model before it is compiled or its parameters are taken."""
-    bound = [
-        s
-        for s in source.places
-        if isinstance(s, ast.Assign)
-        and name in map(dotted, s.targets)
-        and not any(isinstance(p, LOOPS) for p in source.ancestors(s))
-    ]
-    scopes = {source.scope_of(s) for s in bound}
-    if len(scopes) != 1:
-        why = "is not made in this module" if not scopes else "is made in several places"
-        raise NotApplicable(source.path, call.lineno, f"`{name}` {why}")
-    # If nothing takes it, every statement is early enough (no file has 2^30 lines).
-    first = min(_taken_at(source, scopes.pop(), name), default=1 << 30)
-    before = [s for s in bound if s.lineno < first]
-    if not before:
-        line = min(s.lineno for s in bound)
-        raise NotApplicable(source.path, line, f"`{name}` is compiled where it is made")
-    return max(before, key=lambda s: s.lineno)
-
-
-def _taken_at(source: Source, scope: ScopeNode, name: str) -> Iterator[int]:
-    """Lines of a scope at which the model is compiled or its parameters are taken."""
-    takes = (f"{name}.parameters", f"{name}.named_parameters", f"{name}.compile")
-    for statement, place in source.places.items():
-        simple = isinstance(statement, (ast.Assign, ast.Expr, ast.AnnAssign))
-        for call in own_calls(statement) if simple and place.scope is scope else ():
-            compiles = callee(call) == "compile" and name in map(dotted, call.args)
-            if compiles or dotted(call.func) in takes:
-                yield statement.lineno
 
 
 def _cast_inputs(target: Target, source: Source, call: ast.Call, changes: Changes) -> None:

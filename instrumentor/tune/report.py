@@ -21,6 +21,7 @@ from instrumentor_analysis.reports import markdown as marked
 from instrumentor_analysis.reports.document import Column, Table
 from instrumentor_analysis.reports.plots import encode
 from instrumentor_analysis.shared.files import write_whole
+from instrumentor_analysis.shared.units import number, quantity
 
 SCHEMA = "instrument-tune/2"
 PATCH = "best.diff"
@@ -82,11 +83,10 @@ def write(tuned: Tuned, report: Report) -> None:
 def notes(tuned: Tuned) -> Iterator[str]:
     """What a reader of the figures has to know."""
     search = tuned.search
-    yield (
-        "Wall clock only, without a profiler: what is compared is the time of a step. With runtime "
-        "trace nothing else is possible, because Tracy's device profiling crashes then."
-    )
     traced = any(row.trial.configuration.get("trace") for row in search.rows)
+    only = "Wall clock only, without a profiler: what is compared is the time of a step."
+    why = " With runtime trace nothing else is possible: Tracy's device profiling crashes then."
+    yield only + (why if traced else "")
     if traced and tuned.options.rewrite.leading < WARMUP:
         yield f"With fewer than {WARMUP} warm-up steps the capture of a trace counts as a step."
     yield from (f"{said}." for said in search.untried)
@@ -131,6 +131,7 @@ def _of_the_baselines(tuned: Tuned) -> Iterator[str]:
 def table(document: dict[str, Any]) -> Table:
     """The trials, a row each."""
     trials = document["trials"]
+    timed = next((trial["label"] for trial in trials if trial["label"]), "step")
 
     def figures(title: str, key: str) -> Column:
         return Column(title, [_figure(trial[key]) for trial in trials])
@@ -138,14 +139,21 @@ def table(document: dict[str, Any]) -> Table:
     return Table(
         (
             Column("", ["*" if t["verdict"] == KEPT else "" for t in trials], right=False),
-            Column("configuration", [t["name"] for t in trials], right=False),
-            figures("compile ms", "compile_ms"),
-            figures("step ms", "step_ms"),
+            Column(
+                "configuration", [_change(t) for t in trials], right=False, least=16, comfort=24
+            ),
+            figures(f"{timed} ms", "step_ms"),
             figures("samples/s", "samples_per_s"),
-            figures("ms/sample", "latency_ms_per_sample"),
-            Column("memory", [_memory(t) for t in trials]),
-            Column("loss", [_loss(t["loss"]) for t in trials]),
-            Column("against the best so far", [_judged(t) for t in trials], right=False),
+            Column("loss", [_loss(t) for t in trials]),
+            Column("memory", [_memory(t) for t in trials], optional=True),
+            Column("first ms", [_figure(t["compile_ms"]) for t in trials], optional=True),
+            Column(
+                "against the best so far (95 %)",
+                [_judged(t) for t in trials],
+                right=False,
+                least=16,
+                comfort=34,
+            ),
         )
     )
 
@@ -234,6 +242,17 @@ def _trial(row: Row, number: int) -> dict[str, Any]:
     }
 
 
+def _change(trial: dict[str, Any]) -> str:
+    """The trial's name, or what it adds to the configuration that it was held against."""
+    against, own = trial["against"], trial["configuration"]
+    added = [
+        spelled(*pair)
+        for pair in own.items()
+        if pair[0] not in against or against[pair[0]] != pair[1]
+    ]
+    return f"+ {', '.join(added)}" if against and own else str(trial["name"])
+
+
 def _judged(trial: dict[str, Any]) -> str:
     verdict, text = str(trial["verdict"]), str(trial["text"])
     return text if verdict == BASELINE or text.startswith(verdict) else f"{verdict}: {text}"
@@ -241,17 +260,18 @@ def _judged(trial: dict[str, Any]) -> str:
 
 def _memory(trial: dict[str, Any]) -> str:
     host, cuda = (
-        "" if trial[name] is None else f"{trial[name] / 2**20:.0f} MiB"
+        "" if trial[name] is None else quantity(trial[name], "B")
         for name in ("peak_rss_bytes", "cuda_max_memory_allocated_bytes")
     )
     return f"{host} + {cuda} cuda" if cuda else host
 
 
-def _loss(loss: float | str | None) -> str:
-    return f"{loss:.4g}" if isinstance(loss, float) else loss or ""
+def _loss(trial: dict[str, Any]) -> str:
+    """The loss, and how far it is from the one of the same work without the settings."""
+    loss, change = trial["loss"], trial["loss_change"]
+    shown = f"{loss:.4g}" if isinstance(loss, float) else loss or ""
+    return f"{shown} Δ{change * 100:.1g} %" if isinstance(change, float) and change else shown
 
 
 def _figure(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+    return "" if value is None else number(value)

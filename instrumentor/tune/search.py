@@ -26,6 +26,8 @@ LARGEST_GRID = 500
 TOO_NOISY = 0.2
 #: Runs of the unchanged script without which nothing is recommended.
 _BASELINES = 3
+#: Of a batch of images: samples, channels, height, width.
+IMAGE_AXES = 4
 #: Batch sizes are tried up to so many times the script's own.
 _TIMES_OWN = 4
 
@@ -199,28 +201,31 @@ class Search(Struct):
 
     def _one(self, axis: Axis) -> None:
         """The values of one setting on top of the best so far; the fastest that helps is kept."""
+        rules = [name for name in axis.setting.excludes if self.best.get(name) is not None]
+        if rules:
+            self._leave(axis.name, axis.values, f"{rules[0]} is in effect")
+            return
         by_size = axis.setting is BATCH_SIZE
         current = self.best_measured().batch_size if by_size else self.best.get(axis.name)
         current = axis.own if current is None else current
         others = [value for value in axis.values if value != current]
         if len(others) < len(axis.values):
             self._leave(axis.name, [current], "it is the current value")
-        if by_size and current is not None:
-            self._batch_sizes([int(size) for size in others], int(current))
+        if axis.setting.rising and current is not None:
+            self._rising(axis.name, [int(size) for size in others], int(current))
         else:
             changes = [{**axis.brings, axis.name: value} for value in others]
             self._try(axis.name, [self.best.having(each) for each in changes])
 
-    def _batch_sizes(self, sizes: Sequence[int], own: int) -> None:
-        """Larger batch sizes until one does not help or fails; if none helped, smaller ones."""
+    def _rising(self, name: str, sizes: Sequence[int], own: int) -> None:
+        """Larger values until one does not help or fails; if none helped, smaller ones."""
         down = [size for size in reversed(sizes) if size < own]
-        if self._as_long_as_it_helps([size for size in sizes if size > own]):
-            self._leave(BATCH_SIZE.name, down, "larger ones helped")
+        if self._as_long_as_it_helps(name, [size for size in sizes if size > own]):
+            self._leave(name, down, "larger ones helped")
         else:
-            self._as_long_as_it_helps(down)
+            self._as_long_as_it_helps(name, down)
 
-    def _as_long_as_it_helps(self, sizes: Sequence[int]) -> bool:
-        name = BATCH_SIZE.name
+    def _as_long_as_it_helps(self, name: str, sizes: Sequence[int]) -> bool:
         for position, size in enumerate(sizes):
             if not self._try(name, [self.best.having({name: size})]):
                 self._leave(name, sizes[position + 1 :], f"{size} did not help")
@@ -251,49 +256,55 @@ class Search(Struct):
         return found
 
     def _holds_together(self, configuration: Configuration) -> bool:
-        """Every setting has what it needs."""
+        """Every setting has what it needs, and none that does the same."""
+        within = [axis for axis in self.axes if configuration.get(axis.name) is not None]
         return all(
             configuration.get(name) == value
-            for axis in self.axes
-            if configuration.get(axis.name) is not None
+            for axis in within
             for name, value in axis.brings.items()
+        ) and not any(
+            name in dict(configuration.values) for a in within for name in a.setting.excludes
         )
 
     # -- the script as it is ---------------------------------------------------------------------
 
     def _baselines(self) -> None:
         """The script as it is, twice: what two equal runs differ by bounds what can be seen."""
-        self._baseline("the unchanged script")
+        self._baseline()
         first = self.rows[0].outcome
         if not first.measured:
             raise RunFailed(
                 f"the baseline cannot be measured: {first.reason}",
                 f"Its output is in {first.folder or 'the trial folder'}.",
             )
-        self._leave_out(first.device)
-        noise = self._baseline("repeat of the baseline", again=1)
+        self._leave_out(first)
+        noise = self._baseline(again=1)
         if noise is not None:
             self.judge = replace(self.judge, noise=noise)
 
-    def _baseline(self, said: str, again: int = 0) -> Noise | None:
+    def _baseline(self, again: int = 0) -> Noise | None:
         """The script as it is: what it differs by from the first time."""
-        trial, noise = Trial(Configuration(), again=again), None
+        trial, noise, said = Trial(Configuration(), again=again), None, "the unchanged script"
         made = self.trials.measure([trial])[0]
         if made is None:
             raise _BudgetUsed
         if again and made.measured:
             noise = noise_of(self.rows[0].outcome, made)
         if again:
-            said += f": {made.status if noise is None else _apart(noise)}"
+            said = made.status if noise is None else _apart(noise)
         self.rows.append(Row(trial, made, Judgement(BASELINE, said), Configuration()))
         return noise
 
-    def _leave_out(self, device: str) -> None:
-        """Settings that cannot act on the device of the steps: what they seemed to do is noise."""
+    def _leave_out(self, first: Outcome) -> None:
+        """Settings that cannot act on steps like the first ones: what they seem to do is noise."""
+        device, shape = first.device, first.batch_shape
         for axis in self.axes:
             if not axis.setting.acts_on(device):
                 only = " or ".join(axis.setting.devices.values())
                 reason = f"the steps ran on {device}, this acts on {only} only"
+                self.without_effect[axis.name] = reason
+            elif axis.setting.image_batches and shape and len(shape) != IMAGE_AXES:
+                reason = f"a batch has {len(shape)} axes, this acts on images, which have four"
                 self.without_effect[axis.name] = reason
         if self.without_effect:
             self.tell(f"Not applicable on {device}: {', '.join(self.without_effect)}")
@@ -309,7 +320,7 @@ class Search(Struct):
         """The script as it is once more: what drifted in the meantime is no gain."""
         if all(not row.trial.configuration.values for row in self.rows):
             return
-        noise = self._baseline("the baseline at the end", again=2)
+        noise = self._baseline(again=2)
         # Two runs in a row show the jitter only; the first and the last one also show drifting
         # clocks and other load.
         if noise is not None and noise.time > self.noise.time:

@@ -1,13 +1,13 @@
 """What can be changed about a script, as data: values, how each is applied, what it needs.
 
-The values are those of tt-xla's guide to performance and of tt-crank's compile options; numbers of
-bytes and steps as well.
+The values are those of tt-xla's guide to performance, of tt-crank's compile options and of
+PyTorch's tuning guide; numbers of bytes and steps as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
@@ -23,7 +23,12 @@ PROGRAM_CACHE = "TT_RUNTIME_ENABLE_PROGRAM_CACHE"
 #: The first iteration compiles, the second captures the trace.
 WARMUP = 3
 
-_DEVICES = {"xla": "an XLA device", "tt": "tt-crank's device"}
+_DEVICES = {
+    "xla": "an XLA device",
+    "tt": "tt-crank's device",
+    "cpu": "the CPU",
+    "cuda": "an NVIDIA GPU",
+}
 
 
 class Setting(Struct, frozen=True):
@@ -35,7 +40,10 @@ class Setting(Struct, frozen=True):
         option: tt-xla's global compile option that it sets; '' when it is none.
         call_option: tt-crank's option of each `torch.compile(..., backend="tt")`; '' likewise.
         yaml_key: the key of blacksmith's YAML that does the same; '' without one.
-        device: the only type of device on which it can change anything, where no option tells.
+        on: types of device on which it can change anything, where no option tells; none for all.
+        excludes: settings that do the same another way: only one of them is in effect.
+        rising: values of which more is tried as long as it helps.
+        image_batches: it can change anything only where a batch has four axes.
         needs: setting -> value that has to be in effect with it.
         default: in effect when the script says nothing; None when there is no such value.
     """
@@ -45,15 +53,19 @@ class Setting(Struct, frozen=True):
     option: str = ""
     call_option: str = ""
     yaml_key: str = ""
-    device: str = ""
+    on: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    rising: bool = False
+    image_batches: bool = False
     needs: Mapping[str, Value] = field(default_factory=dict)
     default: Value | None = None
 
     @property
     def devices(self) -> dict[str, str]:
         """Types of the devices on which it can change anything, and their names; none for all."""
-        on = {"xla": self.option, "tt": self.call_option, self.device: self.device}
-        return {device: name for device, name in _DEVICES.items() if on.get(device)}
+        on = {"xla": self.option, "tt": self.call_option}
+        found = _DEVICES.items()
+        return {device: name for device, name in found if device in self.on or on.get(device)}
 
     def acts_on(self, device: str) -> bool:
         """Whether it can change anything on a device of this type; yes where that is unknown."""
@@ -70,13 +82,28 @@ def _of_both(name: str, values: tuple[Value, ...], option: str, default: Value) 
     return Setting(name, values, option, option, option, default=default)
 
 
-DTYPE = Setting("dtype", ("bfloat16",), yaml_key="dtype")
+def _of_torch(name: str, *on: str, **more: Any) -> Setting:
+    """A switch of PyTorch itself, off unless the script has it."""
+    return Setting(name, (True,), on=on, default=False, **more)
+
+
+_CPU_CUDA = ("cpu", "cuda")
+DTYPE = Setting("dtype", ("bfloat16",), yaml_key="dtype", excludes=("amp",))
 # The commands of a step are recorded once and replayed; shapes must stay the same.
 TRACE = _of_both("trace", (True,), "enable_trace", default=False)
-BATCH_SIZE = Setting("batch_size", (1, 2, 4, 8, 16, 32), yaml_key="batch_size")
+BATCH_SIZE = Setting("batch_size", (1, 2, 4, 8, 16, 32), yaml_key="batch_size", rising=True)
 
 #: In the order in which they are tried: what changes the batch last, when the rest is settled.
 SETTINGS: tuple[Setting, ...] = (
+    # First what feeds the step: while it waits for data, nothing else is seen.
+    Setting("num_workers", (2, 4, 8), rising=True, default=0),
+    _of_torch("persistent_workers"),
+    _of_torch("pin_memory", "cuda"),
+    _of_torch("fused_optimizer", *_CPU_CUDA),
+    _of_torch("channels_last", *_CPU_CUDA, image_batches=True),
+    _of_torch("tf32", "cuda"),
+    Setting("amp", ("bfloat16",), on=_CPU_CUDA, excludes=("dtype",)),
+    _of_torch("compile", *_CPU_CUDA),
     # 1 folds and fuses, 2 also keeps tensors in SRAM; compiling takes longer.
     _of_both("optimization_level", (0, 1, 2), "optimization_level", default=0),
     DTYPE,
@@ -92,7 +119,7 @@ SETTINGS: tuple[Setting, ...] = (
     _of_crank("const_eval", (True, False), "enable_const_eval"),
     TRACE,
     # The optimizer's update as one compiled graph instead of op by op.
-    Setting("compile_optimizer", (True,), yaml_key="compile_optimizer", device="tt"),
+    Setting("compile_optimizer", (True,), yaml_key="compile_optimizer", on=("tt",)),
     # Fewer updates for the same samples; judged by what is timed, which may leave updates out.
     Setting("accumulation", (1, 2, 4, 8), yaml_key="gradient_accumulation_steps"),
     BATCH_SIZE,

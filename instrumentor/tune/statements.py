@@ -6,7 +6,7 @@ Several changes inside one statement become one edit of the whole statement.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,6 +27,15 @@ _COMPOUND = (*LOOPS, *FUNCTIONS, ast.ClassDef, ast.If, ast.With, ast.AsyncWith, 
 Own: TypeAlias = tuple[Path, int, Value | None]
 
 
+class _Rewritten(Struct, eq=False):
+    """What becomes of a statement: expressions in the place of others, keywords behind the last."""
+
+    source: Source
+    replaced: dict[ast.expr, str] = field(default_factory=dict)
+    added: list[tuple[ast.expr, str]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+
 class Changes(Struct, eq=False):
     """The changes of one configuration.
 
@@ -37,9 +46,7 @@ class Changes(Struct, eq=False):
 
     arguments: list[str] = field(default_factory=list)
     options: dict[str, Value] = field(default_factory=dict)
-    _expressions: dict[ast.stmt, tuple[Source, dict[ast.expr, str], list[str]]] = field(
-        default_factory=dict
-    )
+    _statements: dict[ast.stmt, _Rewritten] = field(default_factory=dict)
     _edits: list[tuple[Path, Edit]] = field(default_factory=list)
     _files: dict[Path, bytes] = field(default_factory=dict)
     _rebinds: set[str] = field(default_factory=set)
@@ -50,16 +57,38 @@ class Changes(Struct, eq=False):
         Raises:
             NotApplicable: the expression stands in the head of a compound statement.
         """
+        self._of(source, node, reason).replaced[node] = text
+
+    def add_keyword(self, source: Source, call: ast.Call, text: str, reason: str) -> None:
+        """Give a call `name=value` behind its last argument.
+
+        Raises:
+            NotApplicable: as for :meth:`replace`, or the call has no argument.
+        """
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if not given:
+            raise NotApplicable(source.path, call.lineno, "the call has no arguments")
+        end = max(given, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
+        self._of(source, call, reason).added.append((end, f", {text}"))
+
+    def _of(self, source: Source, node: ast.expr, reason: str) -> _Rewritten:
         statement = source.statement_of(node)
         # An edit replaces a whole statement, which for a block would include its body.
         if statement is None or isinstance(statement, _COMPOUND):
             raise NotApplicable(
                 source.path, node.lineno, "the value is in the header of a block or in a decorator"
             )
-        _, found, reasons = self._expressions.setdefault(statement, (source, {}, []))
-        found[node] = text
-        reasons.append(reason)
+        found = self._statements.setdefault(statement, _Rewritten(source))
+        found.reasons.append(reason)
         names = (n for n in ast.walk(statement) if isinstance(n, ast.Name))
+        self._rebinds.update(n.id for n in names if isinstance(n.ctx, ast.Store))
+        return found
+
+    def disable(self, source: Source, at: ast.stmt, code: str, reason: str) -> None:
+        """Take a statement out, with others in its place."""
+        edit = Edit(Kind.DISABLE, address(at), code, pass_name=PASS, reason=reason)
+        self._edits.append((source.path, edit))
+        names = (n for n in ast.walk(at) if isinstance(n, ast.Name))
         self._rebinds.update(n.id for n in names if isinstance(n.ctx, ast.Store))
 
     def insert(
@@ -93,10 +122,10 @@ class Changes(Struct, eq=False):
     def variant(self) -> Variant:
         """All that goes into the copy."""
         edits = [*self._edits]
-        for statement, (source, texts, reasons) in self._expressions.items():
-            code, reason = _rewritten(source, statement, texts), "; ".join(dict.fromkeys(reasons))
+        for statement, made in self._statements.items():
+            code, reason = _rewritten(statement, made), "; ".join(dict.fromkeys(made.reasons))
             edit = Edit(Kind.DISABLE, address(statement), code, pass_name=PASS, reason=reason)
-            edits.append((source.path, edit))
+            edits.append((made.source.path, edit))
         files, rebinds = tuple(self._files.items()), tuple(sorted(self._rebinds))
         return Variant(tuple(edits), files, rebinds, tuple(self.arguments))
 
@@ -120,10 +149,20 @@ def text_of(source: Source, node: ast.expr) -> str:
     return StatementText(source).of(node)
 
 
-def _rewritten(source: Source, statement: ast.stmt, texts: dict[ast.expr, str]) -> str:
-    """The statement flush left with its expressions replaced, and its comment behind it."""
+def _rewritten(statement: ast.stmt, made: _Rewritten) -> str:
+    """The statement flush left with its expressions changed, and its comment behind it."""
+    text = StatementText(made.source)
+    changes = [(*text.span(node), new) for node, new in made.replaced.items()]
+    ends = ((text.span(node)[1], new) for node, new in made.added)
+    changes += [(end, end, new) for end, new in ends]
+    return written(made.source, statement, sorted(changes, key=lambda change: change[:2]))
+
+
+def written(
+    source: Source, statement: ast.stmt, changes: Sequence[tuple[int, int, str]] = ()
+) -> str:
+    """A statement flush left as :meth:`.StatementText.rewritten`, with the comment behind it."""
     text = StatementText(source)
-    changes = sorted((*text.span(node), new) for node, new in texts.items())
     _, end = text.span(statement)
     rest = text.data[end:].partition(b"\n")[0].decode().strip()
     code = text.rewritten(statement, changes)

@@ -7,7 +7,6 @@ none. An error of the script is a result; only an interruption leaves none.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 import threading
@@ -17,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError
 from msgspec.structs import replace
 
 from instrumentor.run.options import RunOptions
@@ -32,9 +31,11 @@ from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.settings import Configuration
 from instrumentor.tune.target import read_target
 from instrumentor_analysis.shared.caveats import read_caveats
+from instrumentor_analysis.shared.documents import read
 from instrumentor_analysis.shared.files import read_text
 
 RESULT = "result.json"
+ITERATION = "iteration"
 #: Pause between two looks at the memory.
 _EVERY_S = 0.1
 #: What a log says of a failure that is not the script's own mistake; the first that fits counts.
@@ -72,10 +73,10 @@ class Spec(Struct, frozen=True):
 
 
 def read_result(folder: Path) -> Outcome | None:
-    """The outcome of a trial that came to its end, else None."""
+    """The outcome of a trial that came to its end and left a whole one, else None."""
     try:
-        return Outcome.from_json(json.loads(read_text(folder / RESULT)))
-    except FileNotFoundError:
+        return Outcome.from_json(read(folder / RESULT))
+    except (FileNotFoundError, ValueError, ValidationError):
         return None
 
 
@@ -124,13 +125,16 @@ def _measured(folder: Path, summary: Mapping[str, Any]) -> Outcome:
     records = [record_of(line) or {} for line in text.splitlines()]
     samples = [r for r in records if r.get("event") == "sample" and r.get("label") == label]
     steady = [sample for sample in samples if sample.get("kind") == "steady"]
+    # What the user waits for, data and optimizer included; the region alone where none was seen.
+    iteration = wall.get("iteration") or {}
+    whole = tuple(iteration.get("values_ms") or ())
     warned = read_caveats(summary.get("warnings"))
     memory = [int(r["bytes"]) for r in records if r.get("event") == "memory"]
     return Outcome(
         outcome.MEASURED,
         folder=str(folder),
-        label=label,
-        samples_ms=tuple(wall.get("values") or ()),
+        label=ITERATION if whole else label,
+        samples_ms=whole or tuple(wall.get("values") or ()),
         compile_ms=wall.get("compile"),
         batch_shape=_usual(tuple(s.get("batch_shape") or ()) for s in steady),
         losses=tuple(float(s["loss"]) for s in steady if s.get("loss") is not None),

@@ -6,10 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from filelock import FileLock, Timeout
-from msgspec import Struct
+from msgspec import Struct, ValidationError, defstruct
+from msgspec.structs import asdict
 
 from instrumentor.run.options import RunOptions
 from instrumentor.run.training import run_name
@@ -28,9 +29,36 @@ from instrumentor.tune.search import Axis, NothingToTry, Search, batch_sizes
 from instrumentor.tune.settings import BATCH_SIZE, SETTINGS, Setting, Value
 from instrumentor.tune.target import NotApplicable, Target, read_target
 from instrumentor.tune.trials import Trials
+from instrumentor_analysis.shared.documents import converted
 
 #: Choices that a journal keeps, because they say what is tried.
 _KEPT = ("settings", "batch_sizes", "strategy", "loss_tolerance")
+#: All but the variant, which each trial brings itself.
+_REWRITE = tuple(each for each in fields(Options) if each.name != "variant")
+
+
+class _Where(Struct):
+    """Where trials run; absolute, for --resume may be typed in another folder."""
+
+    python: str | None = None
+    tt_xla: str | None = None
+    link: tuple[str, ...] = ()
+    no_link: tuple[str, ...] = ()
+
+
+class _Header(Struct):
+    """What a journal says of its tuning: all that a trial depends on."""
+
+    script: str
+    arguments: tuple[str, ...]
+    cwd: str
+    digest: str
+    rewrite: dict[str, Any]
+    run: _Where
+    settings: tuple[str, ...]
+    batch_sizes: tuple[int, ...]
+    strategy: str
+    loss_tolerance: float
 
 
 class Tuned(Struct, frozen=True):
@@ -69,7 +97,7 @@ def tune(
     target = read_target(script, arguments, cwd, options.rewrite)
     found = _survey(target, options)
     folder = run_folder(cwd, options.output, f"{run_name(target.script)}_tune", JOURNAL)
-    # All that a trial depends on: --resume goes on from it, and refuses files of another digest.
+    # --resume goes on from it (see _Header), and refuses files of another digest.
     header = {
         "script": str(target.script),
         "arguments": target.arguments,
@@ -90,16 +118,16 @@ def resume(
     What is tried comes from its journal; budget, timeout and executor from ``options``.
 
     Raises:
-        UsageError: there is no journal, or the script changed since.
+        UsageError: there is no journal, it is damaged, or the script changed since.
     """
     journal = Journal.resumed(folder.absolute())
-    told, cwd = journal.header, Path(journal.header["cwd"])
-    rewrite, run = Options(**_tuples(told["rewrite"])), _run_of(told["run"])
-    kept = _tuples({name: told[name] for name in _KEPT})
+    told = _told(folder, journal)
+    cwd, rewrite, run = Path(told.cwd), _rewrite_of(folder, told.rewrite), _run_of(told.run)
+    kept = {name: getattr(told, name) for name in _KEPT}
     options = replace(options or TuneOptions(), rewrite=rewrite, run=run, cwd=cwd, **kept)
     check(options.executor)
-    target = read_target(Path(told["script"]), told["arguments"], cwd, rewrite)
-    if target.digest() != told["digest"]:
+    target = read_target(Path(told.script), told.arguments, cwd, rewrite)
+    if target.digest() != told.digest:
         raise UsageError(
             f"--resume {folder}: {target.script.name} or a file it uses changed since",
             "Start a new tuning: those measurements are of another script.",
@@ -107,30 +135,55 @@ def resume(
     return _go(target, _survey(target, options), journal, options, narrator)
 
 
+def _told(folder: Path, journal: Journal) -> _Header:
+    """The header of a journal, whose folder may have come from anybody.
+
+    Raises:
+        UsageError: it lacks something, or has it in another type.
+    """
+    try:
+        return converted(dict(journal.header), _Header)
+    except ValidationError as error:
+        raise _damaged(folder, error) from error
+
+
+def _damaged(folder: Path, error: ValidationError) -> UsageError:
+    return UsageError(
+        f"--resume {folder}: {JOURNAL} is damaged: {error}", "Start a new tuning of the script."
+    )
+
+
 def _rewrite_json(rewrite: Options) -> dict[str, Any]:
-    """All but the variant, which each trial brings itself."""
-    names = (each.name for each in fields(rewrite))
-    return {name: getattr(rewrite, name) for name in names if name != "variant"}
+    return {each.name: getattr(rewrite, each.name) for each in _REWRITE}
 
 
-def _tuples(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Options out of a journal, where JSON made lists of the tuples."""
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in told.items()}
+def _rewrite_of(folder: Path, told: Mapping[str, Any]) -> Options:
+    """The options that :func:`_rewrite_json` told of; those it lacks have their defaults.
+
+    Raises:
+        UsageError: one is unknown, of another type, or out of range.
+    """
+    hints = get_type_hints(Options, localns={"Variant": object})
+    typed = [(each.name, hints[each.name], each.default) for each in _REWRITE]
+    kind = defstruct("Rewrite", typed, forbid_unknown_fields=True)
+    try:
+        return Options(**asdict(converted(dict(told), kind)))
+    except ValidationError as error:
+        raise _damaged(folder, error) from error
 
 
 def _run_json(run: RunOptions) -> dict[str, Any]:
-    """Where trials run; absolute, for --resume may be typed in another folder."""
     links = {name: [*map(str, getattr(run, name))] for name in ("link", "no_link")}
     tt_xla = str(run.tt_xla.absolute()) if run.tt_xla else None
     return {"python": run.python, "tt_xla": tt_xla, **links}
 
 
-def _run_of(told: Mapping[str, Any]) -> RunOptions:
+def _run_of(told: _Where) -> RunOptions:
     return RunOptions(
-        python=told.get("python"),
-        tt_xla=Path(told["tt_xla"]) if told.get("tt_xla") else None,
-        link=tuple(map(Path, told.get("link", ()))),
-        no_link=tuple(map(Path, told.get("no_link", ()))),
+        python=told.python,
+        tt_xla=Path(told.tt_xla) if told.tt_xla else None,
+        link=tuple(map(Path, told.link)),
+        no_link=tuple(map(Path, told.no_link)),
     )
 
 

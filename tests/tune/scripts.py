@@ -47,6 +47,54 @@ if __name__ == "__main__":
 '''
 
 
+#: Runs on torch itself, on the CPU.
+TORCH = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Images(Dataset):
+    def __len__(self):
+        return 2048
+
+    def __getitem__(self, index):
+        return torch.full((3, 8, 8), index % 7 / 7.0), index % 10
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.head = nn.Linear(8 * 6 * 6, 10)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.conv(x)).flatten(1))
+
+
+def main():
+    torch.manual_seed(0)
+    images = Images()
+    model = Net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    criterion = nn.CrossEntropyLoss()
+    val_loader = DataLoader(images)
+    device = next(model.parameters()).device
+    loader = DataLoader(images, batch_size=32, shuffle=True)  # of training
+    for epoch in range(2):
+        for images, labels in loader:
+            optimizer.zero_grad()
+            outputs = model(images)
+            loss = criterion(outputs, labels)
+            loss.backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
 def target_of(
     folder: Path, text: str, *arguments: str, files: dict[str, str] | None = None
 ) -> Target:

@@ -21,6 +21,7 @@ from tests.tune.scripts import INFER, TRAIN, configuration, target_of
 EVERYTHING = configuration(
     optimization_level=2, dtype="bfloat16", bfp8=True, trace=True, batch_size=8
 )
+OF_XLA = [setting(name) for name, _ in EVERYTHING.values]
 
 
 def test_all_settings_and_the_measuring_in_one_copy_that_can_be_undone(tmp_path: Path) -> None:
@@ -45,7 +46,7 @@ def test_the_patch_is_the_same_change_without_measuring_or_marks(git_repo: RepoF
     for part in ('"optimization_level": 2', '"enable_trace": "true"', "batch_size = 8  # what"):
         assert part in text
     # What was applied is what the script has itself from then on.
-    found = survey(target_of(repo, text), SETTINGS)
+    found = survey(target_of(repo, text), OF_XLA)
     own = {name: at.own for name, at in found.items() if isinstance(at, Applicable)}
     assert own == {"dtype": "bfloat16", "batch_size": 8, "optimization_level": 2, "bfp8": True,
                    "trace": True}  # fmt: skip
@@ -74,6 +75,10 @@ def test_files_with_other_newlines_and_without_a_last_one(tmp_path: Path, newlin
 def test_the_survey_says_where_each_acts_and_what_the_script_has(tmp_path: Path) -> None:
     found = survey(target_of(tmp_path, TRAIN), SETTINGS)
     assert {n: (s.line, s.own) for n, s in found.items() if isinstance(s, Applicable)} == {
+        "channels_last": (12, False),
+        "tf32": (4, False),
+        "amp": (18, None),
+        "compile": (12, False),
         "optimization_level": (9, 0),
         "dtype": (12, None),
         "bfp8": (10, False),
@@ -105,7 +110,7 @@ def test_edits_inside_of_what_is_switched_off_go_into_the_patch_alone(tmp_path: 
 
 def test_a_script_that_has_everything_on_is_changed_in_its_own_words(tmp_path: Path) -> None:
     target = target_of(tmp_path, INFER)
-    found = survey(target, SETTINGS)
+    found = survey(target, OF_XLA)
     own = {name: at.own for name, at in found.items() if isinstance(at, Applicable)}
     assert own == {"optimization_level": 2, "dtype": "bfloat16", "bfp8": True, "trace": True,
                    "batch_size": 64}  # fmt: skip

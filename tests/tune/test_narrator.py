@@ -27,5 +27,5 @@ def test_a_result_and_where_it_is_from(capsys: pytest.CaptureFixture[str]) -> No
     narrator.ends(TRACE, Outcome("measured", samples_ms=(2.0,), batch_size=8), known=True)
     narrator.ends(TRACE, Outcome("timeout", "no end within 5 s"), known=False)
     first, second = capsys.readouterr().err.splitlines()
-    assert first.endswith("  (from the journal) trace: 2 ms per step, 4000 samples/s")
+    assert first.endswith("  (from the journal) trace: 2.0 ms per step, 4,000 samples/s")
     assert second.endswith("  trace: timeout: no end within 5 s")

@@ -16,6 +16,7 @@ from instrumentor.tune.search import Search
 from instrumentor.tune.settings import SETTINGS
 from instrumentor.tune.tuning import Tuned
 from instrumentor_analysis.reports.drawing import Bar, Label
+from instrumentor_analysis.reports.terminal import painter, table_lines
 from tests.tune.scripts import TRAIN, target_of
 from tests.tune.test_search import ByFormula, axes, times
 
@@ -50,6 +51,11 @@ def test_a_drift_is_told(tmp_path: Path) -> None:
     document = report.make_report(tuned(tmp_path, trials)).document
     assert document["drift_percent"] == 20
     assert any("The machine drifted" in note and "20.0 %" in note for note in document["notes"])
+
+
+def test_tracy_is_named_only_where_a_runtime_trace_was_tried(tmp_path: Path) -> None:
+    first, *_ = report.notes(tuned(tmp_path))
+    assert "Wall clock only" in first and "Tracy" not in first
 
 
 def test_everything_is_written_and_the_patch_with_it(tmp_path: Path) -> None:
@@ -88,10 +94,19 @@ def test_the_table_and_the_figure_name_every_trial(tmp_path: Path) -> None:
     columns = {column.title: column.texts for column in table.columns}
     assert columns["configuration"][:2] == ["baseline", "baseline again"]
     assert [row for row in range(table.rows) if columns[""][row]] == [2, 3, 4, 6, 7]
-    assert columns["step ms"][-2] == "" and "too large" in columns["against the best so far"][-2]
+    assert columns["step ms"][-2] == ""
+    assert "too large" in columns["against the best so far (95 %)"][-2]
     drawing = throughput(done.search.rows)
     labels = [shape.text for shape in drawing.shapes if isinstance(shape, Label)]
-    assert set(columns["configuration"]) <= set(labels) and "out of memory" in labels
+    assert {row.name for row in done.search.rows} <= set(labels) and "out of memory" in labels
+    # A row says what it adds to what it was held against, so that it stays short.
+    assert columns["configuration"][2:7:2] == [
+        "optimization_level 1",
+        "+ dtype bfloat16",
+        "+ batch_size 8",
+    ]
+    lines = table_lines(table, 100, painter(False))
+    assert max(map(len, lines)) <= 100
     bars = [shape for shape in drawing.shapes if isinstance(shape, Bar)]
     assert len(bars) == table.rows - 1
     fastest = max(bars, key=lambda bar: bar.width)  # that of bfp8, which changes the loss
