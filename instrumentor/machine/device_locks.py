@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import json
 import os
 import shutil
 import signal
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from instrumentor.runtime.guard import alive
 from instrumentor.shared.errors import NotReady
+from instrumentor_analysis.shared.documents import parsed
 from instrumentor_analysis.shared.files import read_text
 
 #: Where every user can make a file, and nobody can remove another one's.
@@ -181,7 +181,7 @@ def boards(smi: Path, env: Mapping[str, str]) -> int:
     done = _ask(smi, "-s", env)
     try:
         # Some versions of tt-smi print a line before the JSON.
-        return len(json.loads(done.stdout[done.stdout.index("{") :])["device_info"])
+        return len(parsed(done.stdout[done.stdout.index("{") :])["device_info"])
     except (ValueError, KeyError, TypeError):
         return 0
 

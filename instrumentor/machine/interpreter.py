@@ -8,7 +8,6 @@ starts it, everything else reads from its folders what it can.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from instrumentor.shared.errors import NotReady, UsageError
+from instrumentor_analysis.shared.documents import parsed
 from instrumentor_analysis.shared.files import read_text
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def ask(
             check=False,
         )
         # A sitecustomize of its own may print; the answer is the last line.
-        told = json.loads((answer.stdout.strip().splitlines() or [""])[-1])
+        told = parsed((answer.stdout.strip().splitlines() or [""])[-1])
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         raise NotReady(
             f"The interpreter {python} does not answer: {error}",

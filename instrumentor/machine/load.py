@@ -7,11 +7,13 @@ tells that from a slow script.
 from __future__ import annotations
 
 import os
+import platform
 import time
 from pathlib import Path
 from typing import Any
 
 from instrumentor.machine.device_nodes import device_holders
+from instrumentor_analysis.shared.files import read_text
 
 
 class MachineLoad:
@@ -48,6 +50,16 @@ class MachineLoad:
 
     def _holders(self) -> int:
         return len(device_holders(self.device_folder)) if self.device_folder.is_dir() else 0
+
+
+def cpu_model() -> str:
+    """The name that the processor has for itself; its architecture where the system is silent."""
+    try:
+        text = read_text("/proc/cpuinfo", "replace")
+    except OSError:
+        text = ""
+    named = (line.partition(":")[2].strip() for line in text.split("\n") if "model name" in line)
+    return next(named, "") or platform.processor() or platform.machine()
 
 
 def _busy_s() -> float:

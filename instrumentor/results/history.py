@@ -9,21 +9,28 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import time
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from msgspec import convert
+from msgspec import MsgspecError
+from msgspec.structs import fields
 
 from instrumentor.shared.errors import UsageError
-from instrumentor_analysis.shared.files import opened
+from instrumentor_analysis.shared.documents import converted, parsed
+from instrumentor_analysis.shared.files import LIMIT_BYTES, opened
 from instrumentor_analysis.summary.history_entry import Entry, conditions, was_busy
 
 SCHEMA_VERSION = 3  # of the database (`PRAGMA user_version`)
 #: How long a writer waits for another one, seconds.
 PATIENCE_S = 10.0
+#: How long one connection may compute in all, seconds: a column may be an expression.
+WORK_S = 30.0
+#: The end of a rollback journal that names a super-journal (SQLite's file format, section 3).
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 _TABLES = """
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -54,6 +61,19 @@ def default_path(environment: Mapping[str, str] | None = None) -> Path:
     # The specification tells us to ignore a relative path.
     root = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
     return root / "instrumentor" / "history.sqlite"
+
+
+def _unpacked(data: bytes) -> bytes:
+    """A packed document.
+
+    Raises:
+        ValueError, zlib.error: it is none, or larger than any file that is read.
+    """
+    reader = zlib.decompressobj()
+    document = reader.decompress(data, LIMIT_BYTES)
+    if not reader.eof:
+        raise ValueError("a packed summary is cut short, or larger than any")
+    return document
 
 
 def place_of(script: Path) -> tuple[str, str]:
@@ -183,7 +203,7 @@ class History:
         """The document of the run's summary.json."""
         with self._read() as connection:
             row = connection.execute("SELECT summary FROM runs WHERE id = ?", (entry.id,))
-            return dict(json.loads(zlib.decompress(row.fetchone()[0])))
+            return dict(parsed(_unpacked(row.fetchone()[0])))
 
     def _entries(self, condition: str, values: tuple[Any, ...]) -> tuple[Entry, ...]:
         if not self.path.is_file():
@@ -191,30 +211,32 @@ class History:
         with self._read() as connection:
             if self._check(connection) == 0:
                 return ()
-            # Whatever columns its version has, but for the one that takes long to read.
-            every = [row["name"] for row in connection.execute("PRAGMA table_info(runs)")]
-            columns = ", ".join(name for name in every if name != "summary")
+            # Whatever columns its version has, of those that we know.
+            there = {row["name"] for row in connection.execute("PRAGMA table_info(runs)")}
+            columns = ", ".join(each.name for each in fields(Entry) if each.name in there)
             rows = connection.execute(
                 f"SELECT {columns}, commit_id AS 'commit' FROM runs WHERE {condition} ORDER BY id",
                 values,
             ).fetchall()
             pins = connection.execute("SELECT run, name FROM baselines ORDER BY name").fetchall()
-        by_run: dict[int, list[str]] = {}
-        for run, name in pins:
-            by_run.setdefault(run, []).append(name)
-        found = ({**dict(row), "baselines": by_run.get(row["id"], ())} for row in rows)
-        return tuple(convert(each, Entry, strict=False) for each in found)
+            by_run: dict[int, list[str]] = {}
+            for run, name in pins:
+                by_run.setdefault(run, []).append(name)
+            found = ({**dict(row), "baselines": by_run.get(row["id"], ())} for row in rows)
+            return tuple(converted(each, Entry, strict=False) for each in found)
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
-        with self._errors(), closing(self._connect()) as connection:
+        # The user's own store may need a killed run's journal played back; any other is only read.
+        writing = self.path == default_path()
+        with self._errors(), closing(self._connect(writing=writing)) as connection:
             yield connection
 
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
         with self._errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(self._connect()) as connection:
+            with closing(self._connect(writing=True)) as connection:
                 # Taken at the start: two that read first and write then would lock each other out.
                 connection.execute("BEGIN IMMEDIATE")
                 version = self._check(connection)
@@ -226,14 +248,27 @@ class History:
                 yield connection
                 connection.execute("COMMIT")
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, *, writing: bool) -> sqlite3.Connection:
         if self.path.exists():  # by its name then: its journal stands beside it
             opened(self.path).close()
+        self._look_beside()
         # No write-ahead log: it needs shared memory, which network homes do not have.
         # Without an isolation level: sqlite3 would open transactions of its own.
-        connection = sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)
+        place = f"{self.path.absolute().as_uri()}?mode={'rwc' if writing else 'ro'}"
+        connection = sqlite3.connect(place, timeout=PATIENCE_S, isolation_level=None, uri=True)
         connection.row_factory = sqlite3.Row
+        late = time.monotonic() + WORK_S
+        connection.set_progress_handler(lambda: time.monotonic() > late, 100_000)
         return connection
+
+    def _look_beside(self) -> None:
+        """SQLite opens these by their names, plays back a journal, and removes what it names."""
+        for ending in ("-journal", "-wal", "-shm"):
+            beside = self.path.with_name(self.path.name + ending)
+            with suppress(FileNotFoundError), opened(beside, follow=False, own=True) as stream:
+                stream.seek(max(0, stream.seek(0, os.SEEK_END) - len(_NAMES_ANOTHER)))
+                if stream.read() == _NAMES_ANOTHER:
+                    raise ValueError(f"{beside} names another file, as no journal of ours does")
 
     def _check(self, connection: sqlite3.Connection) -> int:
         """Version of the schema; 0 for a new file."""
@@ -243,7 +278,10 @@ class History:
                 f"{self.path} was written by a newer version of instrument",
                 "Upgrade, or give another store: --history PATH.",
             )
-        if version == 0 and connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        made = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        # A view would compute its rows, without end if it likes.
+        plain = {n for kind, n, sql in made if kind == "table" and sql.startswith("CREATE TABLE ")}
+        if made if version == 0 else not plain >= {"runs", "baselines"}:
             raise UsageError(
                 f"{self.path} is not a history database", "Give another: --history PATH."
             )
@@ -253,7 +291,7 @@ class History:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError, zlib.error) as error:
+        except (sqlite3.Error, OSError, zlib.error, ValueError, TypeError, MsgspecError) as error:
             raise UsageError(
                 f"{self.path}: the history cannot be used: {error}",
                 "Give another store (--history PATH), or go without (--no-history).",

@@ -7,7 +7,6 @@ told to.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from instrumentor.shared.option_fields import OUTPUT, option
 from instrumentor.shared.outputs import Replacing, exists, refuse_outputs
 from instrumentor.shared.project import find_project
 from instrumentor_analysis.ops.report_options import ReportOptions
-from instrumentor_analysis.shared.files import read_bytes, read_text
+from instrumentor_analysis.shared.documents import object_in, read
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +118,7 @@ class Reported:
     def frame(self) -> pd.DataFrame:
         """The ops as a data frame, one row per op; empty without ops of a device.
 
-        Columns and units are those of :data:`instrumentor_analysis.ops.per_op.COLUMNS`.
+        Columns and units are those of :data:`instrumentor_analysis.load.op_columns.COLUMNS`.
         """
         import pandas as pd
 
@@ -251,15 +250,18 @@ def _tables(analysis: Analysis, folder: Path) -> dict[str, Path]:
 
     Drawing the chart takes longer than the whole report.
     """
+    from instrumentor_analysis.load.schema import SIMULATED
     from instrumentor_analysis.ops.op_report import report_of
     from instrumentor_analysis.reports.write import with_stacked, write_to
 
     ops = folder / "tracy_perf" / "ops_perf_results.csv"
     if analysis.device is None or analysis.summary.window is None or not ops.is_file():
         return {}
-    files = with_stacked({"csv": ops.with_name("tt_perf_report.csv")})
+    timed = analysis.summary.architecture != SIMULATED  # else there is no time to stack
+    files = with_stacked({"csv": ops.with_name("tt_perf_report.csv")}, stacked=timed)
     if not _are_of_the_window(files.values(), analysis.summary.window, ops):
-        write_to(files, analysis, report=report_of(analysis.device), advice=False)
+        report = report_of(analysis.device)
+        write_to(files, analysis, report=report, advice=False, within=folder)
     ends = {"csv": "", "stacked": "_stacked", "chart": "_chart"}
     return {f"tt_perf_report{ends[name]}": path for name, path in files.items()}
 
@@ -267,7 +269,7 @@ def _tables(analysis: Analysis, folder: Path) -> dict[str, Path]:
 def _are_of_the_window(files: Iterable[Path], window: Window, ops: Path) -> bool:
     """Whether files are newer than the ops, and were made of this very window."""
     try:
-        known = json.loads(read_bytes(ops.parent.parent / "summary.json"))["window"]
+        known = read(ops.parent.parent / "summary.json")["window"]
         made = ops.stat().st_mtime_ns
         newer = all(path.stat().st_mtime_ns >= made for path in files)
         return newer and (known["start"], known["end"]) == (window.start, window.end)
@@ -283,8 +285,8 @@ def with_artifacts(summary: Summary, folder: Path, files: Mapping[str, Path]) ->
 
 def _source_root(folder: Path) -> Path | None:
     """The project of a run's script, where it is still there: source lines are shown from it."""
-    try:
-        script = Path(json.loads(read_text(folder / "run.json"))["script"])
-    except (OSError, ValueError, KeyError, TypeError):
+    named = object_in(folder / "run.json").get("script")
+    if not isinstance(named, str):
         return None
+    script = Path(named)
     return find_project(script).root if script.is_file() else None

@@ -15,13 +15,14 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from instrumentor.shared.errors import InstrumentError
 from instrumentor_analysis.reports import formatting
-from instrumentor_analysis.shared.caveats import Caveat, by_weight
+from instrumentor_analysis.shared.caveats import Caveat, by_weight, without
+from instrumentor_analysis.shared.units import quantity
 
 _DIFF_COLORS = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
 
@@ -85,7 +86,12 @@ def shown(path: Path) -> str:
 
 def quoted(*words: Path | str) -> str:
     """Words of a command as a shell takes them, for a line that is to be pasted."""
-    return shlex.join(map(str, words))
+    return shlex.join(word(each) if isinstance(each, Path) else each for each in words)
+
+
+def word(path: Path) -> str:
+    """A path as one word of a command: none that begins with `-`, which would be an option."""
+    return f"./{path}" if str(path).startswith("-") else str(path)
 
 
 def paint(text: str, color: str, stream: TextIO) -> str:
@@ -171,10 +177,19 @@ def warn(text: str) -> None:
     say(f"{paint('warning:', 'yellow', sys.stderr)} {visible(text)}")
 
 
-def warn_all(caveats: Iterable[Caveat], *, notes: bool = False) -> None:
-    """The warnings of a plan or a run, the heaviest first; notes on demand only."""
-    for each in by_weight(caveats, notes=notes):
-        warn(str(each))
+def warn_all(
+    caveats: Iterable[Caveat], *, notes: bool = False, ignored: Collection[str] = ()
+) -> None:
+    """The warnings of a plan or a run, the heaviest first; notes on demand only.
+
+    Args:
+        ignored: codes of those that nobody wants to see; how many there are is said.
+    """
+    for each in by_weight(without(caveats, ignored), notes=notes):
+        if each.weight == "note":
+            say(f"{paint('note:', 'dim', sys.stderr)} {visible(each.labelled)}")
+        else:
+            warn(each.labelled)
 
 
 def fail(error: InstrumentError) -> None:
@@ -237,9 +252,11 @@ MOST_STEPS = 10  # that have a line of their own
 _ENOUGH = {
     "precise": "the median is known to 1 %: enough samples",
     "budget": "the time for the steps is up (--time-budget): no more samples",
-    "most": "as many samples as are taken at most",
+    "most": "reached the limit of 200 samples",
 }
 SILENCE_S = 10.0  # the longest time for which nothing is said
+#: Samples from which their pace tells how long the others take.
+_PACE_STEPS = 2
 _BEAT_S = 1.0  # between two states of the status line
 #: How a stage is told, and what goes on behind that line.
 _STAGES = {
@@ -253,6 +270,7 @@ _STAGES = {
     "discover": ("Discovering:", "running the unmodified script"),
     "reset": ("Resetting", "resetting"),
     "running": ("Running", "running the script: nothing measured so far"),
+    "simulating": ("Simulating on", "simulating the kernel"),
     "analysing": ("Analysing", "analysing"),
     "pair": ("Pair", "running this version"),
     "Validating": ("Validating", "validating"),
@@ -273,6 +291,9 @@ class Narrator:
         self.start = self.heard = self.since = time.monotonic()
         self.doing = "reading the script"
         self.steps = 0
+        self.budget_s: float | None = None  # of a pass whose number of samples is open
+        self.first: float | None = None  # when its first sample came
+        self.complete = False  # no more samples are to come
 
     def _say(self, text: str) -> None:
         self.heard = time.monotonic()
@@ -312,10 +333,22 @@ class Narrator:
         if not self.quiet and _status.possible():
             total = max(self.steps, self.total)
             bar = f"{_bar(self.steps, total, 20)} " if self.total and self.steps else ""
-            going = f"{bar}{self.doing} ({now - self.since:.0f} s)"
+            going = f"{bar}{self.doing} ({now - self.since:.0f} s{self._left(now)})"
             _status.draw(f"[{now - self.start:6.1f} s] {going}")
         elif now - self.heard >= SILENCE_S:
-            self._say(f"  still {self.doing} ({now - self.since:.0f} s)")
+            self._say(f"  still {self.doing} ({now - self.since:.0f} s{self._left(now)})")
+
+    def _left(self, now: float) -> str:
+        """How long the samples will still take, once two are known; empty where none is to come."""
+        if self.steps < _PACE_STEPS or self.first is None or self.complete:
+            return ""
+        spent = now - self.first
+        if self.total > self.steps:
+            left = spent / (self.steps - 1) * (self.total - self.steps)
+            return f", about {left:.0f} s left"
+        if self.budget_s is not None and self.budget_s > spent:
+            return f", at most {self.budget_s - spent:.0f} s left"
+        return ""
 
     def _now(self, doing: str) -> None:
         """What goes on from the last line on."""
@@ -324,7 +357,7 @@ class Narrator:
     def stage(self, name: str, detail: str) -> None:
         """A stage begins."""
         if name == "running":
-            self.steps = 0  # of this pass
+            self.steps, self.first, self.complete = 0, None, False  # of this pass
         elif name == "analysing":
             self.total = 0
         word, doing = _STAGES.get(name, (name, f"at it: {name} {detail}"))
@@ -341,21 +374,27 @@ class Narrator:
                 kind = record["kind"]
                 if kind == "compile":
                     kind = "compiled" if record.get("compiled") else "first step"
-                self._say(
-                    f"  step {number}: {record['label']} {float(record['ms']):.1f} ms ({kind})"
-                )
+                ms = quantity(float(record["ms"]), "ms")
+                self._say(f"  step {number}: {record['label']} {ms} ({kind})")
+            self.first = self.heard if self.first is None else self.first
             self._now(f"waiting for step {number + 1}")
             if not self.verbose and self.steps > MOST_STEPS:
+                self.doing = f"measuring, {self.steps} steps so far"
                 self.since = time.monotonic()
         elif record.get("event") == "profiled":
-            self._say(f"  one step under the profiler: {float(record['ms']):.1f} ms")
+            self._say(f"  one step under the profiler: {quantity(float(record['ms']), 'ms')}")
+            self.doing = "waiting for the next step"
         elif record.get("event") == "observed":
             self._say("  found its step: stopping the script")
         elif record.get("event") == "complete" and self.steps:
-            why = _ENOUGH.get(str(record.get("why")), "enough samples")
-            self._say(f"  {why} ({self.steps}): stopping the script")
+            self.complete = True
+            why = str(record.get("why"))
+            count = "" if why == "most" else f" ({self.steps})"
+            self._say(f"  {_ENOUGH.get(why, 'enough samples')}{count}: stopping the script")
             self._now("waiting for the script to end and for the profiler's report")
         elif record.get("event") == "load" and not self.steps:
+            if self.doing == _STAGES["simulating"][1]:  # a kernel has no steps
+                return
             self.doing = "waiting for the first step (imports, data, compiling)"
 
     def line(self, text: str) -> None:

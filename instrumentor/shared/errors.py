@@ -108,12 +108,14 @@ class Restored:
             its run is alive.
         text: one sentence.
         kept: where another version of it was put, if one was.
+        elsewhere: where its instrumented text stays, if it does.
     """
 
     path: Path
     action: Action
     text: str
     kept: tuple[Path, ...] = ()
+    elsewhere: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """JSON types only."""

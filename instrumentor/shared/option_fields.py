@@ -8,6 +8,7 @@ docs/options.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
@@ -56,6 +57,8 @@ class Option:
         if self.choices and value not in self.choices:
             raise UsageError(f"{said}: must be one of {', '.join(self.choices)}")
         numbers = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(each, float) and not math.isfinite(each) for each in numbers):
+            raise UsageError(f"{said}: must be a finite number")
         if self.minimum is not None and any(each < self.minimum for each in numbers):
             raise UsageError(f"{said}: must be {self.minimum} or more")
         if self.above is not None and value <= self.above:

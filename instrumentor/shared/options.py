@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.option_fields import MEASURE, Checked, option
+from instrumentor.shared.option_fields import MEASURE, OUTPUT, Checked, option
+from instrumentor_analysis.shared.warning_codes import explained
 
 if TYPE_CHECKING:
     from instrumentor.shared.variant import Variant
@@ -24,6 +25,19 @@ INFERENCE_STEADY, TRAINING_STEADY = 10, 4
 def names(text: str) -> tuple[str, ...]:
     """A comma-separated list."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def warning_codes(text: str) -> tuple[str, ...]:
+    """A comma-separated list of codes of warnings.
+
+    Raises:
+        UsageError: one is of no warning.
+    """
+    codes = tuple(code.upper() for code in names(text))
+    for code in codes:
+        if explained(code) is None:
+            raise UsageError(f"{code} is no warning", "docs/warnings.md lists them.")
+    return codes
 
 
 def parse_region(text: str) -> tuple[str, int, int]:
@@ -88,8 +102,8 @@ class Options(Checked):
     warmup: int | None = option(
         MEASURE,
         None,
-        "Leading samples that are not steady; default: until they get no faster; with --steps and "
-        "under Tracy 1 (the first step), 3 for inference and --region; give 3 with runtime trace.",
+        "Warm-up steps to discard; default: until steps get no faster; with --steps and under "
+        "Tracy 1 (the first step), 3 for inference and --region. Use 3 with runtime trace.",
         metavar="N",
         minimum=0,
     )
@@ -100,6 +114,15 @@ class Options(Checked):
         "--time-budget",
         metavar="S",
         above=0,
+    )
+    phases: int | None = option(
+        MEASURE,
+        None,
+        "Extra iterations after the samples, with a barrier around each phase: data, prepare, "
+        "forward, backward, optimizer, other; 0: none; default: a few, but none with --steps, "
+        "under Tracy, and on torch_xla, which has to compile each phase.",
+        metavar="N",
+        minimum=0,
     )
     scope: str = option(
         MEASURE,
@@ -130,6 +153,14 @@ class Options(Checked):
     )
     region_label: str = "region"
     keep_validation: bool = option(MEASURE, False, "Leave initial and in-loop validation in place.")
+    skip_validation: bool = option(
+        MEASURE,
+        False,
+        "Skip also the validation that something else may depend on; what the step reads stays.",
+    )
+    skip_saving: bool = option(
+        MEASURE, False, "Skip also the saving that something else may depend on."
+    )
     host_reads: str = option(
         MEASURE,
         "moved",
@@ -140,12 +171,20 @@ class Options(Checked):
     only: tuple[str, ...] = option(
         MEASURE,
         (),
-        "Apply only these passes (the recorder always).",
+        "Apply only these passes of entry, region, host_reads, early_stop, validation, checkpoints "
+        "and cache_clears (the recorder always).",
         metavar="PASS,...",
         convert=names,
     )
     skip: tuple[str, ...] = option(
         MEASURE, (), "Leave these passes out.", metavar="PASS,...", convert=names
+    )
+    ignore_warnings: tuple[str, ...] = option(
+        OUTPUT,
+        (),
+        "Do not show these warnings (W205,W206); the report says how many there were.",
+        metavar="CODE,...",
+        convert=warning_codes,
     )
     self_contained: bool = False
     variant: Variant | None = None
@@ -154,6 +193,8 @@ class Options(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.keep_validation and self.skip_validation:
+            raise UsageError("--keep-validation and --skip-validation exclude each other")
         if self.steps is None or self.steps > self.leading:
             return
         if self.inference and self.warmup is None:

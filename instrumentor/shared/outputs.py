@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shlex
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -60,7 +61,8 @@ def refuse_outputs(
 
     Args:
         sources: files and folders that are read.
-        force: files that are there may be replaced; never a source, nor a record of a run.
+        force: files that are there may be replaced; never a source, a record of a run, a device, a
+            pipe or a link.
 
     Raises:
         UsageError: a file is there, or a folder that is not empty; or as :func:`refuse_misplaced`.
@@ -70,6 +72,7 @@ def refuse_outputs(
     read = [Path(os.path.realpath(source)) for source in sources]
     for path in every:
         _refuse_kept(path, read)
+        _refuse_no_file(path)
         if not force and (any(path.iterdir()) if path.is_dir() else path.exists()):
             raise exists(path)
 
@@ -87,6 +90,13 @@ def _refuse_kept(path: Path, sources: Iterable[Path] = ()) -> None:
             )
 
 
+def _refuse_no_file(path: Path) -> None:
+    """A device, a pipe or a link is nothing that a file may take the place of, forced or not."""
+    with contextlib.suppress(FileNotFoundError):
+        if not path.is_dir() and not stat.S_ISREG(path.lstat().st_mode):
+            raise UsageError(f"{path} is not a regular file", "Give the output another name.")
+
+
 def _is_record(name: Path) -> bool:
     """Whether a file of a run folder cannot be made again from the others."""
     recorded = name.suffix in (".jsonl", ".log", ".diff", ".tracy")
@@ -102,9 +112,11 @@ def write_new(path: Path, data: bytes, *, force: bool) -> None:
     """Write a file as a whole, or not at all.
 
     Raises:
-        UsageError: it exists (without force), is a record of a run, or cannot be written.
+        UsageError: it exists (without force), is a record of a run or no regular file, or cannot
+            be written.
     """
     _refuse_kept(path)
+    _refuse_no_file(path)
     if path.exists() and not force:
         raise exists(path)
     try:
@@ -134,6 +146,11 @@ def run_folder(cwd: Path, asked: Path | None, name: str, first: str, content: by
     if asked is not None:
         return _first_free(numbered(cwd / asked), first, content)
     place = cwd / RUNS_FOLDER
+    if place.is_symlink():  # it may have come with the project
+        raise UsageError(
+            f"{place} is a symbolic link: no run is put where it leads",
+            "Remove the link, or name the folder: --output DIR.",
+        )
     try:
         place.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError), created(place / ".gitignore") as stream:

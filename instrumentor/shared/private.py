@@ -3,7 +3,8 @@
 The user's cache folder, or, where its path cannot be used, a folder in the temporary ones. There
 anybody can prepare a folder or a link of our name, so each is looked at without following links
 before anything in it is read, written or removed: it has to be a folder, of this user, closed to
-all others. What passes cannot be exchanged by another user afterwards.
+all others, below folders of this user or root alone. What passes cannot be exchanged by another
+user afterwards.
 
 Not XDG_RUNTIME_DIR: it is emptied at logout, and a copy or a journal has to outlive that.
 Asked at every start, so nothing is imported that takes time.
@@ -13,13 +14,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from instrumentor.shared.errors import NotReady
 from instrumentor.shared.project import home_folder
+from instrumentor.shared.removal import remove_tree
 
 #: Bytecode: what others could have written to is not run.
 BYTECODE = "pycache"
@@ -86,11 +89,29 @@ def refusal(base: Path) -> str:
 
 def _refusal(base: Path) -> str:
     """As :func:`refusal`; what is not there, or was exchanged meanwhile, is an OSError."""
-    fault = _fault(base, tighten=not is_named(base))
-    above = base.parent.lstat().st_mode
-    if not fault and above & stat.S_IWOTH and not above & stat.S_ISVTX:
-        fault = f"lies in {base.parent}, where every user can replace it"
-    return fault
+    return _exchangeable(base) or _fault(base, tighten=not is_named(base))
+
+
+def _exchangeable(base: Path) -> str:
+    """Which folder above lets another user put something else in a base's place; empty for none.
+
+    Asked before the base exists, too: what is made there would not stay this user's.
+    """
+    # The owner of / can exchange everything: root, whatever its number is in a container.
+    trusted = {os.getuid(), 0, Path("/").lstat().st_uid}
+    for folder in base.parents:
+        try:
+            facts = folder.lstat()
+        except FileNotFoundError:  # made by us, closed
+            continue
+        if facts.st_uid not in trusted:
+            return f"lies in {folder}, which belongs to another user ({facts.st_uid})"
+        if facts.st_mode & OTHERS_WRITE and not facts.st_mode & stat.S_ISVTX:
+            return (
+                f"lies in {folder}, where other users can replace it "
+                f"(chmod go-w {shlex.quote(str(folder))} forbids that)"
+            )
+    return ""
 
 
 def refused() -> tuple[str, ...]:
@@ -123,8 +144,12 @@ def _fault(folder: Path, *, tighten: bool) -> str:
             os.fchmod(descriptor, 0o700)
     finally:
         os.close(descriptor)
-    if facts.st_mode & OTHERS_WRITE:
-        _remove(folder / BYTECODE)
+    bytecode = folder / BYTECODE
+    if facts.st_mode & OTHERS_WRITE and os.path.lexists(bytecode):
+        try:
+            remove_tree(bytecode)
+        except OSError as error:
+            return f"holds bytecode that others could write to: {error}"
     return ""
 
 
@@ -188,22 +213,25 @@ def throwaway() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        _remove(folder)
+        with suppress(OSError):  # said at the next start, which tries again
+            remove_tree(folder)
 
 
-def remove_dead() -> tuple[Path, ...]:
-    """Remove throwaway folders of processes that are gone; gives the removed ones."""
+def remove_dead(tell: Callable[[str], None]) -> tuple[Path, ...]:
+    """Remove throwaway folders of processes that are gone; gives the removed ones.
+
+    Args:
+        tell: gets a sentence for each that cannot be removed.
+    """
     dead = []
     for folder in entries("asked"):
         pid = folder.name.partition("-")[0]
         # A reused pid only delays the removal.
         if pid.isdigit() and not Path("/proc", pid).exists():
-            _remove(folder)
-            dead.append(folder)
+            try:
+                remove_tree(folder)
+            except OSError as error:
+                tell(f"{folder} {error.strerror}; each start tries again")
+            else:
+                dead.append(folder)
     return tuple(dead)
-
-
-def _remove(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)  # which follows no link

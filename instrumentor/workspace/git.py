@@ -1,4 +1,4 @@
-"""The one way to the git program: what a repository configures to be run is not run.
+"""The one way to git, through GitPython: what a repository configures to be run is not run.
 
 No hook, file system monitor, filter, external diff, pager or transport; no optional lock, so that
 the index stays as it is, byte for byte. Only :func:`write` changes something, for runs in place:
@@ -11,41 +11,54 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import stat
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from importlib import import_module
+from importlib.metadata import distribution
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from instrumentor.shared.errors import NotReady
+from instrumentor_analysis.shared.files import SETTINGS_BYTES, read_bytes
 
 # What `git rev-parse --local-env-vars` lists: git exports it inside hooks and aliases, and it would
 # point our calls at another repository.
-LOCAL_VARIABLES = (
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_CONFIG",
-    "GIT_CONFIG_COUNT",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_DIR",
-    "GIT_GRAFT_FILE",
-    "GIT_IMPLICIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_INTERNAL_SUPER_PREFIX",
-    "GIT_NAMESPACE",
-    "GIT_NO_REPLACE_OBJECTS",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_PREFIX",
-    "GIT_REPLACE_REF_BASE",
-    "GIT_SHALLOW_FILE",
-    "GIT_WORK_TREE",
+LOCAL_VARIABLES = frozenset(
+    {
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_COMMON_DIR",
+        "GIT_CONFIG",
+        "GIT_CONFIG_COUNT",
+        "GIT_CONFIG_PARAMETERS",
+        "GIT_DIR",
+        "GIT_GRAFT_FILE",
+        "GIT_IMPLICIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_INTERNAL_SUPER_PREFIX",
+        "GIT_NAMESPACE",
+        "GIT_NO_REPLACE_OBJECTS",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_REPLACE_REF_BASE",
+        "GIT_SHALLOW_FILE",
+        "GIT_WORK_TREE",
+    }
 )
 
 # The first is git 2.36's word for it, the second the one before.
 DURABLE = ("-c", "core.fsync=loose-object,reference", "-c", "core.fsyncObjectFiles=true")
 
 # Hooks run at ref updates and index writes, a monitor at every status: neither is asked for.
-_SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-pager")
+# Submodules are left alone: a copy need not have their repositories.
+_SAFE = (
+    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
+    *("-c", "submodule.recurse=false", "--no-pager"),
+)
 _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     # An object that a partial clone lacks is not fetched, by whatever program that would be.
@@ -55,6 +68,9 @@ _ENVIRONMENT = {
     "LC_ALL": "C",
 }
 ANSWER_S = 120.0
+#: Distributions, and the modules that an import of GitPython takes from them.
+_GITPYTHON = {"GitPython": "git", "gitdb": "gitdb", "smmap": "smmap"}
+_GITPYTHON_VARIABLES = ("GIT_PYTHON_GIT_EXECUTABLE", "GIT_PYTHON_REFRESH")
 #: What git reads of a repository whatever it is asked (gitrepository-layout).
 _READ = (
     *("HEAD", "config", "config.worktree", "commondir", "index", "packed-refs", "shallow"),
@@ -115,36 +131,143 @@ def _no_filters(root: Path) -> list[str]:
 def _call(root: Path, arguments: Sequence[str], stdin: bytes, settings: Sequence[str]) -> bytes:
     _refuse_planted(root)
     try:
-        done = subprocess.run(
-            ["git", *_SAFE, *settings, *arguments],
-            cwd=root,
-            env={**clean_environment(os.environ), **_ENVIRONMENT},
-            input=stdin,
-            capture_output=True,
-            check=False,
-            timeout=ANSWER_S,
+        status, told, error = _answer(
+            ["git", "-C", str(root), *_SAFE, *settings, *arguments], stdin
         )
-    except subprocess.TimeoutExpired as error:
+    except OSError as failed:
+        raise NotReady(
+            f"git cannot be started: {failed}", "Check that `git version` works."
+        ) from None
+    if status is None:
         raise NotReady(
             f"git {arguments[0]} does not answer in {root} ({ANSWER_S:.0f} s)",
             "Look for pipes in the repository: find . -type p",
-        ) from error
-    if done.returncode != 0:
-        raise _failed(root, arguments[0], done.stderr.decode(errors="replace"))
-    return done.stdout
+        )
+    if status != 0:
+        raise _failed(root, arguments[0], error)
+    return told
+
+
+def _answer(words: Sequence[str], stdin: bytes) -> tuple[int | None, bytes, str]:
+    """Exit status (None: no answer in time), standard output, and what was said of errors.
+
+    However it ends, by Ctrl-C too, git has ended before.
+    """
+    # GitPython hands on every variable, and can only add to them.
+    tied = not LOCAL_VARIABLES.isdisjoint(os.environ)
+    start = _by_subprocess if tied or _gitpython() is None else _by_gitpython
+    started = start(words)  # GitPython's ends git as soon as nothing refers to it
+    process: subprocess.Popen[bytes] = getattr(started, "proc", started)
+    try:
+        told, error = process.communicate(stdin, timeout=ANSWER_S)
+    except subprocess.TimeoutExpired:
+        return None, b"", ""
+    finally:
+        _end(process)
+    return process.returncode, told, error.decode(errors="replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.returncode is None:  # its number, and that of its group, is still its own
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _by_gitpython(words: Sequence[str]) -> Any:
+    """A git in a session of its own: what a terminal sends to all, this process decides on."""
+    git = _gitpython()
+    assert git is not None
+    try:
+        return git.Git().execute(
+            words,
+            istream=subprocess.PIPE,
+            env=_ENVIRONMENT,
+            shell=False,
+            as_process=True,
+            start_new_session=True,
+        )
+    except git.exc.GitCommandNotFound as missing:
+        raise FileNotFoundError(str(missing.__cause__)) from None
+
+
+def _by_subprocess(words: Sequence[str]) -> Any:
+    """The same, without the variables that would answer for another repository."""
+    return subprocess.Popen(
+        words,
+        env={**clean_environment(os.environ), **_ENVIRONMENT},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+@cache
+def _gitpython() -> ModuleType | None:
+    """GitPython as it was installed; a module of the user's may have its name."""
+    if not all(_installed(name, module) for name, module in _GITPYTHON.items()):
+        return None
+    # Its import asks the git of a variable for its version, and fails where there is none.
+    before = {name: os.environ.pop(name, None) for name in _GITPYTHON_VARIABLES}
+    os.environ["GIT_PYTHON_REFRESH"] = "quiet"
+    try:
+        return import_module("git")
+    except (ImportError, AttributeError, OSError, ValueError):  # plain git does as well
+        return None
+    finally:
+        del os.environ["GIT_PYTHON_REFRESH"]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
+
+
+def _installed(name: str, module: str) -> bool:
+    """Whether an import of ``module`` would take the one of an installed distribution."""
+    try:
+        spec = find_spec(module)
+        expected = distribution(name).locate_file(f"{module}/__init__.py")
+    except (ImportError, ValueError):
+        return False
+    found = spec.origin if spec else None
+    return found is not None and os.path.realpath(found) == os.path.realpath(str(expected))
 
 
 def _refuse_planted(root: Path) -> None:
     """Git waits for a pipe, and reads a device to its end, which an archive can bring."""
     above = (folder for folder in (root, *root.parents) if (folder / ".git").exists())
     folder = next(above, root)
-    for path in (*(folder / ".git" / name for name in _READ), *(folder / n for n in _READ_BESIDE)):
-        try:
-            kind = path.stat().st_mode
-        except OSError:
-            continue
-        if not stat.S_ISREG(kind):
+    beside = (folder / name for name in _READ_BESIDE)
+    for path in (*(own / name for own in _git_folders(folder) for name in _READ), *beside):
+        if not _regular(path, missing=True):
             raise NotReady(f"{path} is not a regular file: git is not asked", "Remove it.")
+
+
+def _git_folders(folder: Path) -> Iterator[Path]:
+    """Git's folder, also where a file names it, and the one that a worktree shares with others."""
+    own = _named_in(folder / ".git", b"gitdir:") or folder / ".git"
+    yield own
+    shared = _named_in(own / "commondir", b"")
+    if shared:
+        yield shared
+
+
+def _named_in(path: Path, label: bytes) -> Path | None:
+    if not _regular(path, missing=False):
+        return None
+    try:
+        text = read_bytes(path, SETTINGS_BYTES)
+    except OSError:
+        return None  # git says why
+    named = text.removeprefix(label).strip()
+    return path.parent / os.fsdecode(named) if named and text.startswith(label) else None
+
+
+def _regular(path: Path, *, missing: bool) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):
+        return missing
 
 
 def _failed(root: Path, command: str, told: str) -> NotReady:
@@ -160,7 +283,7 @@ def _failed(root: Path, command: str, told: str) -> NotReady:
     return NotReady(
         f"git {command} failed in {root}: {fatal}",
         "Check that `git status` works there. A folder owned by somebody else needs "
-        f"`git config --global --add safe.directory {root}`.",
+        f"`git config --global --add safe.directory {shlex.quote(str(root))}`.",
     )
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from msgspec import ValidationError
+
 from instrumentor.shared.errors import RunFailed
 from instrumentor.workspace.run_location import Workspace
+from instrumentor_analysis.shared.documents import converted, parsed
 
 ASK_TIMEOUT_S = 60
 DATA_SUFFIXES = (".yaml", ".yml")
@@ -125,9 +127,9 @@ def _asked(
             timeout=ASK_TIMEOUT_S,
             check=True,
         )
-    except (OSError, subprocess.SubprocessError):
+        files = converted(parsed(done.stdout.splitlines()[-1]), list[str])
+    except (OSError, subprocess.SubprocessError, ValueError, LookupError, ValidationError):
         return None
-    files = json.loads(done.stdout.splitlines()[-1])
     others = (file for file in files if os.path.realpath(file) != os.path.realpath(expected))
     return next(map(Path, others), None)
 

@@ -40,11 +40,11 @@ def _make(root: Path, target: Path) -> None:
     own, common = ((root / line).resolve() for line in answer.splitlines())
     target.mkdir(mode=0o700)
     for name in SHARED:
-        _copy(common / name, target / name)
+        _copy(common, name, target)
     for name in PRIVATE:
-        _copy(own / name, target / name)
+        _copy(own, name, target)
     for part in own.glob("sharedindex.*"):  # `git update-index --split-index`
-        _copy(part, target / part.name)
+        _copy(own, part.name, target)
     (target / "refs").mkdir(exist_ok=True)
     _borrow_objects(common / "objects", target / "objects")
     with appended(target / "config") as stream:
@@ -73,14 +73,27 @@ def _quoted(path: str) -> str:
     return f'"{escaped}"'
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(base: Path, name: str, into: Path) -> None:
+    source, target = base / name, into / name
     if source.is_dir():
+        _refuse_astray(source, Path(name))
         shutil.copytree(
             source, target, ignore=_linked_folders, copy_function=_copy_file, dirs_exist_ok=True
         )
     elif source.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
         _copy_file(source, target)
+
+
+def _refuse_astray(source: Path, name: Path) -> None:
+    """A folder may be a link into another git folder, as some tools share them, and no other."""
+    place = source.resolve()
+    root = place.parents[len(name.parts) - 1]
+    if place != source and (root / name != place or not (root / "HEAD").is_file()):
+        raise NotReady(
+            f"{source} leads to {place}, which is no part of a git folder",
+            "Put a folder in the link's place; git needs none there.",
+        )
 
 
 def _copy_file(source: Path | str, target: Path | str) -> None:

@@ -33,7 +33,7 @@ def recover(say: Callable[[str], None], warn: Callable[[str], None]) -> None:
 
     for text in private.refused():
         warn_once(text)
-    private.remove_dead()
+    private.remove_dead(warn_once)
     if not any(private.entries("journal")) and not any(private.entries("shadows")):
         return
     from instrumentor.workspace.in_place.restoring import restore
@@ -47,4 +47,4 @@ def recover(say: Callable[[str], None], warn: Callable[[str], None]) -> None:
     for each in restored:
         if each.action == "restored":
             say(f"{each.text} (an earlier run in place was ended)")
-    sweep()
+    sweep(warn_once)

@@ -10,18 +10,18 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from msgspec import Struct
+from msgspec import Struct, field
 
 from instrumentor.shared import private
 from instrumentor.shared.errors import NotReady
+from instrumentor.shared.removal import remove_tree
 from instrumentor_analysis.shared.files import created
 
 MARKER = ".instrument-shadow"
@@ -30,11 +30,16 @@ MAX_SIBLINGS = 64  # runs of one project at a time
 
 
 class Slot(Struct, frozen=True):
-    """One slot: its folder, the root of a shadow inside it, and the lock file that guards it."""
+    """One slot: its folder, the root of a shadow inside it, and the lock file that guards it.
+
+    Attributes:
+        left: a sentence for what could not be removed at the end.
+    """
 
     folder: Path
     tree: Path
     lock: Path
+    left: list[str] = field(default_factory=list)
 
     @property
     def git(self) -> Path:
@@ -83,8 +88,9 @@ def acquired(root: Path) -> Iterator[Slot]:
                 try:
                     yield slot
                 finally:
-                    if _fell_silent(slot.folder):
-                        _remove(_to_trash(slot.folder))
+                    trash = _freed(slot.folder, slot.left.append)
+                    if trash is not None:
+                        _remove(trash, slot.left.append)
                 return
     raise NotReady(
         f"{MAX_SIBLINGS} copies of {root} are in use",
@@ -98,7 +104,7 @@ def _prepare(slot: Slot) -> bool:
         if os.path.lexists(slot.folder):
             if not _is_ours(slot.folder) or _in_use(slot.folder):
                 return False
-            _remove(_to_trash(slot.folder))
+            _remove(_to_trash(slot.folder), slot.left.append)
         for name in (slot.folder.parent.name, private.BYTECODE):
             private.made(slot.folder.parent.parent, name)
         slot.folder.mkdir(mode=0o700)
@@ -133,27 +139,41 @@ def _locked(file: Path) -> Iterator[bool]:
         lock.release()
 
 
-def sweep() -> tuple[Path, ...]:
+def sweep(tell: Callable[[str], None]) -> tuple[Path, ...]:
     """Remove what killed runs left in the cache; called at each start.
 
     A slot whose run is alive (its lock is held, or a process works in it) is left alone, and so
     is every folder that does not carry our marker.
 
+    Args:
+        tell: gets a sentence for what cannot be removed.
+
     Returns:
         the slots removed.
     """
     found = (folder for folder in private.entries("shadows") if SLOT_NAME.match(folder.name))
-    return tuple(folder for folder in found if _is_ours(folder) and _sweep_one(folder))
+    return tuple(folder for folder in found if _is_ours(folder) and _sweep_one(folder, tell))
 
 
-def _sweep_one(folder: Path) -> bool:
+def _sweep_one(folder: Path, tell: Callable[[str], None]) -> bool:
     if ".trash-" in folder.name:
-        return _remove(folder)
+        return _remove(folder, tell)
     with _locked(folder.parent.parent / "locks" / f"{folder.name}.lock") as free:
         if not free or not folder.exists() or _in_use(folder):
             return False
-        trash = _to_trash(folder)
-    return _remove(trash)
+        trash = _freed(folder, tell)
+    return trash is not None and _remove(trash, tell)
+
+
+def _freed(folder: Path, tell: Callable[[str], None]) -> Path | None:
+    """As :func:`_to_trash`; None where that cannot be done, or a process stays in it."""
+    try:
+        return _to_trash(folder) if _fell_silent(folder) else None
+    except FileNotFoundError:  # a script has removed it
+        return None
+    except OSError as error:
+        tell(f"{error.filename} {error.strerror}; each start tries again")
+        return None
 
 
 def _to_trash(folder: Path) -> Path:
@@ -166,29 +186,16 @@ def _to_trash(folder: Path) -> Path:
     return folder.rename(trash)
 
 
-def _remove(trash: Path) -> bool:
+def _remove(trash: Path, tell: Callable[[str], None]) -> bool:
     """Delete a slot, its marker last, so that a deletion cut short is recognised."""
     try:
-        for entry in trash.iterdir():
-            if entry.name != MARKER:
-                remove_tree(entry)
-        remove_tree(trash)
-    except OSError:
-        return False  # the slot is free already; each later start tries again
+        remove_tree(trash, last=MARKER)
+    except FileNotFoundError:
+        return False  # another start was faster
+    except OSError as error:
+        tell(f"{trash} {error.strerror}; each start tries again")  # the slot itself is free
+        return False
     return True
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a file or folder of ours; links are unlinked, what they lead to is untouched."""
-    if path.is_symlink() or not path.is_dir():
-        path.unlink()
-        return
-    path.chmod(0o700)
-    for folder, below, _ in os.walk(path):  # top down: each is opened before it is entered
-        for inner in (Path(folder, name) for name in below):
-            if not inner.is_symlink() and inner.stat().st_mode & 0o700 != 0o700:
-                inner.chmod(0o700)  # closed by the script
-    shutil.rmtree(path)
 
 
 def _is_ours(folder: Path) -> bool:

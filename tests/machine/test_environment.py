@@ -55,6 +55,23 @@ def test_tools_under_both_names(tmp_path: Path, names: tuple[str, str]) -> None:
     assert (found.capture.name, found.csvexport.name) == names
 
 
+@pytest.mark.parametrize("names", [OLD, NEW])
+def test_of_both_spellings_in_a_folder_the_installed_tracys_count(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """An updated build leaves the older programs beside the new ones."""
+    site = tmp_path / "site" / "tracy"
+    site.mkdir(parents=True)
+    capture, export = names
+    (site / "common.py").write_text(
+        f'TRACY_CAPTURE_TOOL = "{capture}"\nTRACY_CSVEXPROT_TOOL = "{export}"\n'
+    )
+    folder = make_tools(tmp_path / "tools", *OLD, *NEW)
+    found = find_tools(folder, {"tracy": Package("tracy", None, (site,))})
+    assert found is not None
+    assert (found.capture.name, found.csvexport.name) == names
+
+
 def test_half_of_the_tools_is_not_enough(tmp_path: Path) -> None:
     folder = make_tools(tmp_path / "tools", "capture-release", "tracy-csvexport")
     with pytest.raises(UsageError, match="capture-release and csvexport-release or"):

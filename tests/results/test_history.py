@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import zlib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from instrumentor.results import history as module
 from instrumentor.results.history import SCHEMA_VERSION, History, default_path, place_of
 from instrumentor.shared.errors import UsageError
 from instrumentor_analysis.summary.history_entry import conditions
@@ -178,6 +183,119 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path.write_text("not a database, but long enough to be read as one" * 20)
     with pytest.raises(UsageError, match="cannot be used"):
         History(path).add(tmp_path, document(), PLACE)
+
+
+VIEW = """
+DROP TABLE runs;
+CREATE VIEW runs AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n)
+SELECT id, '/project' AS project, 'train.py' AS script FROM n
+"""
+
+
+@pytest.mark.parametrize(
+    ("planted", "said"),
+    [
+        ("UPDATE runs SET label = x'ff00'", "Expected `str`, got `bytes`"),
+        ("UPDATE runs SET samples = 'many'", "Expected `int`"),
+        ("UPDATE runs SET started = CAST(x'ff' AS TEXT)", "decode"),
+        (VIEW, "is not a history database"),
+        ("DROP TABLE baselines", "is not a history database"),
+    ],
+)
+def test_a_store_that_somebody_prepared_is_refused(tmp_path: Path, planted: str, said: str) -> None:
+    history = History(tmp_path / "history.sqlite")
+    history.add(tmp_path, document(), PLACE)
+    with closing(sqlite3.connect(history.path)) as connection:
+        connection.executescript(planted)
+        connection.commit()
+    with pytest.raises(UsageError, match=said) as error:
+        history.of_script(PLACE)
+    assert str(history.path) in error.value.message and "--history" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"", b"plain", zlib.compress(b"[" * 100_000), zlib.compress(b"1"),
+        zlib.compress(bytes(300 << 20)),
+    ],
+)  # fmt: skip
+def test_a_summary_that_somebody_prepared_is_refused(tmp_path: Path, packed: bytes) -> None:
+    """Three hundred kilobytes of zeros, packed, are 300 MB."""
+    history = History(tmp_path / "history.sqlite")
+    history.add(tmp_path, document(), PLACE)
+    with closing(sqlite3.connect(history.path)) as connection:
+        connection.execute("UPDATE runs SET summary = ?", (packed,))
+        connection.commit()
+    (entry,) = history.of_script(PLACE)
+    with pytest.raises(UsageError, match="the history cannot be used"):
+        history.summary(entry)
+
+
+@pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_lies_beside_a_store_is_not_waited_for(tmp_path: Path, ending: str, make) -> None:
+    history = History(tmp_path / "h.sqlite")
+    history.add(tmp_path, document(), PLACE)
+    make(tmp_path / f"h.sqlite{ending}")
+    with pytest.raises(UsageError, match="not a regular file"):
+        history.newest()
+    with pytest.raises(UsageError, match="not a regular file"):
+        history.add(tmp_path, document(), PLACE)
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path) -> History:
+    """A store and the journal of a process that was killed in the middle of a change."""
+    history, caught = History(tmp_path / "a.sqlite"), History(tmp_path / "h.sqlite")
+    history.add(tmp_path, document(), PLACE)
+    with closing(sqlite3.connect(history.path)) as connection:
+        connection.execute("PRAGMA cache_size = 1")
+        rows = ((str(number),) for number in range(20_000))
+        connection.executemany("INSERT INTO baselines VALUES ('p', 's', ?, 1)", rows)
+        for ending in ("", "-journal"):
+            shutil.copy(f"{history.path}{ending}", f"{caught.path}{ending}")
+        connection.rollback()
+    return caught
+
+
+def test_reading_plays_no_journal_back_but_in_the_users_own_store(
+    interrupted: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = interrupted.path.read_bytes()
+    with pytest.raises(UsageError, match="cannot be used"):
+        interrupted.newest()
+    assert interrupted.path.read_bytes() == before
+    monkeypatch.setattr(module, "default_path", lambda: interrupted.path)
+    assert [entry.id for entry in interrupted.newest()] == [1]
+    assert interrupted.path.read_bytes() != before
+
+
+def test_a_journal_that_names_another_file_is_not_played_back(interrupted: History) -> None:
+    victim = interrupted.path.with_name("victim")
+    victim.write_bytes(b"mine")
+    name = os.fsencode(victim)
+    journal = Path(f"{interrupted.path}-journal")
+    numbers = [(1 << 30) // 4096 + 1, len(name), sum(name)]
+    page, length, checksum = (number.to_bytes(4, "big") for number in numbers)
+    end = bytes.fromhex("d9d505f920a163d7")
+    journal.write_bytes(journal.read_bytes() + page + name + length + checksum + end)
+    for use in (interrupted.newest, lambda: interrupted.add(victim.parent, document(), PLACE)):
+        with pytest.raises(UsageError, match="names another file"):
+            use()
+    assert victim.read_bytes() == b"mine"
+
+
+def test_columns_that_compute_have_a_limit(tmp_path: Path, monkeypatch) -> None:
+    history = History(tmp_path / "history.sqlite")
+    history.add(tmp_path, document(), PLACE)
+    with closing(sqlite3.connect(history.path)) as connection:
+        rows = ((str(number),) for number in range(200_000))
+        connection.executemany("INSERT INTO baselines VALUES ('p', 's', ?, 1)", rows)
+        connection.commit()
+    monkeypatch.setattr(module, "WORK_S", -1.0)
+    with pytest.raises(UsageError, match="interrupted"):
+        history.of_script(PLACE)
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:

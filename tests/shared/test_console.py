@@ -147,7 +147,7 @@ def test_a_run_is_told_line_by_line(
         "[   0.2 s] Running 5 steps under torch",
         "[   1.0 s]   step 0: fwd+bwd 12.3 ms (first step)",
         "[   1.5 s]   step 1: fwd+bwd 3.0 ms (steady)",
-        "[   2.0 s]   one step under the profiler: 3.2 ms",
+        "[   2.0 s]   one step under the profiler: 3.21 ms",
         "[   3.0 s]   enough samples (2): stopping the script",
     ]
 
@@ -166,6 +166,9 @@ def test_no_silence_is_long(
             narrator.beat(now)
 
     wait(11)
+    narrator.stage("simulating", "tt-lang-sim")
+    narrator.record({"event": "load", "file": "kernel.py"})
+    wait(10)
     narrator.stage("profiler", "tracy")
     wait(9)
     narrator.stage("running", "5 steps under tracy")
@@ -181,6 +184,7 @@ def test_no_silence_is_long(
     told = [line for line in capsys.readouterr().err.splitlines() if "still" in line]
     assert [line.partition("] ")[2].strip() for line in told] == [
         "still reading the script (10 s)",
+        "still simulating the kernel (10 s)",
         "still running the script: nothing measured so far (10 s)",
         "still waiting for the first step (imports, data, compiling) (20 s)",
         "still waiting for the first step (imports, data, compiling) (30 s)",
@@ -202,7 +206,9 @@ def test_a_step_without_a_line_of_its_own_is_no_long_wait(
         narrator.beat(now)
         narrator.record({"event": "sample", "label": "step", "ms": 1.0, "kind": f"{step}"})
     told = [line for line in capsys.readouterr().err.splitlines() if "still" in line]
-    assert [line.partition("] ")[2].strip() for line in told] == ["still waiting for step 19 (1 s)"]
+    assert [line.partition("] ")[2].strip() for line in told] == [
+        "still measuring, 19 steps so far (1 s)"
+    ]
 
 
 def test_a_narrator_that_is_alive_speaks_by_itself(

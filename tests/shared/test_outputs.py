@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,6 +33,37 @@ def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path) -> None:
     assert target.read_bytes() == b"mine"
     write_new(target, b"new", force=True)
     assert target.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("kind", ["pipe", "link", "link to nowhere", "socket"])
+def test_only_a_regular_file_is_replaced(tmp_path: Path, kind: str, force: bool) -> None:
+    target, other = tmp_path / "out.py", tmp_path / "other"
+    if kind == "pipe":
+        os.mkfifo(target)
+    elif kind == "socket":
+        os.mknod(target, stat.S_IFSOCK | 0o600)
+    else:
+        target.symlink_to(other)
+    if kind == "link":
+        other.write_bytes(b"mine")
+    before = target.lstat()
+    with pytest.raises(UsageError, match="not a regular file"):
+        write_new(target, b"new", force=force)
+    with pytest.raises(UsageError, match="not a regular file"):
+        refuse_outputs([target], force=force)
+    assert target.lstat() == before
+
+
+def test_runs_are_not_put_where_a_link_leads(tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "instrument-runs").symlink_to(tmp_path / "victim")
+    with pytest.raises(UsageError, match="instrument-runs is a symbolic link"):
+        run_folder(tmp_path / "project", None, "train", "run.json")
+    assert list((tmp_path / "victim").iterdir()) == []
+    named = run_folder(tmp_path / "project", Path("instrument-runs/x"), "train", "run.json")
+    assert (tmp_path / "victim" / "x" / "run.json").exists() and named.name == "x"
 
 
 def test_a_folder_that_cannot_be_written_to(

@@ -90,6 +90,39 @@ def test_a_folder_that_others_can_exchange_is_refused(base: Path) -> None:
     assert private.refusal(base) == ""
 
 
+@pytest.mark.parametrize("mode_above", [0o775, 0o757, 0o777])
+def test_every_folder_above_is_closed_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode_above: int
+) -> None:
+    above = tmp_path / "above"
+    (above / "b").mkdir(parents=True)
+    above.chmod(mode_above)
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(above / "b" / "c"))
+    for _ in range(2):  # not there yet, and there
+        with pytest.raises(NotReady, match=f"chmod go-w {above} "):
+            private.cache_folder()
+        with pytest.raises(NotReady, match=str(above)):
+            private.made(above / "b" / "c", "pycache")
+        (above / "b" / "c").mkdir(mode=0o700, exist_ok=True)
+    monkeypatch.delenv("INSTRUMENT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(above / "b"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert private.cache_folder() == tmp_path / OURS
+    above.chmod(0o1777)
+    assert private.cache_folder() == above / "b" / "instrumentor"
+
+
+@TWO_USERS
+def test_a_folder_of_another_user_above_is_refused(shared_tmp: Path, monkeypatch) -> None:
+    theirs = shared_tmp / "theirs"
+    as_another_user(theirs.mkdir)
+    (theirs / "ours").mkdir(mode=0o700)
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(theirs / "ours" / "cache"))
+    with pytest.raises(NotReady, match=r"theirs, which belongs to another user \(65534\)"):
+        private.made(private.cache_folder(), "pycache")
+    assert list((theirs / "ours").iterdir()) == []
+
+
 def test_a_link_or_a_file_in_our_place_is_refused(base: Path, tmp_path: Path) -> None:
     (tmp_path / "mine" / "asked" / "2000000000-x").mkdir(parents=True)
     base.symlink_to(tmp_path / "mine")
@@ -126,7 +159,7 @@ def test_a_folder_that_is_exchanged_while_it_is_looked_at_is_not_used(
     base.mkdir()
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", exchanged)
-        assert private.remove_dead() == ()
+        assert private.remove_dead(pytest.fail) == ()
     assert base.is_symlink() and mine.is_dir()
     base.unlink()
     (tmp_path / "aside").rename(base)
@@ -152,7 +185,7 @@ def test_a_link_that_appears_after_the_first_look_is_not_used(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "lstat", planted)
-        assert private.remove_dead() == ()
+        assert private.remove_dead(pytest.fail) == ()
     assert base.is_symlink() and mine.is_dir()
 
 
@@ -189,13 +222,13 @@ def test_looking_at_folders_leaves_no_descriptor_open(base: Path) -> None:
 def test_throwaway_folders_go_with_their_process(base: Path, tmp_path: Path) -> None:
     with private.throwaway() as folder:
         (folder / "file").touch()
-        assert folder.parent == base / "asked" and private.remove_dead() == ()
+        assert folder.parent == base / "asked" and private.remove_dead(pytest.fail) == ()
     assert not folder.exists()
     asked = base / "asked"
     (asked / "4194305-dead").mkdir()
     (asked / "notes").mkdir()
     (asked / "4194306-link").symlink_to(tmp_path)
-    assert private.remove_dead() == (asked / "4194305-dead",)
+    assert private.remove_dead(pytest.fail) == (asked / "4194305-dead",)
     assert (
         sorted(p.name for p in asked.iterdir()) == ["4194306-link", "notes"] and tmp_path.is_dir()
     )
@@ -225,7 +258,7 @@ def test_what_another_user_prepared_in_a_shared_folder_is_not_followed(
 def test_a_link_of_another_user_is_not_followed(shared_tmp: Path, tmp_path: Path) -> None:
     (tmp_path / "asked" / "2019").mkdir(parents=True)
     as_another_user(lambda: (shared_tmp / OURS).symlink_to(tmp_path))
-    assert list(private.entries("asked")) == [] and private.remove_dead() == ()
+    assert list(private.entries("asked")) == [] and private.remove_dead(pytest.fail) == ()
     assert "symbolic link" in private.refused()[0]
     assert (tmp_path / "asked" / "2019").is_dir()
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
+import signal
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -133,3 +138,135 @@ def test_a_repository_that_git_does_not_accept_is_no_folder_without_one(
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     with pytest.raises(NotReady, match="ownership"):
         git.common_folder(repo)
+
+
+@pytest.fixture(params=["GitPython", "a hook's variables", "an environment without GitPython"])
+def asked(request, monkeypatch: pytest.MonkeyPatch, git_repo, tmp_path: Path) -> Path:
+    """A repository whose settings include a pipe, which is asked in each way there is."""
+    repo: Path = git_repo({"a.py": "a\n", "b\udcff.py": "\n"})
+    run_git(repo, "config", "include.path", str(tmp_path / "pipe"))
+    if request.param == "a hook's variables":
+        other = git_repo({"other.py": ""}, name="other")
+        monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+        monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
+    elif request.param != "GitPython":
+        monkeypatch.setattr(git, "_gitpython", lambda: None)
+    by_gitpython = git._by_gitpython
+
+    def only_where_it_can(*given: object) -> object:
+        assert request.param == "GitPython"
+        return by_gitpython(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(git, "_by_gitpython", only_where_it_can)
+    return repo
+
+
+def test_every_way_answers_alike(asked: Path) -> None:
+    repo = asked
+    assert git.names(repo, ()) == ["a.py", "b\udcff.py"]
+    data = bytes(range(256)) + b"\n\n"
+    blob = git.write(repo, "hash-object", "-w", "--no-filters", "--stdin", stdin=data)
+    assert git.read(repo, "cat-file", "blob", blob.decode().strip()) == data
+    with pytest.raises(NotReady, match=r"git rev-parse failed in .*: fatal: Needed a single"):
+        git.commit_of(repo, "nothing")
+    with pytest.raises(NotReady, match="git ls-files failed"):
+        git.names(repo / "gone", ())
+
+
+def test_git_that_waits_is_ended(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(git, "ANSWER_S", 0.3)
+    with pytest.raises(NotReady, match="does not answer"):
+        git.names(asked, ())
+
+
+def ask(repo: Path, **variables: object) -> subprocess.CompletedProcess[str]:
+    """A process of its own says what git answers, and who started it."""
+    code = (
+        "import sys; from pathlib import Path; from instrumentor.workspace import git; "
+        "print(git.names(Path(sys.argv[1]), ()), git._gitpython() is not None)"
+    )
+    words = [sys.executable, "-c", code, str(repo)]
+    environment = {**os.environ, **{name: str(value) for name, value in variables.items()}}
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("planted", ["git/__init__.py", "git.py", "gitdb/__init__.py"])
+def test_a_module_of_the_users_is_not_taken_for_gitpython(
+    git_repo, tmp_path: Path, planted: str
+) -> None:
+    repo = git_repo({planted: f"open({str(tmp_path / 'ran-it')!r}, 'w')\n"})
+    told = ask(repo, PYTHONPATH=repo)
+    assert (told.stdout, told.stderr) == (f"{[planted]} False\n", "")
+    assert ran(repo) == []
+
+
+def test_a_folder_of_that_name_is_not_gitpython(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git, "find_spec", lambda name: ModuleSpec(name, None, is_package=True))
+    assert git._gitpython.__wrapped__() is None
+
+
+def test_a_git_that_is_named_for_gitpython_is_not_asked(git_repo) -> None:
+    repo = git_repo({"a.py": ""})
+    told = ask(repo, GIT_PYTHON_GIT_EXECUTABLE="/nonexistent", GIT_PYTHON_REFRESH="raise")
+    assert (told.stdout, told.stderr) == ("['a.py'] True\n", "")
+
+
+def test_git_that_waits_is_ended_by_an_interrupt(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Ctrl-C and SIGTERM raise it: git is gone before the caller goes on."""
+    os.mkfifo(tmp_path / "pipe")
+    started: list[subprocess.Popen[bytes]] = []
+    whole = subprocess.Popen.communicate
+
+    def interrupted(process, given=None, timeout=None):  # type: ignore[no-untyped-def]
+        started.append(process)
+        timer = signal.setitimer(signal.ITIMER_REAL, 0.2)
+        assert timer == (0.0, 0.0)
+        return whole(process, given, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            git.names(asked, ())
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert started[-1].returncode == -signal.SIGKILL
+
+
+def test_git_is_asked_without_a_folder_for_temporary_files(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    assert "a.py" in git.names(asked, ())
+
+
+def test_git_that_cannot_be_started(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(asked))
+    with pytest.raises(NotReady, match="git cannot be started"):
+        git.names(asked, ())
+
+
+def test_a_command_to_paste_names_one_folder(git_repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo = git_repo({"a.py": ""}, name="o;touch x;#")
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(NotReady) as caught:
+        git.names(repo, ())
+    command = caught.value.hint.split("`")[-2]
+    assert shlex.split(command)[-1] == str(repo)
+
+
+@pytest.mark.parametrize("pipe", ["HEAD", "packed-refs"])
+def test_a_pipe_behind_a_file_that_names_gits_folder(git_repo, tmp_path: Path, pipe: str) -> None:
+    """Of a worktree, what it shares with others lies in another folder still."""
+    repo, tree = git_repo({"a.py": ""}), tmp_path / "tree"
+    run_git(repo, "worktree", "add", "-q", str(tree))
+    assert git.names(tree, ()) == ["a.py"]
+    (repo / ".git" / pipe).unlink(missing_ok=True)
+    os.mkfifo(repo / ".git" / pipe)
+    with pytest.raises(NotReady, match=f"{pipe} is not a regular file: git is not asked"):
+        git.names(tree, ())

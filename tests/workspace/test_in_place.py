@@ -69,6 +69,54 @@ def test_the_file_is_swapped_and_put_back(repo: Path) -> None:
     assert [each.action for each in site.restored] == ["restored"]
 
 
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda repo: git(repo, "commit", "-qam", "wip"), "in git, committed, stashed or staged"),
+        (lambda repo: git(repo, "stash"), "in git, committed, stashed or staged"),
+        (lambda repo: git(repo, "add", "train.py"), "in git, committed, stashed or staged"),
+        (lambda repo: os.link(repo / "train.py", repo / "second.py"), "under another name"),
+        (lambda repo: None, ""),
+    ],
+)
+def test_where_the_instrumented_text_stays_is_said(repo: Path, act, said: str) -> None:
+    before = facts(repo / "train.py")
+    with opened(repo / "train.py") as site:
+        act(repo)
+    assert facts(repo / "train.py") == before
+    (restored,) = site.restored
+    assert said in restored.elsewhere and bool(said) == bool(restored.elsewhere)
+    assert restored.text.endswith(restored.elsewhere)
+
+
+def test_a_text_that_git_had_before_the_run_is_not_spoken_of(repo: Path) -> None:
+    (repo / "earlier.py").write_bytes(INSTRUMENTED)
+    (repo / ".gitattributes").write_text("* -text")
+    git(repo, "add", "-A")
+    with opened(repo / "train.py") as site:
+        pass
+    assert [each.elsewhere for each in site.restored] == [""]
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "moved"])
+def test_what_stands_in_the_files_place_is_the_users(repo: Path, kind: str) -> None:
+    script, away = repo / "train.py", repo.with_name("away")
+    with pytest.raises(RestoreNeeded) as caught, opened(script):
+        if kind == "moved":
+            repo.rename(away)
+        else:
+            script.unlink()
+            script.mkdir() if kind == "folder" else os.mkfifo(script)
+    if kind == "moved":
+        assert "the folder" in caught.value.message and "is gone" in caught.value.message
+        away.rename(repo)
+        assert [each.action for each in restore(repo)] == ["restored"]
+        assert script.read_bytes() == TEXT
+    else:
+        (kept,) = caught.value.restored[0].kept
+        assert kept.read_bytes() == TEXT and not script.is_file()
+
+
 def test_uncommitted_edits_staged_state_and_filters_stay(repo: Path) -> None:
     (repo / ".gitattributes").write_text("*.py text eol=lf filter=upper\n")
     git(repo, "config", "filter.upper.clean", "tr a-z A-Z")

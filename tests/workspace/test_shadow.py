@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.shared.project import find_project
 from instrumentor.workspace import copy_planner as planner
 from instrumentor.workspace import copying
+from instrumentor.workspace.private_git import make_private_git
 from instrumentor.workspace.shadow import shadow
 
 
@@ -286,6 +288,25 @@ def test_worktrees_and_submodules_are_copied(git_repo, tmp_path: Path) -> None:
         assert (workspace.root / "third").is_dir()  # never fetched in this work tree
     assert snapshot(tmp_path / "tree") == before
     assert not (tmp_path / "tree" / ".git").is_dir()
+
+
+def test_a_folder_of_git_is_no_link_but_to_another_git_folder(git_repo, tmp_path: Path) -> None:
+    repo = git_repo({"train.py": "x = 1\n"})
+    other = git_repo({"a.py": "a = 1\n"}, name="other")
+    astray = tmp_path / "cache" / "info"
+    astray.mkdir(parents=True)
+    (astray / "large").touch()
+    for place in (astray, astray.parent):
+        shutil.rmtree(repo / ".git" / "info", ignore_errors=True)
+        (repo / ".git" / "info").symlink_to(place)
+        with pytest.raises(NotReady, match="no part of a git folder"):
+            make_private_git(repo, tmp_path / "private")
+        assert not (tmp_path / "private" / "info").exists()
+        shutil.rmtree(tmp_path / "private")
+        (repo / ".git" / "info").unlink()
+    (repo / ".git" / "info").symlink_to(other / ".git" / "info")
+    make_private_git(repo, tmp_path / "private")
+    assert (tmp_path / "private" / "info" / "exclude").is_file()
 
 
 def test_a_clone_inside_the_tree_is_copied_by_its_own_rules(git_repo) -> None:

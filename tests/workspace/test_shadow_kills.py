@@ -75,7 +75,7 @@ def test_a_kill_at_any_moment_loses_nothing(git_repo, tmp_path: Path, monkeypatc
         assert snapshot(repo) == before
     with shadow(find_project(script), script, repo, {}) as workspace:
         assert (workspace.root / "pkg" / "0.py").read_text() == "uncommitted"
-    sweep()
+    sweep(pytest.fail)
     assert list((cache / "shadows").iterdir()) == []
     assert snapshot(repo) == before
 

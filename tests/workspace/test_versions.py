@@ -116,3 +116,20 @@ def test_a_project_without_git(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("x = 1\n")
     with frozen(find_project(tmp_path / "train.py"), Path("train.py"), tmp_path) as copy:
         assert (copy.root / "train.py").read_text() == "x = 1\n"
+
+
+def test_a_submodule_that_moved_stays_as_it_is(repo: Path) -> None:
+    """Also where the settings say that submodules follow: the copy has no repository of theirs."""
+    for number in ("1", "2"):
+        entry = f"160000,{number * 40},part"
+        subprocess.run(["git", "update-index", "--add", "--cacheinfo", entry], cwd=repo, check=True)
+        modules = '[submodule "part"]\n\tpath = part\n\turl = ./part\n'
+        (repo / ".gitmodules").write_text(modules)
+        subprocess.run(["git", "add", ".gitmodules", "train.py"], cwd=repo, check=True)
+        subprocess.run(["git", "commit", "-qm", number], cwd=repo, check=True)
+    (repo / "part").mkdir()
+    for key, value in {"submodule.recurse": "true", "submodule.part.active": "true"}.items():
+        subprocess.run(["git", "config", key, value], cwd=repo, check=True)
+    first = git.commit_of(repo, "HEAD~1")
+    with frozen(find_project(repo / "train.py"), Path("train.py"), repo, first) as copy:
+        assert git.commit_of(copy.root, "HEAD") == first

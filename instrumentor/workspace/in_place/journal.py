@@ -36,11 +36,13 @@ TEXT = "journal.json"
 LIMIT_BYTES = 1024 * 1024
 _Id = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{12}\Z")]
 _Object = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})\Z")]
+_Unkept = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})?\Z")]
 _Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Stem = Annotated[str, msgspec.Meta(pattern=r"^\.instrument-[0-9a-f]{12}-[0-9]{1,9}\Z")]
 _Mode = Annotated[int, msgspec.Meta(ge=0, le=0o7777)]
 _Process = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
 _Nanoseconds = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+_REF = re.compile(re.escape(REFS) + r"/[0-9a-f]{12}\Z")
 _PART = re.compile(r"[0-9a-f]{12}\.json\.(?P<pid>\d+)\.part\Z")
 
 
@@ -52,6 +54,8 @@ class Entry(msgspec.Struct, frozen=True):
         repository: git's common folder that holds the blob.
         blob: git's object id of the original's bytes, unfiltered.
         stem: beginning of the names of our own files beside it.
+        instrumented_blob: the id that the instrumented bytes would have in git; '' where git had
+            them before.
     """
 
     path: Path
@@ -62,6 +66,7 @@ class Entry(msgspec.Struct, frozen=True):
     mode: _Mode
     mtime_ns: _Nanoseconds
     stem: _Stem
+    instrumented_blob: _Unkept = ""
 
     @property
     def part(self) -> Path:
@@ -226,7 +231,7 @@ def hold(journal: Journal, disk: Disk) -> None:
             if entry.repository == repository
         ]
         tree = _git(disk, repository, "mktree", stdin="\n".join(lines).encode())
-        _git(disk, repository, "update-ref", journal.ref, tree)
+        _git(disk, repository, "update-ref", "--no-deref", journal.ref, tree)
 
 
 STORE = ("-w", "--no-filters", "--stdin")
@@ -256,6 +261,21 @@ def store(path: Path, data: bytes, repository: Path, disk: Disk) -> str:
     return blob
 
 
+def name_of(data: bytes, repository: Path) -> str:
+    """The object id under which git would keep bytes, unfiltered; '' of some that it has."""
+    blob = _read(repository, "hash-object", *STORE[1:], stdin=data).decode().strip()
+    return "" if holds(blob, repository) else blob
+
+
+def holds(blob: str, repository: Path) -> bool:
+    """Whether git's object database has an object, whoever put it there."""
+    try:
+        _read(repository, "cat-file", "-e", blob)
+    except NotReady:
+        return False
+    return True
+
+
 def load(blob: str, repository: Path) -> bytes:
     """Bytes of a blob; NotReady where git has no such object."""
     return git.read(repository, "--git-dir", str(repository), "cat-file", "blob", blob)
@@ -271,16 +291,23 @@ def repository_around(folder: Path) -> Path | None:
 
 def refs(repository: Path) -> list[str]:
     """The refs of a repository that say they keep a journal."""
-    return _read(repository, "for-each-ref", "--format=%(refname)", REFS).decode().split()
+    told = _read(repository, "for-each-ref", "--format=%(refname)", REFS)
+    # By newlines alone, which no name holds: a name may hold any other character, or no text.
+    return [os.fsdecode(name) for name in told.split(b"\n") if name]
 
 
 def kept(repository: Path, ref: str) -> Journal:
     """The journal that a ref keeps; anybody may have written it, and made the repository.
 
     Raises:
-        RestoreNeeded: it is damaged, or not this ref's.
+        RestoreNeeded: it is damaged, not this ref's, or the ref leads to another one.
         NotReady: there is none.
     """
+    if not _REF.match(ref):
+        raise RestoreNeeded("no run gives a ref such a name")
+    leads_to = _read(repository, "for-each-ref", "--format=%(symref)", ref).strip()
+    if leads_to:
+        raise RestoreNeeded(f"it is no journal, but leads to {os.fsdecode(leads_to)!a}")
     name = f"{ref}:{TEXT}"
     if int(_read(repository, "cat-file", "-s", name)) > LIMIT_BYTES:
         raise RestoreNeeded("a journal cannot be read: it is too large")
@@ -290,8 +317,8 @@ def kept(repository: Path, ref: str) -> Journal:
     return found
 
 
-def _read(repository: Path, *arguments: str) -> bytes:
-    return git.read(repository, "--git-dir", str(repository), *arguments)
+def _read(repository: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    return git.read(repository, "--git-dir", str(repository), *arguments, stdin=stdin)
 
 
 def foreign(entry: Entry) -> str:
@@ -338,7 +365,8 @@ def close(journal: Journal, disk: Disk) -> None:
     for repository in journal.repositories:
         if repository.is_dir():
             _unlock(repository, journal.ref)
-            _git(disk, repository, "update-ref", "-d", journal.ref)
+            # Else a ref that leads to a branch would take the branch with it.
+            _git(disk, repository, "update-ref", "--no-deref", "-d", journal.ref)
     if journal.location.exists():
         disk.remove(journal.location)
         disk.sync_folder(journal.location.parent)

@@ -101,7 +101,10 @@ def _from_ref(ref: str, repository: Path, disk: Disk) -> list[Restored]:
 
 
 def _asked(ref: str, repository: Path) -> str:
-    remove = shlex.join(["git", "--git-dir", str(repository), "update-ref", "-d", ref])
+    if not ref.isprintable():  # no command that looks like another one
+        return f"{ref!a} of {repository}, which no run made"
+    command = ["git", "--git-dir", str(repository), "update-ref", "--no-deref", "-d", ref]
+    remove = shlex.join(command)
     return f"{ref} of {repository}, which no run of this user's cache knows ({remove} removes it)"
 
 
@@ -197,7 +200,10 @@ def _restore(entry: Entry, disk: Disk) -> Restored:
         disk.remove(entry.part)
     kept = _set_aside_foreign(entry, disk)
     before = state(entry, entry.path)
+    elsewhere = _elsewhere(entry, before)
+    how = ""
     if before in ("instrumented", "missing"):
+        how = _how(entry)
         _put_back(entry, disk, before)
         kept += _set_aside_foreign(entry, disk)  # saved in the very moment of the exchange
     elif before == "other":
@@ -210,12 +216,36 @@ def _restore(entry: Entry, disk: Disk) -> Restored:
             "kept-both",
             f"{entry.path} was edited during the run; both versions are kept: it, and {names}",
             kept,
+            elsewhere,
         )
     stamped = _stamp(entry, disk)
     _verify(entry)
-    if before == "original" and not stamped:
+    if before == "original" and not stamped and not elsewhere:
         return Restored(entry.path, "unchanged", f"{entry.path} is as it was before the run")
-    return Restored(entry.path, "restored", f"{entry.path} is restored, as it was before the run")
+    text = f"{entry.path} is restored, as it was before the run{how}"
+    text += f"; {elsewhere}" if elsewhere else ""
+    return Restored(entry.path, "restored", text, elsewhere=elsewhere)
+
+
+def _how(entry: Entry) -> str:
+    """What git's bytes do not bring back with them; empty where the file itself is at hand."""
+    if any(state(entry, path) == "original" for path in (entry.side, entry.aside)):
+        return ""
+    return (
+        ", but for owner, access lists and extended attributes:"
+        " its own file was gone, and its bytes are from git"
+    )
+
+
+def _elsewhere(entry: Entry, before: State) -> str:
+    """Where the instrumented text stays although the file is put back; empty for nowhere."""
+    found = []
+    if entry.instrumented_blob and journal.holds(entry.instrumented_blob, entry.repository):
+        seek = ["git", "log", "--all", f"--find-object={entry.instrumented_blob}"]
+        found.append(f"in git, committed, stashed or staged during the run ({shlex.join(seek)})")
+    if before == "instrumented" and entry.path.lstat().st_nlink > 1:
+        found.append("under another name (a hard link)")
+    return f"its instrumented text stays {' and '.join(found)}" if found else ""
 
 
 State = Literal["original", "instrumented", "missing", "other"]

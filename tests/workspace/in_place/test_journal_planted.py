@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -155,7 +158,7 @@ def test_refs_that_name_a_repository_that_is_gone_change_nothing(
         held(found, repo)
         error = refused(repo, "does not lie in this repository")
         assert standing(home / ".bashrc") == before
-        assert f"update-ref -d {found.ref}" in error.message
+        assert f"update-ref --no-deref -d {found.ref}" in error.message
 
 
 def test_refs_count_only_for_what_git_tracks(repo: Path) -> None:
@@ -228,6 +231,36 @@ def test_one_damaged_ref_keeps_no_other_away(repo: Path) -> None:
     actions = sorted(each.action for each in caught.value.restored)
     assert actions == ["failed", "failed", "failed", "restored"]
     assert path.read_bytes() == EVIL
+
+
+def test_a_ref_that_leads_to_a_branch_takes_no_branch_with_it(repo: Path) -> None:
+    path = repo / "train.py"
+    found = planted(repo, path)
+    path.write_bytes(EVIL)
+    held(found, repo)
+    kept = "refs/kept/tree"  # as a branch is, but for what it may hold
+    git(repo, "update-ref", kept, found.ref)
+    git(repo, "symbolic-ref", found.ref, kept)
+    error = refused(repo, "leads to 'refs/kept/tree'")
+    command = re.search(r"\((git .*) removes it\)", error.message)
+    assert command and git(repo, "rev-parse", kept)
+    subprocess.run(shlex.split(command[1]), check=True)
+    assert git(repo, "rev-parse", kept) and restore(repo) == ()
+    # Nor where the cache knows the journal.
+    git(repo, "symbolic-ref", found.ref, kept)
+    journal.close(found, Disk())
+    assert git(repo, "rev-parse", kept) and journal.refs(repo / ".git") == []
+
+
+@pytest.mark.parametrize("name", ["x\u2003refs/heads/master".encode(), b"\xff\xfe", b"a'b;c"])
+def test_a_ref_of_any_name_is_one_ref(repo: Path, name: bytes) -> None:
+    ref = os.fsdecode(b"refs/instrumentor/" + name)
+    git(repo, "update-ref", ref, "HEAD")
+    assert journal.refs(repo / ".git") == [ref]
+    error = refused(repo, "no run gives a ref such a name")
+    error.message.encode()
+    assert (" -d " in error.message) == ref.isprintable()
+    assert f" -d {shlex.quote(ref)} " in error.message or not ref.isprintable()
 
 
 def test_other_bytes_than_the_originals_are_not_put_anywhere(repo: Path) -> None:

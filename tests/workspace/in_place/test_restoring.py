@@ -54,6 +54,13 @@ def test_each_file_has_a_record_that_says_what_became_of_it(repo: Path) -> None:
     assert other.path == repo / "pkg" / "other.py" and left_over(repo) == []
 
 
+def test_what_gits_bytes_do_not_bring_back_is_said(repo: Path) -> None:
+    killed(repo).entries[0].side.unlink()
+    (one,) = restore()
+    assert one.action == "restored" and (repo / "train.py").read_bytes() == TEXT
+    assert "but for owner, access lists and extended attributes" in one.text
+
+
 def test_one_file_that_fails_keeps_the_journal_and_no_other_file_away(repo: Path) -> None:
     record = killed(repo, "pkg/other.py", "train.py")
     shutil.move(repo / "pkg", repo / "away")
