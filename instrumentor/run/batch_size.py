@@ -18,8 +18,8 @@ from typing import Any
 
 from instrumentor.locate.experiment_yaml import config_path, read_config
 from instrumentor.read.syntax import Source, callee, dotted, last, parse
-from instrumentor.run.process import record_of
-from instrumentor_analysis.shared.files import read_bytes, read_text
+from instrumentor.run.process import excerpt, record_of
+from instrumentor_analysis.shared.files import read_bytes
 
 _NAME = re.compile(r"(per_device_)?(train_)?(batch_?size|bsz|bs|n_batch|batch)", re.I)
 
@@ -143,7 +143,7 @@ def _whole(value: object) -> int | None:
 
 def _recorded_shape(record: Path) -> tuple[int, ...]:
     """The shape that most samples had; empty when none was recorded."""
-    lines = read_text(record).splitlines() if record.is_file() else []
+    lines = excerpt(record).splitlines()  # a script can make it as long as it likes
     samples = (r for r in map(record_of, lines) if r is not None and r.get("event") == "sample")
     shapes = (sample.get("batch_shape") for sample in samples)
     whole = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -24,7 +23,7 @@ from instrumentor.run.ready.readiness import ready
 from instrumentor.shared.errors import InstrumentError, UsageError
 from instrumentor.shared.progress import Progress
 from instrumentor.workspace import slots
-from instrumentor_analysis.shared.files import read_text
+from instrumentor_analysis.shared.documents import object_in
 
 DEFAULT_OUTPUT = Path("results/perf/device_ops_perf_trace.csv")
 TRACE = "tracy_profile_log_host.tracy"
@@ -33,6 +32,9 @@ GUI = "https://docs.tenstorrent.com/tt-metal/latest/tt-metalium/tools/tracy_prof
 NO_LOCATIONS = (
     "no LOC: the runtime was built without perf tracing; build it with "
     "`cmake -DTT_RUNTIME_ENABLE_PERF_TRACE=ON` to have LOC, CONST_EVAL_OP and PROGRAM_METADATA"
+)
+NO_TIMES = (
+    "the device is simulated: its cycles are no times, which DEVICE ARCH says of each operation"
 )
 NO_SHELL = "no shell reads the command: {} stays as written; give the words that it stands for"
 
@@ -47,6 +49,7 @@ class Profiled(Struct, frozen=True):
         rows: device operations in the CSV.
         located: of these, operations with a LOC.
         exit_code: the command's own, as far as it is known.
+        simulated: the device was, so that the cycles are no times.
     """
 
     csv: Path
@@ -56,6 +59,7 @@ class Profiled(Struct, frozen=True):
     located: int
     exit_code: int | None
     warnings: tuple[str, ...] = ()
+    simulated: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The document ``instrument-profile/1``."""
@@ -204,11 +208,15 @@ class CommandRun(Pipeline[Profiled]):
         # Beside the table: an earlier one is replaced in one step, or not at all.
         part = self.output.with_name(f".{self.output.name}.{os.getpid()}.part")
         try:
-            joined = join(ops, messages if messages.is_file() else None, part)
+            described = messages if messages.is_file() else None
+            simulated = self.machine.simulator is not None
+            joined = join(ops, described, part, simulated=simulated)
             part.replace(self.output)
         finally:
             part.unlink(missing_ok=True)
         trace = self._keep_trace(collected / FOLDER)
+        if simulated:
+            self._warn(NO_TIMES)
         if not joined.located:
             self._warn(NO_LOCATIONS)
         if _workers(scratch):
@@ -221,6 +229,7 @@ class CommandRun(Pipeline[Profiled]):
             joined.located,
             exit_code,
             tuple(self.warnings),
+            simulated,
         )
 
     def _keep_trace(self, folder: Path) -> Path | None:
@@ -238,8 +247,5 @@ def _mtime_ns(path: Path) -> int | None:
 
 
 def _workers(scratch: Path) -> int:
-    try:
-        outcome = json.loads(read_text(scratch / "outcome.json"))
-        return int(outcome.get("workers") or 0)
-    except (OSError, ValueError):
-        return 0
+    found = object_in(scratch / "outcome.json").get("workers")
+    return found if isinstance(found, int) else 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -84,9 +85,9 @@ LONGEST_LINE = 2000  # characters that are shown
 _TRACEBACK = "Traceback (most recent call last):"
 # tt-metal's errors name the place of an assertion first, and the cause on lines of their own.
 _CAUSE = re.compile(r"\ninfo:\n((?:(?!backtrace:).*\n){1,20}?)backtrace:")
-# A SyntaxError in the script itself comes without the line `Traceback ...`.
+# A SyntaxError in the script itself comes without the line `Traceback ...`, and shows few lines.
 _SYNTAX = re.compile(
-    r'^ +File ".*", line \d+\n(?: +.*\n)+(?:SyntaxError|IndentationError|TabError): .*',
+    r'^ +File ".*", line \d+\n(?: .*\n){1,20}(?:SyntaxError|IndentationError|TabError): .*',
     re.MULTILINE,
 )
 _TELLING = re.compile(
@@ -119,8 +120,10 @@ def diagnose(
     for failure in failures():
         if failure.text not in text:
             continue
+        first, counted = 1, 0
         for match in failure.expression.finditer(text):
-            first = text.count("\n", 0, match.start()) + 1
+            first += text.count("\n", counted, match.start())
+            counted = match.start()
             lines = range(first, first + match.group().count("\n") + 1)
             if claimed.isdisjoint(lines):  # else a more specific row has told it
                 claimed.update(lines)
@@ -164,33 +167,42 @@ def last_traceback(log: str) -> str | None:
     A traceback of the wrapper, which only says that the script failed, is passed over.
     """
     text = plain(log)
-    blocks = [
+    own = (
         (start, block)
         for start, block in _tracebacks(text)
         if not block.rsplit("\n", 1)[-1].startswith(_WRAPPER_ERRORS)
-    ]
-    blocks += [(match.start(), match.group()) for match in _SYNTAX.finditer(text)]
-    whole = [block for _, block in sorted(blocks)]
-    return whole[-1] if whole else None
+    )
+    blocks = [(match.start(), match.group()) for match in _SYNTAX.finditer(text)]
+    blocks += islice(own, 1)
+    return max(blocks)[1] if blocks else None
 
 
-def _tracebacks(text: str) -> list[tuple[int, str]]:
-    found = []
-    start = text.find(_TRACEBACK)
+def _tracebacks(text: str) -> Iterator[tuple[int, str]]:
+    """Where each traceback begins, and its text; the last one first."""
+    start = text.rfind(_TRACEBACK)
     while start >= 0:
         body: list[str] = []
         # Multi-process launchers prefix every line: `[rank0] `.
         prefix = text[text.rfind("\n", 0, start) + 1 : start]
-        for line in text[start : start + LONGEST_TRACEBACK].split("\n"):
+        for line in _lines(text, start, start + LONGEST_TRACEBACK):
             inner = line.removeprefix(prefix) if body else line
             body.append(inner)
             if len(body) > 1 and not inner.startswith(" ") and inner:
                 break
         block = "\n".join(body).rstrip()
         cause = _CAUSE.match(text, start + len(block)) if not prefix else None
-        found.append((start, f"{block}\n{cause[1].rstrip()}" if cause else block))
-        start = text.find(_TRACEBACK, start + 1)
-    return found
+        yield start, f"{block}\n{cause[1].rstrip()}" if cause else block
+        start = text.rfind(_TRACEBACK, 0, start)
+
+
+def _lines(text: str, start: int, end: int) -> Iterator[str]:
+    """Lines of a part of a text, one by one: most readers need the first few."""
+    end = min(end, len(text))
+    while start <= end:
+        stop = text.find("\n", start, end)
+        stop = end if stop < 0 else stop
+        yield text[start:stop]
+        start = stop + 1
 
 
 def error_lines(log: str, lines: int = 15) -> tuple[tuple[int, str], ...]:

@@ -18,6 +18,8 @@ from typing import Any, TypeAlias
 from msgspec import structs
 
 from instrumentor.locate.located import Declined
+from instrumentor.locate.rules.declines import DECLINES
+from instrumentor.locate.rules.frameworks import ON_TORCH
 from instrumentor.machine.environment import Machine
 from instrumentor.plan import WHOLE_STEP, Plan
 from instrumentor.plan.explanation import Loop, PlanDocument
@@ -43,14 +45,12 @@ from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.files import read_bytes
 
 #: Refusals that a run cannot change: another runtime or process trains, or a prompt needs input.
-HOPELESS = frozenset(
-    {"jax", "foreign-runtime", "own-process", "multi-chip", "debugger", "not-a-file", "region"}
-)
+HOPELESS = frozenset(each.kind for each in DECLINES if not each.observable)
 #: Kind of the warning that the step was found by running the script.
 DISCOVERED = "discovered"
 UNMODIFIED = "running the unmodified script for two optimizer steps"
 # A script that names none of these trains by something whose optimizer steps cannot be observed.
-_TRAINS = (b"torch", b"transformers", b"lightning", b"accelerate")
+_TRAINS = (b"torch", b"accelerate", *(name.encode() for name in ON_TORCH))
 Chain: TypeAlias = tuple[tuple[Path, int, str], ...]
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
@@ -226,13 +226,15 @@ def observed(
 
 
 def _own_chain(chain: Iterable[Sequence[Any]], source_map: SourceMap, scratch: Path) -> Chain:
-    """A chain in the user's files, without the frames of the launcher."""
+    """A chain in the user's files, without the frames that lead to the script."""
     kept = []
+    outermost = 0  # frames up to the project's own outermost; all of them where it has none
     for file, line, function in chain:
         if not Path(file).is_relative_to(scratch):
-            place = source_map.place(Path(file), line) or (Path(file), line)
-            kept.append((*place, str(function)))
-    return tuple(kept)
+            own = source_map.place(Path(file), line)
+            kept.append((*(own or (Path(file), line)), str(function)))
+            outermost = len(kept) if own else outermost
+    return tuple(kept[: outermost or None])
 
 
 def may_help(declined: Declined, script: Path, options: Options) -> bool:
@@ -262,9 +264,9 @@ def prepared_by(
     Raises:
         InstrumentError: of a refuted plan: those lines cannot be timed either.
     """
-    before = f"{why}; " if why else ""
-    text = f"{before}the script was run for two steps to find its step ({seen.sentence})"
-    warning = Caveat(DISCOVERED, text)
+    before = f" {why}." if why else ""
+    text = f"The step was found by running the script for two steps ({seen.sentence}).{before}"
+    warning = Caveat(DISCOVERED, text, "note")
     failure: Exception = RunFailed("its forward and backward share no block")
     for choice in choices(seen, options):
         if refuted and choice.region is None:
@@ -337,8 +339,8 @@ def whole_steps(seen: Observed, script: Path, options: Options, warning: Caveat)
     file, line = seen.call
     includes = Caveat(
         "whole-steps",
-        "samples are whole steps, from the end of one optimizer step to the end of the next: data "
-        "loading, logging and callbacks are part of them",
+        "Samples are whole steps, from the end of one optimizer step to the end of the next. Data "
+        "loading, logging and callbacks are part of them.",
     )
     warnings = (includes, warning)
     document = PlanDocument(

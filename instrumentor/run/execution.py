@@ -56,6 +56,23 @@ class Execution(Struct, frozen=True):
         return any(r.get("event") == "complete" for r in self.records)
 
     @property
+    def clock_failure(self) -> RunFailed | None:
+        """That the clock of the samples is none: each begins later than the one before."""
+        last_s: dict[object, float] = {}  # of each process
+        for sample in self.samples:
+            pid, start_s = sample.get("pid"), sample.get("start_s")
+            if not isinstance(start_s, float):
+                continue
+            if start_s <= last_s.get(pid, float("-inf")):
+                return RunFailed(
+                    f"the clock stood still or went back at {sample.get('name')}: the script, or "
+                    "what it imports, replaces time.perf_counter",
+                    "Profile it without that, such as freezegun; no figures are kept.",
+                )
+            last_s[pid] = start_s
+        return None
+
+    @property
     def warnings(self) -> tuple[Caveat, ...]:
         """How it ended, where that is worth a word although it counts as done."""
         if not self.finished.outlived:
@@ -63,10 +80,10 @@ class Execution(Struct, frozen=True):
         return (
             Caveat(
                 "outlived-stop",
-                "after the last sample the script still had a thread or process running: it was "
-                f"ended, and the measurement is complete{_left(self.finished)}",
+                "The measurement is complete, but a thread or process of the script was still "
+                f"running and was ended{_left(self.finished)}. A daemon thread, or one that is "
+                "stopped in a `finally`, ends by itself.",
                 "note",
-                hint="a daemon thread, or one that is stopped in a `finally`, ends by itself",
             ),
         )
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from instrumentor.machine.load import cpu_model
 from instrumentor.rewrite.prepare import Prepared, config_of
 from instrumentor.run.batch_size import batch_facts
 from instrumentor.shared.about import version
@@ -75,5 +76,6 @@ def _environment(machine: Machine) -> dict[str, Any]:
         "simulator": str(machine.simulator) if machine.simulator else None,
         "tt_xla": str(machine.tt_xla) if machine.tt_xla else None,
         "cpu_count": os.cpu_count(),
+        "cpu_model": cpu_model(),
         "instrumentor": version(),
     }

@@ -209,8 +209,8 @@ class RunOptions(MachineOptions):
     untraced: bool = option(
         MEASURE,
         False,
-        "Run once without the profiler first: wall clock without profiler overhead, and Tracy's "
-        "cost.",
+        "First run once without the profiler, to report its overhead (Tracy's; torch.profiler "
+        "takes part in one extra step alone).",
     )
     discover: bool = option(
         MEASURE,

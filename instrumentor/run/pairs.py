@@ -20,19 +20,15 @@ from msgspec import Struct, structs
 from instrumentor.run.options import RunOptions
 from instrumentor.run.training import run
 from instrumentor.shared.errors import InstrumentError, Interrupted, RunFailed
-from instrumentor.shared.outputs import run_folder, write_json
+from instrumentor.shared.outputs import write_json
 from instrumentor.shared.progress import Progress, Silent
-from instrumentor_analysis.compare.paired import Verdict, ruled_out_above, verdict
+from instrumentor_analysis.compare.paired import Gated, Verdict, gate, verdict
 from instrumentor_analysis.model import Summary
 from instrumentor_analysis.shared.documents import plain
 
 SCHEMA = "instrument-pairs/1"
 RECORD = "pairs.json"
 ITERATION = "iteration"
-#: Chances of the gate: that equal code fails it, and that a slow-down passes.
-FALSE_ALARM, MISSED = 0.01, 0.05
-#: By so many points more than is allowed a slow-down must not pass the gate.
-GATE_POINTS = 3.0
 
 
 class Version(Struct, frozen=True):
@@ -91,22 +87,15 @@ class Paired(Struct, frozen=True):
     interrupted: bool = False
 
     @property
-    def regression(self) -> bool:
-        """The new version is slower by more than is allowed."""
-        allowed = math.log1p((self.gate_percent or 0.0) / 100)
-        return ruled_out_above([-d for d in differences(self.pairs)], -allowed, FALSE_ALARM)
-
-    @property
-    def no_regression(self) -> bool:
-        """A slow-down by :data:`GATE_POINTS` more than is allowed is ruled out."""
-        percent = (self.gate_percent or 0.0) + GATE_POINTS
-        return ruled_out_above(differences(self.pairs), math.log1p(percent / 100), MISSED)
+    def gate(self) -> Gated:
+        """Whether the new version is slower by more than is allowed."""
+        return gate(differences(self.pairs), self.gate_percent or 0.0)
 
     @property
     def decided(self) -> bool:
         """Another pair would tell nothing that was asked for."""
         if self.gate_percent is not None:
-            return self.regression or self.no_regression
+            return self.gate != "undecided"
         return self.verdict.outcome != "undecided"
 
     def to_json(self) -> dict[str, Any]:
@@ -139,7 +128,7 @@ def _pair_json(pair: Pair) -> dict[str, Any]:
 def run_pairs(
     base: Version,
     new: Version,
-    output: Path,
+    folder: Path,
     *,
     most: int,
     resolution_percent: float,
@@ -151,7 +140,7 @@ def run_pairs(
     """Run pairs until the versions are told apart, or as many as are allowed.
 
     Args:
-        output: the folder that is wanted for runs and record.
+        folder: for runs and record.
         most: number of pairs.
         tell: called after each pair.
         coin: whether the new version runs first; a fair one unless given.
@@ -162,7 +151,6 @@ def run_pairs(
         Interrupted: the same, by the user.
     """
     started, fair = time.monotonic(), random.SystemRandom()
-    folder = run_folder(Path(), output, "", RECORD, b'{"schema": "instrument-pairs/1"}')
     toss = coin or (lambda: fair.random() < 0.5)
     pairs: list[Pair] = []
 

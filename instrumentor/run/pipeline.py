@@ -191,7 +191,7 @@ class InstrumentedRun(Pipeline[Result]):
             differences = originals.verify()
             if differences:
                 self.users_files = replace(self.users_files, originals_changed=True)
-                text = "the original changed during the run: " + "; ".join(differences)
+                text = "The original changed during the run: " + "; ".join(differences)
                 self.warnings.append(Caveat("original-changed", text, "wrong"))
         except InstrumentError as error:
             if self.last is None:
@@ -246,6 +246,9 @@ class InstrumentedRun(Pipeline[Result]):
             if isinstance(self.failure, RunFailed):
                 self.failure.message = self.source_map(workspace).traceback(self.failure.message)
             self.new_files = tuple(p for p in workspace.new_files() if "__pycache__" not in p.parts)
+        left = [Caveat("copy-left", text) for text in workspace.slot.left]
+        stays = (f"{each.path}: {each.elsewhere}" for each in workspace.restored if each.elsewhere)
+        self.warnings += [*left, *(Caveat("text-stays", text) for text in stays)]
         self._compare_links(linked)
         return replace(made, failure=self.failure)
 

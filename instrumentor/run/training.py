@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from instrumentor.locate.located import Declined
 from instrumentor.machine.device_nodes import device_root
@@ -24,6 +25,7 @@ from instrumentor.plan import WHOLE_STEP
 from instrumentor.results.reporting import refresh, with_artifacts
 from instrumentor.rewrite.prepare import Prepared, config_of, prepare, script_path
 from instrumentor.rewrite.proofs import compiles_under
+from instrumentor.run.causes import causes
 from instrumentor.run.discovery import UNMODIFIED, Discovery, Observed, may_help, prepared_by
 from instrumentor.run.execution import Execution
 from instrumentor.run.facts import conditions
@@ -31,25 +33,15 @@ from instrumentor.run.launchers import launched
 from instrumentor.run.options import RunOptions, RunResult
 from instrumentor.run.pipeline import InstrumentedRun
 from instrumentor.run.profilers import WALLCLOCK, Launch, LaunchRequest, Profiler, choose
-from instrumentor.run.profilers.torch import NO_OPS
 from instrumentor.run.profilers.tracy import PROGRAMS_PER_READ
 from instrumentor.run.ready.doctor import PlannedRun
 from instrumentor.run.ready.readiness import programs_per_step, ready
-from instrumentor.run.verification import (
-    against,
-    failure,
-    lacks_gradients,
-    of_several_processes,
-    shown,
-    verification,
-)
+from instrumentor.run.retries import RETRIES, Attempt
+from instrumentor.run.verification import failure, verification
 from instrumentor.runtime.bundle import write_module
-from instrumentor.runtime.recorder.runtimes import runtime_of
-from instrumentor.shared.edits import Kind
 from instrumentor.shared.errors import (
     InstrumentError,
     Interrupted,
-    NotVerified,
     ProofFailed,
     RunFailed,
 )
@@ -57,6 +49,7 @@ from instrumentor.shared.options import Options
 from instrumentor.shared.outputs import write_json
 from instrumentor.shared.private import cache_folder
 from instrumentor.shared.progress import Progress
+from instrumentor.shared.removal import remove_tree
 from instrumentor.workspace.in_place import in_place
 from instrumentor.workspace.run_location import Workspace
 from instrumentor.workspace.shadow import shadow
@@ -122,6 +115,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         self.load_facts: dict[str, Any] | None = None
         self.untraced: Execution | None = None
         self.verification: dict[str, Any] | None = None
+        self.causes: list[dict[str, Any]] = []
         self.seen: Observed | None = None
 
     def prepare(self) -> None:
@@ -184,7 +178,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             return prepare(self.script, rewrite, self.arguments)
         except Declined as declined:
             path = script_path(self.script)
-            if not (self._may_discover and may_help(declined, path, rewrite)):
+            if not (self.may_discover and may_help(declined, path, rewrite)):
                 raise
             try:
                 seen = self._observe(f"{declined.reasons[0]}: {UNMODIFIED}")
@@ -194,12 +188,16 @@ class TrainingRun(InstrumentedRun[RunResult]):
             return prepared_by(seen, path, rewrite, self.arguments, str(declined.reasons[0]))
 
     @property
-    def _may_discover(self) -> bool:
+    def may_discover(self) -> bool:
         """Whether the script may be run as it is, in a copy; once in a run."""
         return self.options.discover and not self.options.in_place and self.seen is None
 
+    def observe(self, attempt: Attempt, doing: str) -> tuple[Observed, Attempt]:
+        """Run the script as it is, and add its warnings; raises as :class:`Discovery`."""
+        seen = self._observe(doing, self.machine)
+        return seen, replace(attempt, warnings=tuple(self.warnings))
+
     def _observe(self, doing: str, machine: Machine | None = None) -> Observed:
-        """Run the script as it is; raises as :class:`Discovery`."""
         self.progress.stage("discover", doing)
         # Its copy ends with it: what the script writes in these two steps is in no later one.
         path = script_path(self.script)
@@ -227,7 +225,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
                 raise ProofFailed(f"proof 'compiles' failed under Python {version}: {error}")
 
     def measure(self) -> None:
-        """Without a profiler when that is asked for, then under it; again when buffers were full.
+        """Without a profiler when that is asked for, then under it; again as `RETRIES` see fit.
 
         Each pass has a fresh copy: a checkpoint of one must not shorten the next.
         """
@@ -239,70 +237,37 @@ class TrainingRun(InstrumentedRun[RunResult]):
                 return
         count = self.options.op_support_count or self._foreseen()
         made = self.process(self.profiler, programs_per_read=count)
-        if made.overflowed and self.profiler.name == "tracy" and not made.finished.interrupted:
-            # How many it takes is not known: what did not fit was dropped without being counted.
-            count = max(4 * (count or PROGRAMS_PER_READ), 10 * PROGRAMS_PER_READ)
-            self.progress.note(
-                "Tracy's buffers on the device were full: running once more with room for "
-                f"{count} programs, read during the run as well"
-            )
-            self._set_aside()
-            made = self.process(self.profiler, programs_per_read=count, mid_run_dump=True)
-        if isinstance(self.failure, NotVerified):
-            self._once_more_as_seen()
-        elif self.failure is None:
-            self._compare_gradients()
+        attempt = Attempt(self.prepared, self.profiler, self.reason, made, programs_per_read=count)
+        attempt = self._judged(attempt)
+        for retry in RETRIES:
+            attempt = retry(attempt, self) or attempt
+            self._take(attempt)
 
-    def _compare_gradients(self) -> None:
-        """If gradients are missing, see whether the unmodified script lacks them as well."""
-
-        found, plan = self.verification, self.prepared.plan
-        if not self._may_discover or found is None or not lacks_gradients(found):
-            return
-        off = [each for each in plan.edits if each.kind is Kind.DISABLE and each.at]
-        if not off:
-            return
-        try:
-            seen = self._observe(
-                "not every parameter got a gradient: checking the script", self.machine
-            )
-        except Interrupted:  # is an InstrumentError, too
-            raise
-        except InstrumentError as error:
-            text = f"not every parameter got a gradient: {error.message}"
-            self.warnings.append(Caveat("no-gradient", text, "wrong", hint=error.hint))
-            return
-        places = [(each.file, each.at.line) for each in off if each.at]
-        self.verification = against(found, seen.parameters, places)
-        self.failure = failure(self.verification)
-
-    def _once_more_as_seen(self) -> None:
-        """Plan again from what a run of the script as it is shows, and measure that."""
-
-        found = self.verification
-        if not self._may_discover or found is None or of_several_processes(found):
-            return
-        wrong = self.failure
-        assert wrong is not None
-        why = wrong.message.partition("\n")[0]
-        path, refuted = self.prepared.script, self.prepared.plan
-        try:
-            doing = f"{why}: running the unmodified script for two steps"
-            seen, rewrite = self._observe(doing, self.machine), self.options.rewrite
-            self.prepared = prepared_by(seen, path, rewrite, self.arguments, why, refuted=True)
-        except Interrupted:
-            raise
-        except InstrumentError as error:
-            wrong.message += f"\nrunning it unmodified did not help: {error.message}"
-            return
-        of_the_run = [each for each in self.warnings if each not in refuted.warnings]
-        self.warnings = [*self.prepared.plan.warnings, *of_the_run]
-        self.progress.stage("found", _found(self.prepared))
+    def again(self, attempt: Attempt) -> Attempt:
+        """Measure what an attempt says once more; the one before is set aside."""
+        if attempt.prepared is not self.prepared:
+            self.progress.stage("found", _found(attempt.prepared))
+        self._take(attempt)
         self._set_aside()
-        self.process(self.profiler)
-        # Nothing was refuted, but nothing vouches for the new lines either: no figures.
-        if self.failure is None and not shown(self.verification, ("forward", "backward")):
-            self.failure = wrong
+        count, dump = attempt.programs_per_read, attempt.mid_run_dump
+        made = self.process(attempt.profiler, programs_per_read=count, mid_run_dump=dump)
+        return self._judged(replace(attempt, execution=made))
+
+    def _judged(self, attempt: Attempt) -> Attempt:
+        """An attempt with what the last process has shown."""
+        return replace(
+            attempt,
+            verification=self.verification,
+            failure=self.failure,
+            warnings=tuple(self.warnings),
+        )
+
+    def _take(self, attempt: Attempt) -> None:
+        """Make an attempt the run's."""
+        self.prepared, self.last = attempt.prepared, attempt.execution
+        self.profiler, self.reason = attempt.profiler, attempt.reason
+        self.verification, self.failure = attempt.verification, attempt.failure
+        self.warnings = [*attempt.warnings]
 
     def _foreseen(self) -> int | None:
         """Programs that Tracy's buffers must hold, when an earlier run shows that 1000 is few."""
@@ -327,7 +292,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
             if path.exists():
                 path.replace(path.with_name(f"first_attempt_{name}"))
         for name in ("tracy_profile", "tracy_perf"):
-            shutil.rmtree(self.folder / name, ignore_errors=True)
+            if os.path.lexists(self.folder / name):
+                remove_tree(self.folder / name)
 
     def workspace(self) -> AbstractContextManager[Workspace]:
         """A copy, or the user's own files."""
@@ -359,6 +325,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             steps=plan.options.samples,
             warmup=plan.options.leading,
             budget_s=plan.options.budget_s,
+            phases=plan.options.phases,
             tools_folder=self.machine.tools_folder,
             port=self.options.port,
             import_paths=(folder,),
@@ -381,7 +348,9 @@ class TrainingRun(InstrumentedRun[RunResult]):
     def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
         """Whether it ended well, and really measured the step of the instrumented script."""
         self.load_facts = None if self.load is None else self.load.facts()
-        self.verification = verification(made.records, self.source_map(workspace))
+        found = verification(made.records, self.source_map(workspace), self.prepared.plan.apart)
+        self.verification = found if made.clock_failure is None else None
+        self.causes = causes(made.records, self.source_map(workspace))
         return self._doubt(made, workspace) or made.failure
 
     def _doubt(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
@@ -393,7 +362,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         if refused is not None:
             return refused
         if made.samples or made.failure is not None:
-            return None
+            return made.clock_failure
         steps = [record for record in made.records if record.get("event") == "refused"]
         if steps:
             return RunFailed(
@@ -409,6 +378,11 @@ class TrainingRun(InstrumentedRun[RunResult]):
         """Analyse what there is; the failure is raised at the very end."""
         try:
             return self._conclude()
+        except OSError as error:
+            if self.failure is None:
+                raise
+            # A script that takes its project away must not hide what became of the user's file.
+            raise self.failure from error
         except KeyboardInterrupt as stop:
             raise Interrupted(
                 "interrupted during the analysis",
@@ -423,17 +397,20 @@ class TrainingRun(InstrumentedRun[RunResult]):
         samples = self.last.samples
         self.warnings.extend(self.last.artifacts.warnings)
         if self.last.overflowed and self.profiler.name == "tracy":
-            text = "Tracy's device buffers were full and measurements were dropped"
-            hint = "fewer --steps, or more programs per read with --op-support-count"
-            self.warnings.append(Caveat("buffers-full", text, "wrong", hint=hint))
-        warned = (r for r in self.last.records if r.get("event") == "warning")
-        self.warnings.extend(map(recorded, warned))
+            text = (
+                "Tracy's device buffers were full and measurements were dropped. Use fewer "
+                "--steps, or more programs per read with --op-support-count."
+            )
+            self.warnings.append(Caveat("buffers-full", text, "wrong"))
+        warned = map(recorded, (r for r in self.last.records if r.get("event") == "warning"))
+        # What was concluded from the records may be what the record says itself.
+        self.warnings.extend(each for each in warned if each not in self.warnings)
         if samples and self.failure is None and not self.last.complete:
             self.warnings.append(_ended_early(len(samples), self.prepared.plan.options))
-        self._fall_back_on_wallclock()
         # Ahead of the summary, which is made from what stands in the folder.
         self._write_facts()
-        summary = self._summarise() if samples and failure(self.verification) is None else None
+        wrong = self.last.clock_failure or failure(self.verification)
+        summary = self._summarise() if samples and wrong is None else None
         result = RunResult(
             self.folder,
             summary or self._summary_of_nothing(),
@@ -493,21 +470,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
         here = {name: path for name, path in named.items() if (self.folder / path).is_file()}
         return here | {name: os.path.relpath(path, self.folder) for name, path in made.items()}
 
-    def _fall_back_on_wallclock(self) -> None:
-        """Where torch.profiler sees nothing of a device's work, the wall clock was measured."""
-        devices = {
-            r.get("device")
-            for r in (self.last.records if self.last else ())
-            if r.get("event") == "sample"
-        }
-        unseen = [str(each) for each in devices if each and not runtime_of(str(each)).profiled]
-        if self.profiler.name == "torch" and len(unseen) == len(devices) == 1:
-            self.profiler = WALLCLOCK
-            why = f"torch.profiler sees nothing of {unseen[0]} work"
-            self.reason = f"{self.reason}; wallclock in its place: {why}"
-            self.warnings = [each for each in self.warnings if each.kind != NO_OPS]
-            self.warnings.append(Caveat(NO_OPS, f"{why}: wall clock only"))
-
     def _write_facts(self) -> None:
         options, last, untraced = self.options, self.last, self.untraced
         record = self.folder / "timings.jsonl"
@@ -516,6 +478,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             **self.facts(self.launch.argv),
             **conditions(made, self.machine, *where, record, options.batch_dim),
             "warnings": [each.to_json() for each in by_weight(self.warnings)],
+            "ignored_warnings": list(options.rewrite.ignore_warnings),
             "label": options.label,
             "in_place": options.in_place,
             "command": list(self.launch.argv),
@@ -526,6 +489,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             "partial": last is None or self.failure is not None,
             "failure": None if self.failure is None else self.failure.message,
             "verification": self.verification,
+            "causes": self.causes,
             "new_files": [str(p) for p in self.new_files],
             **self.users_files.to_json(),
             "untraced": None
@@ -545,11 +509,11 @@ def _ended_early(samples: int, options: Options) -> Caveat:
     """That the script ended by itself before there were enough samples."""
     asked = "" if options.budget_s is not None else f" of {options.samples}"
     steps = formatting.plural(samples, "sample")
-    text = f"the script ended after {samples}{asked} samples, before the early stop"
-    if not asked:
-        text = f"the script ended after {steps}, before the median was known to 1 %"
-    hint = "give it more data or epochs" + (", or ask for fewer --steps" if asked else "")
-    return Caveat("few-samples", text, hint=hint)
+    if asked:
+        text = f"The script ended after {samples}{asked} samples. Ask for fewer --steps, or give "
+    else:
+        text = f"The script ended after {steps}, before the median was known to 1 %. Give "
+    return Caveat("few-samples", f"{text}it more data or epochs.")
 
 
 def _imports_torch(prepared: Prepared) -> bool:

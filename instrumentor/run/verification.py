@@ -9,31 +9,75 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from instrumentor.locate.region.apart import Lines
 from instrumentor.rewrite.source_map import SourceMap
 from instrumentor.shared.errors import NotVerified
 
+#: A place for each frame, innermost first: file, line, function.
+Stack: TypeAlias = Sequence[tuple[str, int, str]]
+
 _WORLD = "world size"
 _GRADIENTS = "gradients"
+#: Of figures that nothing vouches for.
+_UNSEEN: Mapping[str, Any] = {
+    "status": "unverified",
+    "verified": [],
+    "unverified": dict.fromkeys(
+        ("forward", "backward", "optimizer"), "the run's record holds no verdict"
+    ),
+    "problems": [],
+    "notes": [],
+    "parameters": None,
+}
 
 
 def verification(
-    records: Iterable[Mapping[str, Any]], source_map: SourceMap
+    records: Iterable[Mapping[str, Any]], source_map: SourceMap, apart: Sequence[Lines] = ()
 ) -> dict[str, Any] | None:
-    """The last verdict of a run's records; None when there is none.
+    """The last verdict of a run's records; None when nothing was measured.
 
+    Figures without a verdict, as of a script that shortened the record, are not verified.
+
+    Args:
+        apart: the user's lines within the region that the loss is not made from.
     Returns:
         ``status`` (verified, partly, unverified, failed), ``verified``, ``unverified`` (check ->
         why), ``problems`` (each with ``check``, ``text``, ``places``: file and line, the first
         the most telling), ``notes``, ``parameters`` and ``cost_ms``.
     """
-    verdicts = [r for r in records if r.get("event") == "witness"]
+    told = list(records)
+    verdicts = [r for r in told if r.get("event") == "witness"]
     if not verdicts:
-        return None
+        return dict(_UNSEEN) if any(r.get("event") == "sample" for r in told) else None
     found = {key: value for key, value in verdicts[-1].items() if key not in ("event", "pid")}
     found["problems"] = [_problem(each, source_map) for each in found["problems"]]
-    return found
+    beside = _beside(found.pop("undifferentiated", ()), source_map, apart)
+    return found if beside is None else _less_than_verified(found, beside)
+
+
+def _beside(stacks: Iterable[Stack], source_map: SourceMap, apart: Sequence[Lines]) -> str | None:
+    """Where a model ran inside of the region, and neither autograd nor reading says what for."""
+    for stack in stacks:
+        own = [found for file, line, _ in stack if (found := source_map.place(Path(file), line))]
+        for file, line in own:
+            if any(file == path and first <= line <= last for path, first, last in apart):
+                return f"{own[0][0].name}:{own[0][1]}"
+    return None
+
+
+def _less_than_verified(found: dict[str, Any], place: str) -> dict[str, Any]:
+    """The verdict when the region holds a forward that nothing connects with the loss."""
+    why = f"{place} runs a model in the timed region that nothing connects with the loss"
+    verified = [check for check in found["verified"] if check != "forward"]
+    status = "partly" if verified else "unverified"
+    return {
+        **found,
+        "status": found["status"] if found["status"] == "failed" else status,
+        "verified": verified,
+        "unverified": {"forward": why, **found["unverified"]},
+    }
 
 
 def failure(found: Mapping[str, Any] | None) -> NotVerified | None:
@@ -107,7 +151,7 @@ def _problem(problem: Mapping[str, Any], source_map: SourceMap) -> dict[str, Any
     return {"check": problem["check"], "text": problem["text"], "places": distinct}
 
 
-def _place(stack: Iterable[tuple[str, int, str]], source_map: SourceMap) -> dict[str, Any] | None:
+def _place(stack: Stack, source_map: SourceMap) -> dict[str, Any] | None:
     """The innermost place of a stack that is in the project; without one the innermost of all."""
     first = None
     for file, line, _ in stack:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from instrumentor.run import diagnose as diagnosing
 from instrumentor.run.diagnose import (
     Failure,
     diagnose,
@@ -188,6 +191,29 @@ subprocess.CalledProcessError: Command 'x' returned non-zero exit status 1."""
 )
 def test_last_traceback_is_the_scripts(log: str) -> None:
     assert last_traceback(log) == SCRIPT_ERROR
+
+
+def test_of_many_tracebacks_each_is_read_once_and_no_further_than_it_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server may log an exception a thousand times an hour."""
+    read = 0
+
+    def counted(text: str, start: int, end: int) -> Iterator[str]:
+        nonlocal read
+        for line in whole(text, start, end):
+            read += 1
+            yield line
+
+    whole = diagnosing._lines
+    monkeypatch.setattr(diagnosing, "_lines", counted)
+    assert last_traceback(f"{SCRIPT_ERROR}\n" * 1000 + f"{WRAPPER_ERROR}\n" * 10) == SCRIPT_ERROR
+    assert read == 10 * 4 + 6
+
+
+def test_what_begins_as_a_syntax_error_is_not_searched_without_end() -> None:
+    """Each of many spaces was a choice, and every line doubled them."""
+    assert last_traceback('  File "x.py", line 1\n' + " " * 8 + ("x\n" + " " * 8) * 200) is None
 
 
 def test_last_traceback_inside_a_prefixed_log() -> None:

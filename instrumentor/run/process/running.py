@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import uuid
 from collections import deque
 from pathlib import Path
@@ -21,7 +22,9 @@ from instrumentor.run.process.stall import StallDetector
 from instrumentor.run.process.tail import Tail, record_of
 from instrumentor.run.process.tree import RUN_ID, below, processes_of, still_alive
 from instrumentor.run.profilers.base import RUNTIME, Launch
+from instrumentor.runtime import guard
 from instrumentor.shared.errors import NotReady, RunFailed
+from instrumentor_analysis.shared.documents import parsed
 from instrumentor_analysis.shared.files import appended
 
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 POLL_S = 0.05  # the longest wait for the guard before log and records are read again
 LEAVING_S = 1.0  # for processes that were told to end and are about to
+SLACK_S = 30.0  # beyond the guard's own limits for an ending, on a busy machine
+RECORD_BYTES = 256 << 20  # no run records that much; a file that a script blew up is not read
 SHOWN_LINES = 15  # last lines of the log, for a standstill
 
 
@@ -51,7 +56,7 @@ def run(
 
     Raises:
         NotReady: the program cannot be started.
-        RunFailed: the guard itself was killed.
+        RunFailed: the guard itself was killed, or the record is too large to be one.
     """
     return _Run(launch, log, record, watch or Watch(), stop or Stop(), device_folder).run()
 
@@ -67,7 +72,7 @@ class _Run:
         device_folder: Path | None,
     ) -> None:
         self.launch, self.watch, self.stop = launch, watch, stop
-        self.log, self.record = Tail(log), Tail(record)
+        self.log, self.record = Tail(log), Tail(record, most_bytes=RECORD_BYTES)
         self.log_path = log
         self.device_folder = device_folder or device_root(launch.env)
         self.run_id = launch.env.get(RUN_ID) or uuid.uuid4().hex
@@ -105,7 +110,8 @@ class _Run:
                 return self._follow()
             except BaseException:
                 ours.close()  # the guard takes this for our death and ends the run
-                self.guard.wait()
+                if not self._guard_ended():
+                    self._end_all()
                 raise
 
     def _order(self) -> dict[str, Any]:
@@ -127,9 +133,10 @@ class _Run:
 
     def _follow(self) -> Finished:
         """The loop: what the guard says, what the script writes, what the clock says."""
-        interrupted, why = False, ""
+        interrupted, why, limit_s = False, "", float("inf")
         stall_detector = StallDetector(self.watch, self.start, self.processes)
         while self._hear():
+            self._wake()
             moved = self._read()
             interrupted |= self.stop.requests > 0 and self.returncode is None
             if self.stop.requests > 1:
@@ -139,6 +146,10 @@ class _Run:
                 why = "interrupted" if interrupted else self._why_end()
                 if why:
                     self._send({"event": "end"})
+            if why or self.returncode is not None:
+                limit_s = min(limit_s, time.monotonic() + self._ending_s())
+            if time.monotonic() >= limit_s:
+                self._kill_guard()
         self._read(final=True)
         told = self.finished or self._last_word()
         code = self.returncode if self.returncode is not None else -int(signal.SIGINT)
@@ -172,7 +183,7 @@ class _Run:
             return False
         *lines, self.pending = (self.pending + data).split(b"\n")
         for line in lines:
-            self._take(json.loads(line))
+            self._take(parsed(line))
         return bool(data)
 
     def _take(self, message: dict[str, Any]) -> None:
@@ -188,7 +199,7 @@ class _Run:
             self.returncode = message["code"]
         elif event == "finished":
             self.finished = message
-            self.guard.wait()
+            self._guard_ended()
         self.watch.on_event(message)
 
     def _read(self, *, final: bool = False) -> bool:
@@ -215,11 +226,61 @@ class _Run:
             # It is left running on purpose; Popen would warn about that when it is collected.
             self.guard.returncode = 0
             return {"left": [], "ended": [], "ending": ending}
-        self.guard.wait()
-        for pid in processes_of(self.run_id):  # the kernel ends the first of them only
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
+        self._guard_ended()
+        left = self._end_all()
+        ended = f"The process that watches over the run was ended (code {self.guard.returncode})."
+        still = f" Still running: {' '.join(map(str, left))}." if left else ""
         raise RunFailed(
-            f"The process that watches over the run was ended (code {self.guard.returncode}).",
+            f"{ended}{still}",
             f"The run's output so far is in {self.log.path}.",
         )
+
+    def _wake(self) -> None:
+        """Let the first guard go on, should the script have stopped it; it wakes the second."""
+        if self.guard.poll() is None:
+            self.guard.send_signal(signal.SIGCONT)
+
+    def _ending_s(self) -> float:
+        """The longest that the guard takes to end a run."""
+        watch = self.watch
+        report_s = max(self.launch.finish_s, watch.grace_s)
+        return 3 * watch.grace_s + report_s + watch.linger_s + guard.KILL_WAIT_S + SLACK_S
+
+    def _guard_ended(self) -> bool:
+        """Wait for the guard as long as an ending takes; False when it had to be killed."""
+        limit = time.monotonic() + self._ending_s()
+        while time.monotonic() < limit:
+            self._wake()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.guard.wait(POLL_S)
+                return True
+        self._kill_guard()
+        self.guard.wait()
+        return False
+
+    def _kill_guard(self) -> None:
+        """Kill both guards, which do not come to an end; the end of the socket tells of it."""
+        if guard.state_of(self.guard_pid)[1] == self.guard.pid:
+            os.kill(self.guard_pid, signal.SIGKILL)
+        self.guard.kill()
+
+    def _end_all(self) -> tuple[int, ...]:
+        """End what the run left behind, as its guard would have; what stays."""
+        left = processes_of(self.run_id)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            if number == signal.SIGKILL:
+                left = tuple(p for p in left if not guard.holds_device(p, str(self.device_folder)))
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+            left = self._left_after(self.watch.grace_s)
+            if not left:
+                break
+        return left
+
+    def _left_after(self, wait_s: float) -> tuple[int, ...]:
+        """Processes of the run once they had a while to end."""
+        limit = time.monotonic() + wait_s
+        while (left := processes_of(self.run_id)) and time.monotonic() < limit:
+            time.sleep(POLL_S)
+        return left

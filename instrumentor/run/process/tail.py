@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from msgspec import Struct, ValidationError
+
+from instrumentor.shared.errors import RunFailed
+from instrumentor_analysis.shared.documents import converted, parsed
 from instrumentor_analysis.shared.files import opened
 
 #: Read in one go: a script that prints without end must not keep the tool from its other work.
 CHUNK_BYTES = 1 << 20  # also the longest line that is handed on whole
 CHUNKS = 16  # in one call
+FINAL_BYTES = 64 << 20  # of what was not read yet when the run has ended; its end is
 #: Of a longer log, what is looked at for an explanation.
 HEAD_BYTES, END_BYTES = 4 << 20, 16 << 20
 
@@ -23,26 +26,32 @@ class Tail:
     """Complete lines of a growing file; one that is not there yet, or no file at all, gives none.
 
     A line longer than ``CHUNK_BYTES`` comes in pieces.
+
+    Args:
+        most_bytes: a longer file is none of ours; None for one that may grow without limit.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, most_bytes: int | None = None) -> None:
         self.path = path
+        self.most_bytes = most_bytes
         self.offset = 0
         self.rest = b""
 
     def lines(self, *, final: bool = False) -> Iterator[str]:
         """Lines that came since the last call, not more than some MB of them.
 
-        ``final`` gives all, an unfinished one too.
+        ``final`` gives all, an unfinished one too; of a file without ``most_bytes`` no more than
+        its last ``FINAL_BYTES``.
+
+        Raises:
+            RunFailed: the file is longer than ``most_bytes``.
         """
         if self.path is None:
             return
         with contextlib.suppress(FileNotFoundError), opened(self.path) as stream:
+            end = self._end(stream.seek(0, os.SEEK_END), final)
             stream.seek(self.offset)
-            for number in itertools.count():
-                data = stream.read(CHUNK_BYTES) if final or number < CHUNKS else b""
-                if not data:
-                    break
+            while data := stream.read(min(CHUNK_BYTES, max(0, end - self.offset))):
                 self.offset += len(data)
                 *whole, self.rest = (self.rest + data).split(b"\n")
                 if len(self.rest) > CHUNK_BYTES:
@@ -53,6 +62,20 @@ class Tail:
         if final and self.rest:
             line, self.rest = self.rest, b""
             yield line.decode("utf-8", "replace")
+
+    def _end(self, length: int, final: bool) -> int:
+        """Where to stop reading; what grows meanwhile is for the next call."""
+        if self.most_bytes is not None and length > self.most_bytes:
+            raise RunFailed(
+                f"the record {self.path} has {length} bytes, and no run records more than "
+                f"{self.most_bytes}: something else than the recorder changed it",
+                "Keep the script from writing to the file that INSTRUMENT_RECORD names.",
+            )
+        if not final:
+            return min(length, self.offset + CHUNKS * CHUNK_BYTES)
+        if self.most_bytes is None and length - self.offset > FINAL_BYTES:
+            self.offset, self.rest = length - FINAL_BYTES, b""
+        return length
 
 
 def excerpt(log: Path) -> str:
@@ -70,10 +93,89 @@ def excerpt(log: Path) -> str:
     return data.decode("utf-8", "replace")
 
 
-_NEEDED: dict[str, dict[str, type | tuple[type, ...]]] = {
-    "sample": {"label": str, "kind": str, "ms": (int, float)},
-    "profiled": {"ms": (int, float)},
-    "warning": {"text": str},
+_Stack = list[tuple[str, int, str]]
+"""File, line and function of each frame."""
+
+
+class _Sample(Struct):
+    label: str
+    kind: str
+    ms: float
+    index: int = 0
+    device: str = ""
+    loss: float | Literal["nan", "inf", "-inf"] | None = None  # JSON has no word for those
+    batch_shape: list[int] | None = None
+
+
+class _Cause(Struct):
+    kind: str
+    what: str
+    places: _Stack
+    count: int
+    ms: float
+
+
+class _Profiled(Struct):
+    ms: float
+
+
+class _Warning(Struct):
+    text: str
+
+
+class _Memory(Struct):
+    bytes: int
+
+
+class _Problem(Struct):
+    check: str
+    text: str
+    places: _Stack
+    others: list[_Stack]
+
+
+class _Counts(Struct):
+    trainable: int
+    with_gradient: int
+
+
+class _Witness(Struct):
+    status: Literal["verified", "partly", "unverified", "failed"]
+    verified: list[str]
+    unverified: dict[str, str]
+    problems: list[_Problem]
+    notes: list[str]
+    parameters: _Counts | None
+    undifferentiated: list[_Stack] = []
+
+    def __post_init__(self) -> None:
+        if (self.status == "failed") != bool(self.problems):
+            raise ValueError("a failed check has a problem, and no other one has")
+
+
+class _Observed(Struct):
+    loop: tuple[str, int, str] | None
+    users: tuple[str, int, str] | None
+    forward: list[int]
+    backward: list[int]
+    step: list[int]
+    chains: dict[str, list[_Stack]]
+    parameters: dict[Literal["trainable", "with_gradient"], int]
+
+    def __post_init__(self) -> None:
+        if len(self.parameters) == 1:
+            raise ValueError("one count of parameters stands without the other")
+
+
+#: What readers take for granted of an event, by its name.
+_SHAPES: dict[str, type[Struct]] = {
+    "sample": _Sample,
+    "profiled": _Profiled,
+    "warning": _Warning,
+    "memory": _Memory,
+    "cause": _Cause,
+    "witness": _Witness,
+    "observed": _Observed,
 }
 
 
@@ -83,10 +185,8 @@ def record_of(line: str) -> dict[str, Any] | None:
     The script can write there, too: a sample without what every sample has is none.
     """
     try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):  # a killed writer leaves half a line
+        entry = parsed(line, infinite=True)
+        converted(entry, _SHAPES.get(str(entry.get("event")), dict[str, Any]))
+    except (ValueError, AttributeError, ValidationError):  # a killed writer leaves half a line
         return None
-    if not isinstance(entry, dict):
-        return None
-    needed = _NEEDED.get(str(entry.get("event")), {})
-    return entry if all(isinstance(entry.get(key), kind) for key, kind in needed.items()) else None
+    return dict(entry)

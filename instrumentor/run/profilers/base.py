@@ -35,6 +35,7 @@ class LaunchRequest(Struct, frozen=True):
         warmup: of these, steps that count as compile or warm-up.
         budget_s: seconds for as many steady steps as the median needs, in the place of these
             numbers where no profiler's buffers are in the way; None: exactly so many.
+        phases: extra iterations with a barrier around each phase; None: where they cost little.
         tools_folder: folder of Tracy's capture and csvexport programs.
         port: Tracy's port; None lets us choose a free one.
         import_paths: folders put before the user's PYTHONPATH.
@@ -59,6 +60,7 @@ class LaunchRequest(Struct, frozen=True):
     steps: int = 5
     warmup: int = 1
     budget_s: float | None = None
+    phases: int | None = None
     tools_folder: Path | None = None
     port: int | None = None
     import_paths: tuple[Path, ...] = ()
@@ -160,6 +162,7 @@ def base_environment(request: LaunchRequest, profiler: str) -> dict[str, str]:
         env["INSTRUMENT_STEPS"] = str(request.steps)
         env["INSTRUMENT_WARMUP"] = str(request.warmup)
         env["INSTRUMENT_BUDGET_S"] = "" if request.budget_s is None else str(request.budget_s)
+        env["INSTRUMENT_PHASES"] = "" if request.phases is None else str(request.phases)
         # Five steps are no experiment: none is to show among the user's, or to wait for a network.
         env["WANDB_MODE"] = "disabled"
     return env
@@ -178,7 +181,10 @@ def direct_argv(request: LaunchRequest) -> tuple[str, ...]:
         return (str(request.python), str(launcher))
     if request.module:
         return (str(request.python), "-m", request.module, *request.arguments)
-    return (str(request.python), request.typed or str(request.script), *request.arguments)
+    typed = request.typed
+    if typed.startswith("-"):  # or Python takes it for options
+        typed = f"./{typed}"
+    return (str(request.python), typed or str(request.script), *request.arguments)
 
 
 def move_folder(source: Path, target: Path) -> None:

@@ -49,7 +49,7 @@ class TorchProfiler(Struct, frozen=True):
         """Move the table and the trace; without them the wall clock still stands."""
         source, target = scratch / FOLDER, output / FOLDER
         if not source.is_dir() or not any(source.iterdir()):
-            return Artifacts(warnings=(_nothing("operations: wall clock only"),))
+            return Artifacts(warnings=(_nothing("operations; there is the wall clock alone"),))
         move_folder(source, target)
         files = {"profile": target}
         for name, path in (("ops", target / OPS), ("trace", target / TRACE)):
@@ -60,4 +60,4 @@ class TorchProfiler(Struct, frozen=True):
 
 
 def _nothing(what: str) -> Caveat:
-    return Caveat(NO_OPS, f"torch.profiler wrote no {what}")
+    return Caveat(NO_OPS, f"torch.profiler wrote no {what}.")

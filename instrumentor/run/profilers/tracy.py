@@ -31,7 +31,8 @@ from instrumentor.run.profilers.base import (
 from instrumentor.run.profilers.tracy_options import absolute_entries, read_options
 from instrumentor.shared.errors import NotReady, RunFailed, UsageError
 from instrumentor_analysis.shared.caveats import Caveat
-from instrumentor_analysis.shared.files import copy, read_text, write_whole
+from instrumentor_analysis.shared.documents import object_in
+from instrumentor_analysis.shared.files import copy, write_whole
 
 FOLDER = "tracy_profile"
 OUT = "tracy"
@@ -256,8 +257,5 @@ def _arguments(request: LaunchRequest, options: frozenset[str]) -> list[str]:
 
 def script_outcome(scratch: Path) -> int | None:
     """The script's own exit code as the launcher noted it; None when it did not get that far."""
-    path = scratch / "outcome.json"
-    if not path.is_file():
-        return None
-    code = json.loads(read_text(path)).get("exit_code")
+    code = object_in(scratch / "outcome.json").get("exit_code")
     return code if isinstance(code, int) else None

@@ -16,7 +16,6 @@ from instrumentor.machine.environment import Machine
 from instrumentor.run.ready.doctor import CHECKS, Check, PlannedRun, describe, doctor, failed, host
 from instrumentor.shared.errors import NotReady
 from instrumentor.shared.progress import Progress
-from instrumentor_analysis.shared.files import read_text
 
 # Not to stop a run for: which modules a version of Tracy really imports differs, and a script may
 # reach the device without the plugin (ttnn). When Tracy cannot be imported, its own check says so.
@@ -133,12 +132,12 @@ def reset_boards(machine: Machine, env: Mapping[str, str], progress: Progress) -
 
 def programs_per_step(script: Path, place: Path) -> int | None:
     """Device programs in a step of a script, as its newest run in a folder of runs counted them."""
-    import json
+    from instrumentor_analysis.shared.documents import read
 
     newest: tuple[float, int] | None = None
     for path in place.glob("*/summary.json"):
         try:
-            summary = json.loads(read_text(path))
+            summary = read(path)
             if summary["run"]["script"] != str(script):
                 continue
             # Of torch on the CPU it is the number of its operators, none of them a program.

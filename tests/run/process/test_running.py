@@ -15,10 +15,11 @@ from typing import Any
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from instrumentor.run.process import Finished, Stall, Stop, Watch, processes_of, run, running
 from instrumentor.run.profilers.base import Launch
-from instrumentor.shared.errors import NotReady
+from instrumentor.shared.errors import NotReady, RunFailed
 from tests.conftest import STANDINS
 from tests.waiting import HANG_S, Clock, wait_for
 
@@ -502,6 +503,115 @@ def test_killing_all_but_one_of_the_watchers_ends_the_grandchildren(
     tool.communicate(timeout=HANG_S)
     assert "tool" in killed or tool.returncode == 1
     wait_for(lambda: not any(map(alive, pids_of_run(tmp_path))))
+
+
+KILLER = """
+    import ctypes, os, signal, time
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)  # no signal when its parent dies
+    second = os.getppid()
+    with open(f"/proc/{second}/stat") as stream:
+        first = int(stream.read().rpartition(")")[2].split()[1])
+    HELD
+    for pid in (first, second):
+        os.kill(pid, signal.SIGSTOP)
+    if os.fork() == 0:
+        os.execve("/bin/sleep", ["sleep", "600"], {})  # without the run's mark
+    for pid in (first, second):
+        os.kill(pid, signal.SIGKILL)
+    time.sleep(600)
+"""
+
+
+def test_a_script_that_kills_its_watchers_is_ended_all_the_same(tmp_path: Path) -> None:
+    run_id = f"{os.getpid()}-{time.time_ns()}"
+    order = launch(tmp_path, KILLER.replace("HELD", ""))
+    order = replace(order, env={**order.env, "INSTRUMENT_RUN_ID": run_id})
+    with pytest.raises(RunFailed, match="watches over the run was ended") as caught:
+        run(order, log=tmp_path / "log", watch=Watch(**QUICK))
+    assert "Still running" not in caught.value.message
+    assert processes_of(run_id) == ()
+
+
+def test_what_a_killed_watcher_leaves_at_a_device_is_named(
+    tmp_path: Path, stubborn: list[int]
+) -> None:
+    (tmp_path / "device").touch()
+    run_id = f"{os.getpid()}-{time.time_ns()}"
+    order = launch(tmp_path, KILLER.replace("HELD", f"held = open({str(tmp_path / 'device')!r})"))
+    order = replace(order, env={**order.env, "INSTRUMENT_RUN_ID": run_id})
+    with pytest.raises(RunFailed) as caught:
+        run(order, log=tmp_path / "log", watch=Watch(**QUICK), device_folder=tmp_path)
+    left = processes_of(run_id)
+    stubborn.extend(left)
+    assert left and f"Still running: {' '.join(map(str, left))}." in caught.value.message
+
+
+STOPPER = """
+    import os, signal, time
+    second = os.getppid()
+    with open(f"/proc/{second}/stat") as stream:
+        first = int(stream.read().rpartition(")")[2].split()[1])
+    for pid in (first, second):
+        os.kill(pid, signal.SIGSTOP)
+    print("stopped", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_script_that_stops_its_watchers_meets_its_time_limit(tmp_path: Path) -> None:
+    ended = finished(tmp_path, STOPPER, timeout_s=1.0, **GENTLE)
+    assert ended.timed_out and ended.returncode == -signal.SIGINT
+
+
+def test_a_script_that_stops_its_watchers_can_be_interrupted(tmp_path: Path) -> None:
+    stop = Stop()
+    ended = finished(tmp_path, STOPPER, stop, on_line=lambda _: stop.request(), **GENTLE)
+    assert ended.interrupted and ended.returncode == -signal.SIGINT
+
+
+def test_watchers_that_come_to_no_end_are_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when something stops them again and again."""
+    monkeypatch.setattr(running, "SLACK_S", 0.0)
+    monkeypatch.setattr(running._Run, "_wake", lambda _: None)
+    run_id = f"{os.getpid()}-{time.time_ns()}"
+    order = launch(tmp_path, STOPPER)
+    order = replace(order, env={**order.env, "INSTRUMENT_RUN_ID": run_id}, finish_s=0.0)
+    with pytest.raises(RunFailed, match="watches over the run was ended"):
+        run(order, log=tmp_path / "log", watch=Watch(timeout_s=0.5, **QUICK))
+    assert processes_of(run_id) == ()
+
+
+def test_of_two_watchers_the_first_wakes_the_second(tmp_path: Path) -> None:
+    """Nobody else is left to do it when the tool was killed."""
+    tool = start_tool(tmp_path)
+    (first,) = psutil.Process(tool.pid).children()
+    (second,) = first.children()
+    second.suspend()
+    tool.kill()
+    tool.communicate(timeout=HANG_S)
+    wait_for(lambda: not any(map(alive, pids_of_run(tmp_path))))
+
+
+def test_a_record_that_was_blown_up_fails_the_run(tmp_path: Path) -> None:
+    record = tmp_path / "timings.jsonl"
+    source = f"""
+        import os, time
+        open({str(record)!r}, "w").close()
+        os.truncate({str(record)!r}, 1 << 33)
+        WAIT
+    """
+    for wait in ("", "time.sleep(600)"):
+        run_id = f"{os.getpid()}-{time.time_ns()}"
+        order = launch(tmp_path, source.replace("WAIT", wait))
+        order = replace(order, env={**order.env, "INSTRUMENT_RUN_ID": run_id})
+        with pytest.raises(RunFailed, match=r"the record .*timings.jsonl has 8589934592 bytes"):
+            run(order, log=tmp_path / "log", record=record, watch=Watch(**QUICK))
+        assert processes_of(run_id) == ()
+        record.unlink()
 
 
 def test_the_first_watcher_alone_is_not_missed(tmp_path: Path) -> None:

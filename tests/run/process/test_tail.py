@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor.run.process import Tail, excerpt, record_of
+from instrumentor.shared.errors import RunFailed
 
 
 def test_whole_lines_are_waited_for(tmp_path: Path) -> None:
@@ -37,6 +38,25 @@ def test_a_log_without_end_is_read_in_parts(tmp_path: Path) -> None:
     assert list(tail.lines(final=True)) == []
 
 
+def test_of_a_log_that_was_blown_up_the_end_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with path.open("wb") as stream:
+        stream.truncate(1 << 33)
+        stream.seek(0, 2)
+        stream.write(b"\nlast\n")
+    lines = list(Tail(path).lines(final=True))
+    assert lines[-1] == "last" and sum(map(len, lines)) <= 64 << 20
+
+
+def test_a_record_longer_than_any_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "record"
+    path.write_bytes(b"one\ntwo\n")
+    assert list(Tail(path, most_bytes=8).lines()) == ["one", "two"]
+    for final in (False, True):
+        with pytest.raises(RunFailed, match="record has 8 bytes"):
+            list(Tail(path, most_bytes=7).lines(final=final))
+
+
 def test_of_a_long_log_beginning_and_end_are_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "log"
     assert excerpt(path) == ""
@@ -55,6 +75,18 @@ def test_of_a_long_log_beginning_and_end_are_looked_at(tmp_path: Path) -> None:
         '{"event": "sample", "kind": "steady", "ms": 1.0}',
         '{"event": "sample", "label": 1, "kind": "steady", "ms": 1.0}',
         '{"event": "sample", "label": "a", "kind": "steady", "ms": "fast"}',
+        '{"event": "memory"}', '{"event": "memory", "bytes": "all"}', '{"event": "witness"}',
+        '{"event": "witness", "status": "failed", "verified": [], "unverified": {}, '
+        '"problems": [], "notes": [], "parameters": null}',
+        '{"event": "witness", "status": "verified", "verified": [], "unverified": {}, '
+        '"problems": [], "notes": [], "parameters": null, "undifferentiated": 5}',
+        '{"event": "sample", "label": "a", "kind": "steady", "ms": 1, "device": []}',
+        '{"event": "sample", "label": "a", "kind": "steady", "ms": 1, "loss": "low"}',
+        '{"event": "memory", "bytes": NaN}', '{"event": "cause", "kind": "fallback"}',
+        '{"event": "cause", "kind": "a", "what": "b", "places": [5], "count": 1, "ms": 1}',
+        '{"event": "observed", "loop": null, "users": null, "forward": [], "backward": [], '
+        '"step": [], "chains": {}, "parameters": {"trainable": 1}}',
+        '{"event": "observed", "loop": 1}', '{"event": "sample", "label": [], "ms": 1}',
         '{"event": "warning"}', '{"event": "profiled"}', "[1]", '{"event"', "[" * 100_000,
     ],
 )  # fmt: skip
@@ -63,3 +95,10 @@ def test_what_a_script_writes_into_the_record_is_no_sample(line: str) -> None:
     whole = {"event": "sample", "label": "a", "kind": "steady", "ms": 1, "more": 2}
     assert record_of(json.dumps(whole)) == whole
     assert record_of('{"event": ["odd"]}') == {"event": ["odd"]}
+
+
+@pytest.mark.parametrize("loss", [0.5, None, "nan", "inf", "-inf"])
+def test_a_sample_counts_whatever_became_of_its_loss(loss: object) -> None:
+    """A trial whose loss is no number any more is told of as such, not as one without samples."""
+    whole = {"event": "sample", "label": "a", "kind": "steady", "ms": 1, "loss": loss}
+    assert record_of(json.dumps(whole)) == whole

@@ -310,7 +310,7 @@ def test_buffer_overflow_and_its_remedy(
     [
         ("no-tools", "tools-not-found"),
         ("no-port", "no-port"),
-        ("no-data", "no-profiling-data"),
+        ("no-data", "no-tracy-client"),
         ("protocol", "capture-protocol"),
         ("capture-died", "capture-died"),
         ("capture-timeout", "port-busy"),
