@@ -11,11 +11,11 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, convert, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from instrumentor_analysis.shared.caveats import Caveat, read_caveats
-from instrumentor_analysis.shared.documents import plain
+from instrumentor_analysis.shared.documents import converted, plain
 
 SCHEMA = "instrument-summary/1"
 
@@ -66,6 +66,7 @@ class Sample(Struct, frozen=True):
             of two-dimensional integer tensors; None where unknown.
         nodes: of autograd that it made; None where unknown. Steps of another kind make others.
         device: type of the device that was waited for.
+        layers: calls and milliseconds by metric of torch_xla.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Sample(Struct, frozen=True):
     tokens: _Size | None = field(default=None, name="batch_tokens")
     nodes: int | None = None
     device: str | None = None
+    layers: Mapping[str, tuple[int, float]] = field(default_factory=dict)
 
 
 class Interval(Struct, frozen=True):
@@ -177,6 +179,68 @@ class Iteration(Struct, frozen=True):
     def percent(self, name: str) -> float:
         """The share of a part; 0 where it was not seen."""
         return sum(part.percent for part in self.parts if part.name == name)
+
+
+class Phase(Struct, frozen=True):
+    """A phase of the iteration: the owner of its time.
+
+    Attributes:
+        name: ``data`` (waiting for the next batch), ``prepare`` (from the entry of the loop's body
+            to the forward: moving the batch, clearing gradients), ``forward``, ``backward``,
+            ``optimizer``, ``other`` (the rest of the body: clipping, logging, callbacks).
+        percent: of the iteration.
+        resident_bytes, allocated_bytes: of the process on the host, and of torch's allocator on the
+            device, the most at the end of the phase; None where it is not told.
+    """
+
+    name: str
+    ms: float
+    percent: float
+    resident_bytes: int | None = None
+    allocated_bytes: int | None = None
+
+
+class Phases(Struct, frozen=True):
+    """Who owns the time of an iteration, in extra steps with a barrier at each border.
+
+    Attributes:
+        count: extra iterations that the figures describe.
+        ms: their own wall clock, by `statistic`.
+        statistic: median, or mean where their kinds differ (accumulated gradients: whole cycles).
+        phases: in the order in which they come; with `unowned_percent` they add up to `ms`.
+        unowned_percent: what the recorder itself took between the phases.
+        longer_percent: how much longer these iterations took than those without barriers inside;
+            None where no such iteration was seen.
+        values_ms: of the iterations, in order.
+    """
+
+    count: int
+    ms: float
+    phases: tuple[Phase, ...]
+    unowned_percent: float
+    longer_percent: float | None = None
+    statistic: str = "median"
+    values_ms: tuple[float, ...] = ()
+
+    def percent(self, name: str) -> float:
+        """The share of a phase; 0 where it was not seen."""
+        return sum(phase.percent for phase in self.phases if phase.name == name)
+
+
+class WhatIf(Struct, frozen=True):
+    """A prediction: what an iteration would take after a change.
+
+    Attributes:
+        change: in words.
+        ms: the model's; :mod:`instrumentor_analysis.clock.what_if` says how.
+        saving_percent: of the iteration.
+        interval_ms: 95 % sure where the rest stays as it is; None of fewer than six iterations.
+    """
+
+    change: str
+    ms: float
+    saving_percent: float
+    interval_ms: Interval | None = None
 
 
 class Memory(Struct, frozen=True):
@@ -634,16 +698,45 @@ class HostLayer(Struct, frozen=True):
     """Host time of a step in one layer of the software below the script.
 
     Attributes:
-        name: ``compile``, ``run`` or ``other``, of tt-crank.
-        time_ms: without zones of another layer within it.
-        count: zones in a step.
-        zones: their names.
+        name: ``compile``, ``run`` or ``other`` of tt-crank; ``tracing``, ``compile``, ``execute``,
+            ``to device`` or ``from device`` of torch_xla.
+        time_ms: without zones of another layer within it; of torch_xla, whose layers may overlap,
+            what its metrics add up.
+        count: zones, or calls, in a step.
+        zones: their names, or that of the metric.
+        of: the software.
     """
 
     name: str
     time_ms: float
     count: float
     zones: tuple[str, ...] = ()
+    of: str = "tt-crank"
+
+
+class Cause(Struct, frozen=True):
+    """What kept a compiler from making one program of a step.
+
+    Attributes:
+        kind: ``graph break`` or ``recompiled`` (torch.compile), ``fallback`` (an op that torch_xla
+            runs on the host, or that reads a value).
+        what: the compiler's reason, or the op.
+        file, line: in the user's project; None where it came from elsewhere.
+        count: how often in the whole run; of a fallback, in the first sample.
+        ms: that compiling took because of it, together.
+    """
+
+    kind: str = ""
+    what: str = ""
+    file: str | None = None
+    line: int | None = None
+    count: int = 1
+    ms: float = 0.0
+
+    @property
+    def place(self) -> str:
+        """``FILE:LINE``; empty where none is known."""
+        return "" if self.file is None else f"{self.file}:{self.line}"
 
 
 _IN_JSON = {
@@ -664,6 +757,8 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
         wall_clock_by_label: the same per label; never pooled.
         barrier: how the device was waited for; None on the CPU, where nothing can be pending.
         memory: peaks of the script's process; None where none was read.
+        phases: who owns the time of an iteration; None where no extra steps were taken for it.
+        what_if: predictions from these phases: a model, no measurement.
         step_wall_clock_ms: wall clock of the very step that ``window`` shows.
         device_time_ms: kernel time of the window's device ops; None where no device was timed.
         device_time_source: which column or trace that is.
@@ -694,7 +789,9 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
         untraced: the same label, run once without the profiler; None when that was not done.
         profiler_cost_percent: how much longer the median step takes under the profiler.
         script_exit_code: of the measured script; None when unknown.
-        host_layers: what the host did below the script, where its runtime marks that (tt-crank).
+        host_layers: what the host did below the script, where its runtime tells that (tt-crank,
+            torch_xla).
+        causes: what kept compilers from making one program of a step.
         verification: whether the run itself showed that the timed region is the step: ``status``
             (verified, partly, unverified, failed), ``verified`` (of forward, backward, optimizer),
             ``unverified`` (check -> why), ``problems``, ``notes``, ``parameters``, ``cost_ms`` (of
@@ -742,7 +839,10 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
     profiler_cost_percent: float | None = None
     barrier: Barrier | None = None
     host_layers: tuple[HostLayer, ...] = ()
+    causes: tuple[Cause, ...] = ()
     memory: Memory | None = None
+    phases: Phases | None = None
+    what_if: tuple[WhatIf, ...] = ()
     verification: Mapping[str, Any] | None = None
 
     @classmethod
@@ -752,14 +852,14 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
         Raises:
             msgspec.ValidationError: a value is not of its type; says which.
         """
-        shares: Mapping[str, Any] = document.get("categories") or {}
+        shares = converted(document.get("categories") or {}, dict[str, dict[str, Any]])
         values = {
             "profiler": "wallclock",
             **document,
             "categories": [{"name": name, **share} for name, share in shares.items()],
             "warnings": read_caveats(document.get("warnings")),
         }
-        return convert(values, cls)
+        return converted(values, cls)
 
     def to_json(self) -> dict[str, Any]:
         """The document of summary.json: JSON types only, NaN and infinity as null."""

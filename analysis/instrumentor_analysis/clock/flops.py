@@ -25,6 +25,7 @@ class ModelFacts(Struct, frozen=True):
         reported_flops, reported_peak: of tt-mlir's graphs in the first sample: FLOPs of the
             matrix engine, and their peak a second on one chip.
         arch, chips: of the device.
+        threads: that an op of torch may use.
     """
 
     trainable: int | None = None
@@ -37,6 +38,7 @@ class ModelFacts(Struct, frozen=True):
     reported_peak: int | None = None
     arch: str | None = None
     chips: int | None = None
+    threads: int | None = None
 
 
 class Flops(Struct, frozen=True):

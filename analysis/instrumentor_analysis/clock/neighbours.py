@@ -45,10 +45,10 @@ def _busy(machine: Mapping[str, Any]) -> list[Caveat]:
     if others is None or not cpus or not is_busy(machine):
         return []
     text = (
-        f"the machine was busy: other processes used {others:.1f} of its {cpus:.0f} CPUs during "
-        "the run; these times are too long, and nothing is concluded from them"
+        f"Machine busy: other processes used {others:.1f} of {cpus:.0f} CPUs. Do not trust these "
+        "times; measure again when it is quiet."
     )
-    return [Caveat(BUSY, text, "wrong", hint="measure again when it is quiet")]
+    return [Caveat(BUSY, text, "wrong")]
 
 
 def _slower(machine: Mapping[str, Any]) -> list[Caveat]:
@@ -57,8 +57,8 @@ def _slower(machine: Mapping[str, Any]) -> list[Caveat]:
     if not before or not after or after > (1 - SLOWER_SHARE) * before:
         return []
     text = (
-        f"the CPU's clock fell from {before:,.0f} to {after:,.0f} MHz during the run: heat, or a "
-        "power limit"
+        f"The CPU's clock fell from {before:,.0f} to {after:,.0f} MHz during the run (heat, or a "
+        "power limit): later steps are slower."
     )
     return [Caveat("slower-clock", text, "wrong")]
 
@@ -68,5 +68,5 @@ def _shared(machine: Mapping[str, Any]) -> list[Caveat]:
     if not count:
         return []
     who = "another process" if count == 1 else f"{count:.0f} other processes"
-    text = f"{who} had the device open at the end of the run and may have used it"
+    text = f"{who.capitalize()} had the device open at the end of the run and may have used it."
     return [Caveat("shared-device", text, "wrong")]

@@ -6,7 +6,6 @@ hence a last line that is cut short is expected, and any other unreadable line i
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections import Counter
@@ -21,6 +20,7 @@ from instrumentor_analysis.clock.drift import drift
 from instrumentor_analysis.clock.flops import ModelFacts
 from instrumentor_analysis.clock.intervals import median_interval
 from instrumentor_analysis.clock.iterations import Taken, iteration
+from instrumentor_analysis.clock.phases import Extra
 from instrumentor_analysis.clock.populations import populations
 from instrumentor_analysis.clock.throughput import PERCENTILES, common_shape, percentile, rate
 from instrumentor_analysis.model import (
@@ -33,7 +33,7 @@ from instrumentor_analysis.model import (
     WallClock,
 )
 from instrumentor_analysis.shared.caveats import Caveat, recorded
-from instrumentor_analysis.shared.documents import fitted, number
+from instrumentor_analysis.shared.documents import fitted, number, parsed
 from instrumentor_analysis.shared.files import read_text
 
 #: A steady sample is an outlier when it is both this many medians...
@@ -60,6 +60,7 @@ class Timings(Struct, frozen=True):
         model: what is known of the model; None where it was not looked at.
         iterations: what lies between the starts of two samples.
         memory: peaks; None where none was read.
+        extra: iterations with a barrier at each border of a phase.
     """
 
     samples: tuple[Sample, ...] = ()
@@ -70,6 +71,7 @@ class Timings(Struct, frozen=True):
     model: ModelFacts | None = None
     iterations: tuple[Taken, ...] = ()
     memory: Memory | None = None
+    extra: tuple[Extra, ...] = ()
 
     def labels(self) -> tuple[str, ...]:
         """The labels in order of first appearance."""
@@ -96,19 +98,20 @@ def read_timings(path: Path, batch_dim: int = 0) -> Timings:
         if event is not None:
             events.append(event)
         elif line.strip():
-            text = f"{path.name}, line {at}: not a record, left out"
+            text = f"{path.name}, line {at}, is no record and was left out."
             if at == len(lines):
-                text = f"{path.name} ends within a record: the run was cut short there"
+                text = f"{path.name} ends within a record: the run was cut short there."
             warnings.append(Caveat("damaged-record", text))
     return _timings(events, warnings, batch_dim)
 
 
 def _event(line: str) -> Event | None:
     try:
-        event = json.loads(line)
+        event = parsed(line, infinite=True)
     except ValueError:
         return None
-    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
+    sound = isinstance(event, dict) and isinstance(event.get("event"), str)
+    return event if sound and isinstance(event.get("pid", 0), int) else None
 
 
 def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) -> Timings:
@@ -122,7 +125,7 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
                 if sample is not None:
                     samples.append(sample)
                 else:
-                    text = f"a record without a usable time was left out: {dict(event)}"
+                    text = f"A record without a usable time was left out: {dict(event)}"
                     warnings.append(Caveat("damaged-record", text))
     # That a step compiled may be recorded after its sample, so the kinds are settled only here.
     settled = {str(e.get("name")): "compile" for e in events if e["event"] == "compiled"}
@@ -143,6 +146,7 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
         model=next((fitted(e, ModelFacts) for e in mine if e["event"] == "model"), None),
         iterations=tuple(fitted(e, Taken) for e in mine if e["event"] == "iteration"),
         memory=_memory(mine),
+        extra=tuple(fitted(e, Extra) for e in mine if e["event"] == "phases"),
     )
 
 
@@ -168,8 +172,8 @@ def _of_main_process(events: Sequence[Event]) -> tuple[Sequence[Event], list[Cav
     if len(counts) == 1:
         return mine, []
     text = (
-        f"{len(counts)} processes recorded samples; those of process {main} are used, "
-        f"{counts.total() - counts[main]} of the others are left out"
+        f"{len(counts)} processes recorded samples. Those of process {main} are used, "
+        f"{counts.total() - counts[main]} of the others are left out."
     )
     return mine, [Caveat("several-processes", text)]
 
@@ -178,7 +182,7 @@ def _sample(event: Event, position: int, batch_dim: int) -> Sample | None:
     """The sample of an event; None without a time."""
     usual = {"name": f"step_{position}", "label": "step", "index": position}
     usual["kind"] = "profiled" if event["event"] == "profiled" else "steady"
-    sample = fitted({**usual, **event}, Sample)
+    sample = fitted(event, Sample, **usual)
     if not math.isfinite(sample.ms):
         return None
     return replace(sample, samples=_along(event, batch_dim)) if batch_dim else sample
@@ -226,12 +230,12 @@ def _waiting(events: Sequence[Event], barrier: Barrier | None) -> Iterator[Cavea
         steps = "1 step was not counted as a sample"
         if len(refused) > 1:
             steps = f"{len(refused)} steps were not counted as samples"
-        hint = "return the loss from the step as a tensor, or keep the model visible in the loop"
-        yield Caveat("not-waited-for", f"{steps}: {refused[-1].get('reason')}", hint=hint)
+        hint = "Return the loss from the step as a tensor, or keep the model visible in the loop."
+        yield Caveat("not-waited-for", f"{steps}: {refused[-1].get('reason')}. {hint}")
     if barrier is not None and barrier.left_ms is None:
         text = (
-            f"it was not confirmed that {barrier.method} leaves nothing pending on the device "
-            f"{barrier.device}: no tensor of the step was in sight to be read"
+            f"Not confirmed: {barrier.method} may leave work pending on the device "
+            f"{barrier.device}, because no tensor of the step was in sight to be read."
         )
         yield Caveat("barrier-unconfirmed", text, "wrong")
 

@@ -27,7 +27,7 @@ from instrumentor_analysis.clock.intervals import reach
 from instrumentor_analysis.clock.neighbours import doubts, is_busy
 from instrumentor_analysis.compare import gate
 from instrumentor_analysis.compare.differences import differences, refuse
-from instrumentor_analysis.compare.figures import categories, figures, located
+from instrumentor_analysis.compare.figures import categories, figures, located, owners
 from instrumentor_analysis.compare.model import Comparison, SideFacts, Timing
 from instrumentor_analysis.compare.notes import notes
 from instrumentor_analysis.compare.ops import compare_ops
@@ -87,6 +87,7 @@ def compare_runs(base: Sequence[Side], new: Sequence[Side], earlier: Medians = (
         timings=timings,
         device=_device_time(pair),
         figures=figures(old, now, basis, per),
+        owners=owners(old, now, per),
         categories=categories(old, now, per),
         ops=compare_ops(old, now, per),
         lines=located(old, now, "lines", per),

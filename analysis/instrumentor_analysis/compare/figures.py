@@ -8,29 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from instrumentor_analysis.compare.model import Better, Figure, Share
+from instrumentor_analysis.compare.model import Figure, Share
 from instrumentor_analysis.compare.side import Side
-from instrumentor_analysis.model import Category, Locations, Module, SourceLine
+from instrumentor_analysis.model import Category, Locations, Module, Phases, SourceLine
+from instrumentor_analysis.summary.figures import FIGURES, value_at
 
 Timed = Category | SourceLine | Module
-
-# Op counts and compile time belong to the graph, percentages are ratios, dispatch is per op: only
-# times of the whole step grow with the batch.
-#: Key in summary.json, name, unit, which way is better, and whether it grows with the batch.
-_FIGURES: tuple[tuple[str, str, str, Better, bool], ...] = (
-    ("device_time_ms", "device time", "ms", "lower", True),
-    ("device_time.firmware_ms", "device time by firmware", "ms", "lower", True),
-    ("op_self_time_ms", "op self time", "ms", "lower", True),
-    ("overhead_percent", "overhead", "%", "lower", False),
-    ("dispatch_ms_per_op", "dispatch per op", "ms", "lower", False),
-    ("op_count", "ops", "", "lower", False),
-    ("host_op_count", "ops on the host", "", "lower", False),
-    ("gaps.median_us", "op-to-op gap, median", "us", "lower", False),
-    ("matmul_flops_percent", "matmul FLOPs", "%", "higher", False),
-    ("dram_percent", "DRAM", "%", "higher", False),
-    ("program_cache_hit_percent", "program cache", "%", "higher", False),
-    ("wall_clock_ms.compile", "compile step", "ms", "lower", False),
-)
+NO_PHASES = Phases(0, 0.0, (), 0.0)
 
 
 def figures(base: Side, new: Side, basis: str, per: tuple[int, int]) -> tuple[Figure, ...]:
@@ -41,15 +25,33 @@ def figures(base: Side, new: Side, basis: str, per: tuple[int, int]) -> tuple[Fi
         per: batch size of either side.
     """
     found: list[Figure] = []
-    for key, name, unit, better, grows in _FIGURES:
-        values = [side.number(key) for side in (base, new)]
-        if values == [None, None]:
+    for declared in FIGURES:
+        values = [value_at(side.summary, declared.key) for side in (base, new)]
+        if not declared.compared or values == [None, None]:
             continue
-        if grows and basis == "sample":
+        name, unit = declared.name, declared.unit
+        if declared.grows and basis == "sample":
             unit = f"{unit}/sample"
             values = [None if v is None else v / n for v, n in zip(values, per, strict=True)]
-        found.append(Figure(key, name, unit, values[0], values[1], better))
+        better = declared.better or "lower"
+        found.append(Figure(declared.key, name, unit, values[0], values[1], better))
     return tuple(found)
+
+
+def owners(base: Side, new: Side, per: tuple[int, int]) -> tuple[Share, ...]:
+    """Phases of the iteration, the one that changed most first; empty without them on both sides.
+
+    Args:
+        per: what the times of either side are divided by.
+    """
+    old, now = (
+        {each.name: each.ms / size for each in (side.summary.phases or NO_PHASES).phases}
+        for side, size in zip((base, new), per, strict=True)
+    )
+    if not old or not now:
+        return ()
+    found = (Share(name, old.get(name), now.get(name)) for name in dict.fromkeys((*old, *now)))
+    return tuple(sorted(found, key=lambda each: -abs(each.change_ms)))
 
 
 def categories(base: Side, new: Side, per: tuple[int, int]) -> tuple[Share, ...]:

@@ -125,13 +125,16 @@ class Figure(Struct, frozen=True):
 
 
 class Share(Struct, frozen=True):
-    """Time and count of one category, source line or module; None on a side without it."""
+    """Time and count of one category, source line or module; None on a side without it.
+
+    A phase of the iteration has no count.
+    """
 
     name: str
     base_ms: float | None
     new_ms: float | None
-    base_ops: int | None
-    new_ops: int | None
+    base_ops: int | None = None
+    new_ops: int | None = None
 
     @property
     def change_ms(self) -> float:
@@ -228,6 +231,8 @@ class Comparison(Struct, frozen=True):
         timings: the wall clock per label that both sides have, the base's main one first.
         device: device time of the steady steps; None without several on both sides.
         figures: the rest, taken once.
+        owners: phases of the iteration, the one that changed most first; empty without them on both
+            sides.
         categories, lines, modules: device time; empty without it on both sides.
         ops: the single ops; None without them on one side.
         differences: of the environments.
@@ -240,6 +245,7 @@ class Comparison(Struct, frozen=True):
     timings: tuple[Timing, ...] = ()
     device: Timing | None = None
     figures: tuple[Figure, ...] = ()
+    owners: tuple[Share, ...] = ()
     categories: tuple[Share, ...] = ()
     ops: Ops | None = None
     lines: tuple[Share, ...] = ()

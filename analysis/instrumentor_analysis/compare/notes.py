@@ -30,9 +30,9 @@ def notes(
     found: list[str] = []
     if timing is not None and timing.between is None:
         found.append(
-            "one run on each side: how much runs of the same code differ is unknown, and the "
-            "interval covers the steps of these two runs only (instrument run --repeat 3, then "
-            "compare A1 A2 A3 -- B1 B2 B3)"
+            "only one run on each side: how much runs of the same code differ is unknown, and the "
+            "interval covers the steps of these two alone. Use instrument run --repeat 3 for both, "
+            "then compare A1 A2 A3 -- B1 B2 B3"
         )
     found += _mixed(groups)
     untraced = [side.name for side in shown if side.untraced]

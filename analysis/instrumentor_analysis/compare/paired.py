@@ -17,6 +17,7 @@ size, and fall to none from four times to eight times it: a disturbed pair says 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Literal
@@ -31,6 +32,10 @@ from instrumentor_analysis.model import Interval
 FALSE_VERDICT = 0.01
 #: Of the interval that is printed.
 CONFIDENCE = 0.95
+#: Chances of the gate: that equal code fails it, and that a slow-down passes.
+FALSE_ALARM, MISSED = 0.01, 0.05
+#: By so many points more than is allowed a slow-down must not pass the gate.
+GATE_POINTS = 3.0
 #: A pair of so many median sizes has the full weight.
 _CLIPPED = 2.0
 #: From faint differences to those that every pair shows, in both directions.
@@ -40,6 +45,7 @@ _POINTS = 201
 
 Floats = NDArray[np.float64]
 Outcome = Literal["faster", "slower", "same", "undecided"]
+Gated = Literal["regression", "none", "undecided"]
 
 
 class Verdict(Struct, frozen=True):
@@ -63,6 +69,11 @@ class Verdict(Struct, frozen=True):
     def percent(self) -> float:
         """Change of the time; below 0 the new version is faster."""
         return (self.ratio - 1) * 100
+
+
+def fewest_pairs() -> int:
+    """Pairs below which there is no verdict, even if all of them agree."""
+    return next(count for count in itertools.count(1) if rejected([1.0] * count, 0.0))
 
 
 def verdict(differences: Sequence[float], resolution_percent: float) -> Verdict:
@@ -99,6 +110,18 @@ def ruled_out_above(differences: Sequence[float], delta: float, chance: float) -
     """Whether the true difference is below `delta`, at an error of `chance`."""
     # One of the two sides of a test at twice the chance.
     return middle(differences) < delta and rejected(differences, delta, chance)
+
+
+def gate(differences: Sequence[float], percent: float) -> Gated:
+    """Whether the new version takes more time by more than so many percent.
+
+    Returns:
+        ``none`` where a slow-down by :data:`GATE_POINTS` more is ruled out.
+    """
+    if ruled_out_above([-each for each in differences], -math.log1p(percent / 100), FALSE_ALARM):
+        return "regression"
+    passes = ruled_out_above(differences, math.log1p((percent + GATE_POINTS) / 100), MISSED)
+    return "none" if passes else "undecided"
 
 
 def interval(differences: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:

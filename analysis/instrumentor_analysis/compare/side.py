@@ -5,7 +5,6 @@ Single ops only a folder has.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,10 @@ from msgspec.structs import replace
 
 from instrumentor_analysis.compare.model import SideFacts
 from instrumentor_analysis.compare.op_lists import OpList, op_list
+from instrumentor_analysis.load.run_folder import well_formed
 from instrumentor_analysis.model import SCHEMA, Step, Summary, WallClock
+from instrumentor_analysis.shared.documents import read
 from instrumentor_analysis.shared.errors import NotASummary, NothingMeasured
-from instrumentor_analysis.shared.files import read_text
 
 _HINT = "Give a run folder that `instrument run` made, or the summary.json in it."
 
@@ -66,16 +66,6 @@ class Side(Struct, frozen=True):
     def on_device(self) -> bool:
         """There is a device time."""
         return self.summary.device_time_ms is not None
-
-    def number(self, key: str) -> float | None:
-        """The figure of that name in summary.json, such as ``gaps.median_us``, or None."""
-        value: Any = self.summary
-        for name in key.split("."):
-            if value is not None:
-                # The JSON names differ from the attributes: `wall_clock_ms` is `wall_clock`.
-                at = value.__struct_encode_fields__.index(name)
-                value = getattr(value, value.__struct_fields__[at])
-        return None if value is None else float(value)
 
     def samples_ms(self, label: str) -> tuple[float, ...]:
         """The steady samples of a label, in order."""
@@ -157,7 +147,7 @@ def load_side(path: Path | str, *, name: str | None = None, batch_size: int | No
 
 def _side_of_file(path: Path, name: str) -> Side:
     try:
-        document = json.loads(read_text(path))
+        document = read(path)
     except ValueError as error:
         raise NotASummary(f"{path} is not JSON: {error}", _HINT) from error
     return side_of_document(document, name, str(path))
@@ -172,9 +162,17 @@ def side_of_document(document: Any, name: str, source: str) -> Side:
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise NotASummary(f"{source} is not a summary: its schema is not {SCHEMA}", _HINT)
     try:
-        return side_of(Summary.from_json(document), name, source)
+        return side_of(Summary.from_json(_sound(document)), name, source)
     except ValidationError as error:
         raise NotASummary(f"{source} is not a summary: {error}", _HINT) from error
+
+
+def _sound(document: dict[str, Any]) -> dict[str, Any]:
+    """Without those of the run's facts in it that are not what a reader takes them for."""
+    facts = {key: document[key] for key in ("verification", "environment") if key in document}
+    run = document.get("run")
+    sound = well_formed(facts) | {"run": well_formed(run) if isinstance(run, dict) else {}}
+    return {key: value for key, value in document.items() if key not in facts} | sound
 
 
 def side_of(summary: Summary, name: str, source: str) -> Side:

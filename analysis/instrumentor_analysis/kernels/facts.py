@@ -26,6 +26,7 @@ from instrumentor_analysis.kernels.model import (
 )
 from instrumentor_analysis.kernels.programs import exact_us
 from instrumentor_analysis.ops.roofline import architecture
+from instrumentor_analysis.shared.documents import converted
 from instrumentor_analysis.shared.errors import AnalysisError
 
 #: Types with a line number of the copy that was run.
@@ -208,7 +209,7 @@ def _arguments(records: Sequence[Mapping[str, Any]]) -> tuple[Argument, ...]:
     found = []
     for entry in given if isinstance(given, list) else ():
         with contextlib.suppress(msgspec.ValidationError):
-            found.append(msgspec.convert(entry, Argument))
+            found.append(converted(entry, Argument))
     return tuple(found)
 
 

@@ -45,6 +45,22 @@ _WAITS = ("cb_wait", "cb_reserve")
 _PAIRS = (("cb_reserve", "cb_push"), ("cb_wait", "cb_pop"))
 
 
+class Try(Struct, frozen=True):
+    """An edit of one number that a finding names.
+
+    Attributes:
+        of: block_count (of a buffer), block (what the blocks' extents are called) or grid.
+        name: the buffer.
+        to: the number of blocks.
+        times: by how much the blocks are to grow.
+    """
+
+    of: str
+    name: str = ""
+    to: int | None = None
+    times: int | None = None
+
+
 class Finding(Struct, frozen=True):
     """One observation.
 
@@ -56,6 +72,7 @@ class Finding(Struct, frozen=True):
         change: what to do.
         gain: the most that it can bring, times faster; None when it cannot be told.
         limits: whether this is a bottleneck, not only a remark.
+        tries: of what is to be done, the edits of one number.
     """
 
     kind: str
@@ -65,6 +82,7 @@ class Finding(Struct, frozen=True):
     change: str
     gain: float | None = None
     limits: bool = False
+    tries: tuple[Try, ...] = ()
 
     @property
     def worth(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,7 +18,7 @@ from instrumentor_analysis.kernels.simulated_report import (
     is_simulated,
     simulated_report,
 )
-from instrumentor_analysis.shared.documents import plain
+from instrumentor_analysis.shared.documents import parsed, plain
 from instrumentor_analysis.shared.errors import NothingMeasured
 from instrumentor_analysis.shared.files import read_text
 
@@ -195,6 +194,6 @@ def _objects(path: Path, *, whole: bool = False) -> Iterator[dict[str, Any]]:
     text = read_text(path, "replace") if path.is_file() else ""
     for part in [text] if whole else text.splitlines():
         with contextlib.suppress(ValueError):
-            value = json.loads(part)
+            value = parsed(part)
             if isinstance(value, dict):
                 yield value

@@ -18,6 +18,7 @@ from instrumentor_analysis.kernels.findings import (
     SMALL_BURST,
     USABLE_L1,
     Finding,
+    Try,
     data_size,
 )
 from instrumentor_analysis.kernels.simulation import Copied, Simulation, Used, listed
@@ -292,6 +293,7 @@ def _small_grid(facts: Simulated) -> Iterator[Finding]:
             'Distribute the blocks over the grid: grid="full", ttl.grid_size() and ttl.node() in '
             "every thread, blocks per node rounded up, and bounds checks for the rest.",
             limits=True,
+            tries=(Try("grid"),),
         )
 
 
@@ -366,6 +368,7 @@ def _reread(facts: Simulated) -> Iterator[Finding]:
             f"{data_size(total)} moved are repeats",
             _reuse(simulation, row, of.units),
             limits=again > (REDUNDANT - 1) * total,
+            tries=_larger(simulation),
         )
 
 
@@ -388,6 +391,10 @@ def _reuse(simulation: Simulation, row: Copied, units: int) -> str:
         parts.append("another order of the loops, with this one's innermost")
     text = "; or ".join(parts or [f"keep the blocks of {row.tensor} that are used again in L1"])
     return text[0].upper() + text[1:] + "."
+
+
+def _larger(simulation: Simulation) -> tuple[Try, ...]:
+    return (Try("block", times=2),) if _room(simulation) >= 2 else ()
 
 
 def _room(simulation: Simulation) -> int:
@@ -418,6 +425,7 @@ def _small(facts: Simulated) -> Iterator[Finding]:
         if room > 1
         else "L1 is full: lower block_count before the blocks grow.",
         limits=room > 1,
+        tries=_larger(simulation),
     )
 
 
@@ -438,6 +446,7 @@ def _depth(facts: Simulated) -> Iterator[Finding]:
                 f"{name} has one block: {' and '.join(fills)} and {' and '.join(takes)} take turns",
                 f"{simulation.count(name, 'push'):,} blocks passed through {facts.named(name)}",
                 f"block_count=2 lets both work at once; it takes {data_size(of.bytes)} of L1.",
+                tries=(Try("block_count", name, to=2),),
             )
         elif of.blocks > 2 and 0 < of.deepest < of.blocks:
             yield Finding(
@@ -446,6 +455,7 @@ def _depth(facts: Simulated) -> Iterator[Finding]:
                 f"{name} has {of.blocks} blocks and never more than {of.deepest} in use",
                 f"{data_size(of.bytes)} of L1, in the simulator's order",
                 f"block_count={max(of.deepest, 2)} of {facts.named(name)}, and larger blocks.",
+                tries=(Try("block_count", name, to=max(of.deepest, 2)),),
             )
 
 
@@ -479,6 +489,9 @@ def _behind(facts: Simulated) -> Iterator[Finding]:
         else f"Start all copies of a block before the first wait() of one, or share them between "
         f"both data movement threads; block_count={_deeper(simulation, late)} of "
         f"{late[0].buffer} lets it run ahead.",
+        tries=_larger(simulation)
+        if computes
+        else (Try("block_count", late[0].buffer, to=_deeper(simulation, late)),),
     )
 
 

@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from instrumentor_analysis.kernels.findings import GOALS, Finding
 from instrumentor_analysis.kernels.simulated_findings import Simulated, simulated_findings
 from instrumentor_analysis.kernels.simulation import FILE, Simulation, read_simulation
 from instrumentor_analysis.ops.roofline import Architecture, architecture
-from instrumentor_analysis.shared.documents import plain
-from instrumentor_analysis.shared.files import read_bytes
+from instrumentor_analysis.shared.documents import object_in, plain
 
 SCHEMA = "instrument-kernel-simulation/1"
 #: What a model's products are counted at: tt-lang's kernels keep full fidelity.
@@ -136,9 +134,7 @@ def simulated_report(folder: Path) -> SimulatedReport:
         BadOption: the chip is not known.
     """
     counted = read_simulation(folder)
-    run: Mapping[str, Any] = {}
-    if (folder / "run.json").is_file():
-        run = msgspec.json.decode(read_bytes(folder / "run.json"))
+    run: Mapping[str, Any] = object_in(folder / "run.json")
     chip = architecture(str(run.get("arch") or "wormhole"))
     facts = Simulated(counted, run, chip.worker_cores)
     found = simulated_findings(facts)

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
+from instrumentor_analysis.shared.documents import converted, read
 from instrumentor_analysis.shared.errors import NothingMeasured
-from instrumentor_analysis.shared.files import read_bytes
 
 FILE = "simulation.json"
 
@@ -253,8 +253,8 @@ def read_simulation(folder: Path) -> Simulation:
             f"{folder}: the simulator counted nothing", "See run.log for what happened before."
         )
     try:
-        return msgspec.json.decode(read_bytes(path), type=Simulation)
-    except (OSError, msgspec.MsgspecError, UnicodeError) as error:
+        return converted(read(path), Simulation)
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise NothingMeasured(f"{path}: cannot be read: {error}", "Run it again.") from error
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from instrumentor_analysis.load.schema import SIMULATED
 from instrumentor_analysis.shared.files import becoming, created, opened_text
 
 COLUMNS = {
@@ -24,6 +25,7 @@ COLUMNS = {
     "PROGRAM_METADATA": "MLIR_PROGRAM_METADATA;",
 }
 CALL_COUNT = "GLOBAL CALL COUNT"
+ARCH = "DEVICE ARCH"
 #: GLOBAL CALL COUNT is the op's number shifted by so many bits, with the device below.
 DEVICE_BITS = 10
 _OPS = ("TT_DNN_DEVICE_OP", "TT_METAL_DEVICE_OP", "TT_DNN_FALL_BACK_OP")
@@ -60,12 +62,14 @@ def read_messages(path: Path) -> dict[int, Mapping[str, str]]:
     return found
 
 
-def join(ops_csv: Path, messages: Path | None, target: Path) -> Joined:
+def join(ops_csv: Path, messages: Path | None, target: Path, *, simulated: bool = False) -> Joined:
     """Write Tracy's CSV with the three columns; a row that nothing describes has them empty.
 
     Args:
         ops_csv: ``ops_perf_results_*.csv``.
         messages: ``tracy_ops_data.csv`` of the same run; None when there is none.
+        simulated: of a simulated device, which DEVICE ARCH then says of each op: no reader takes
+            its cycles for times.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -90,6 +94,8 @@ def join(ops_csv: Path, messages: Path | None, target: Path) -> Joined:
                 entry = described.get(count) or by_op.get(count >> DEVICE_BITS, {})
                 row.update({column: entry[column] for column in added if column in entry})
                 rows += 1
+                if simulated:
+                    row[ARCH] = SIMULATED
                 located += bool(row.get("LOC"))
             writer.writerow(row)
     return Joined(rows, located)

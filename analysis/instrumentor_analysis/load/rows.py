@@ -138,14 +138,14 @@ class RowReader:
         name, columns, found = self._path.name, self._header.columns, list[Caveat]()
         if "OP TYPE" not in columns:
             what = "signposts" if "OP CODE" in columns else "names of ops and no signposts"
-            text = f"{name} is of the device alone: it has times of programs, but no {what}"
+            text = f"{name} is of the device alone: it has times of programs, but no {what}."
             found.append(Caveat("device-only", text))
         theirs = {ours: column for column, ours in NUMBERS.items()}
         for column, odd in sorted(self._odd.items()):
             line, cell = odd[0]
             text = (
                 f"{name}, line {line}, column {theirs[column]!r}: {cell!r} is not a number and "
-                f"counts as blank ({len(odd)} such cells)"
+                f"counts as blank ({len(odd)} such cells)."
             )
             found.append(Caveat("not-a-number", text, "wrong"))
         return tuple(found)

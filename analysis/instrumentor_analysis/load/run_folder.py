@@ -6,22 +6,26 @@ wrong type counts as absent.
 
 from __future__ import annotations
 
-import json
+import csv
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, field
 from msgspec.structs import replace
 
+from instrumentor_analysis.load.schema import SIMULATED
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.documents import converted, read
 from instrumentor_analysis.shared.errors import NothingMeasured
-from instrumentor_analysis.shared.files import RUNS_FOLDER, opened, read_text
+from instrumentor_analysis.shared.files import RUNS_FOLDER, opened, opened_text
 
 _RUN_KEYS = (
     *("name", "label", "script", "arguments", "command", "python", "profiler_reason", "machine"),
+    "ignored_warnings",
     *(
         "steps",
         "warmup",
@@ -43,6 +47,45 @@ _ENVIRONMENT_KEYS = (
 )
 #: Name of a Tracy report folder.
 _STAMP = re.compile(r"\d{4}(_\d\d)+")
+#: Folders above an ops CSV of a run, its own included; rows in which an op is looked for.
+_DEPTH = 5
+_FIRST_ROWS = 1000
+
+
+class _Place(Struct):
+    file: str
+    line: int
+
+
+class _Problem(Struct):
+    text: str
+    places: list[_Place]
+
+
+class _Verification(Struct):
+    status: str
+    verified: list[str]
+    unverified: dict[str, str]
+    problems: list[_Problem]
+
+
+_TEXTS = ("name", "label", "script", "python", "profiler_reason", "batch_size_source", "started")
+_NUMBERS = ("duration_s", "time_budget_s")
+_COUNTS = ("steps", "warmup", "batch_size", "batch_dim")
+#: What readers take for granted of a fact, once it is there.
+_SHAPES: dict[str, Any] = {
+    **dict.fromkeys((*_TEXTS, *_ENVIRONMENT_KEYS), str | None),
+    **dict.fromkeys(_NUMBERS, float | None),
+    **dict.fromkeys(_COUNTS, int | None),
+    **dict.fromkeys(("arguments", "command"), list[str]),
+    "git_dirty": bool | None,
+    "environment": dict[str, Any],
+    "machine": dict[str, Any] | None,
+    "verification": _Verification | None,
+    "linked": list[str],
+    "linked_changed": list[str],
+    "linked_whole": bool,
+}
 
 
 class RunFolder(Struct, frozen=True):
@@ -93,6 +136,30 @@ class RunFolder(Struct, frozen=True):
         with opened(log) as lines:
             named = re.match(rb"\s*ARCH:\s*(\w{1,32})\b", lines.readline(4096))
         return named[1].decode() if named else None
+
+    @property
+    def run_around(self) -> Path | None:
+        """The folder of the run that left these ops, where they were given alone."""
+        if self.facts or self.ops_csv is None:
+            return None
+        near = self.ops_csv.absolute().parents[1:_DEPTH]
+        return next((each for each in near if (each / "run.json").is_file()), None)
+
+    @property
+    def says_simulated(self) -> bool:
+        """Whether the run's environment or the ops themselves name a simulator."""
+        return bool(self.environment.get("simulator")) or self._marked
+
+    @property
+    def _marked(self) -> bool:
+        if self.ops_csv is None:
+            return False
+        try:
+            with opened_text(self.ops_csv, "replace", newline="") as stream:
+                rows = islice(csv.DictReader(stream), _FIRST_ROWS)
+                return any(row.get("DEVICE ARCH") == SIMULATED for row in rows)
+        except (OSError, csv.Error):  # whoever reads all of it says what is wrong
+            return False
 
     @property
     def is_run(self) -> bool:
@@ -207,10 +274,10 @@ def _tracy_reports(folder: Path) -> list[Path]:
     """
     found: dict[Path, tuple[str, float]] = {}
     for depth in ("*", "*/*", "reports/*/*"):
-        for csv in folder.glob(f"{depth}/ops_perf_results*.csv"):
-            stamp = _STAMP.match(csv.parent.name)
-            if stamp or csv.parent.parent.name == "reports":
-                found[csv.parent] = stamp.group() if stamp else "", csv.stat().st_mtime
+        for ops in folder.glob(f"{depth}/ops_perf_results*.csv"):
+            stamp = _STAMP.match(ops.parent.name)
+            if stamp or ops.parent.parent.name == "reports":
+                found[ops.parent] = stamp.group() if stamp else "", ops.stat().st_mtime
     return sorted(found, key=lambda report: found[report])
 
 
@@ -224,14 +291,31 @@ def read_facts(folder: Path) -> tuple[dict[str, Any], tuple[Caveat, ...]]:
     if not path.is_file():
         return {}, ()
     try:
-        facts = json.loads(read_text(path))
+        facts = read(path)
     except (OSError, ValueError) as error:
         problem = f"cannot be read ({error})"
     else:
         if isinstance(facts, dict):
-            return facts, ()
+            return well_formed(facts), ()
         problem = "is not an object"
-    return {}, (Caveat("run-json", f"run.json {problem}: its facts are missing"),)
+    return {}, (Caveat("run-json", f"run.json {problem}; its facts are missing."),)
+
+
+def well_formed(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts of a run without those that are not what a reader takes them for."""
+    return {
+        key: well_formed(value) if key == "environment" and isinstance(value, dict) else value
+        for key, value in facts.items()
+        if _fits(value, _SHAPES.get(key, Any))
+    }
+
+
+def _fits(value: Any, shape: Any) -> bool:
+    try:
+        converted(value, shape)
+    except ValidationError:
+        return False
+    return True
 
 
 def ops_csvs(folder: Path) -> list[Path]:

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from instrumentor_analysis.load.op_columns import COLUMNS
+
 CsvFormat = Literal["v1", "v2", "v2.1"]
+
+#: DEVICE ARCH of a simulated device: cycles of a functional simulator are no times.
+SIMULATED = "simulated"
 
 DIMENSIONS = ("w", "z", "y", "x")
 TENSORS = ("input_0", "input_1", "output_0")
@@ -47,6 +52,11 @@ NUMBERS = {
     "DEVICE KERNEL DURATION [ns]": "kernel_duration_ns",
     "METAL TRACE REPLAY SESSION ID": "trace_replay_session",
 }
+
+# What a column of ops is a copy of.
+_COPIED = [each for each in COLUMNS if each.source and each.source not in TEXT | NUMBERS]
+TEXT |= {each.source: each.cells for each in _COPIED if each.digits is None}
+NUMBERS |= {each.source: each.cells for each in _COPIED if each.digits is not None}
 
 #: Of these, what the device's own clock says.
 DEVICE_CLOCK = (

@@ -31,6 +31,7 @@ from instrumentor_analysis.model import (
 from instrumentor_analysis.ops.categories import ORDER
 from instrumentor_analysis.ops.stacked import kinds
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.units import quantity
 
 #: Rising edges of the gap histogram, microseconds; one more bin lies above the last.
 GAP_EDGES_US = (1.0, 2.0, 6.5, 10.0, 20.0, 50.0, 100.0, 500.0, 1000.0, 10_000.0, 100_000.0)
@@ -252,13 +253,13 @@ def unbalanced(devices: Devices | None) -> list[Caveat]:
     if devices is None or slowest is None or (devices.max_over_mean or 0.0) < UNBALANCED:
         return []
     text = (
-        f"device {slowest.device_id} worked {slowest.device_time_ms:.2f} ms, "
+        f"Device {slowest.device_id} worked {quantity(slowest.device_time_ms, 'ms')}, "
         f"{devices.max_over_mean:.2f} times the mean of the {len(devices.rows)} devices"
     )
     for op in devices.ops[:1]:
         text += (
-            f"; most of all {op.op}: {op.slowest_us / 1000:.2f} ms on device {op.slowest_device}, "
-            f"{op.fastest_us / 1000:.2f} ms on device {op.fastest_device}"
+            f"; most of all {op.op}: {quantity(op.slowest_us, 'us')} on device "
+            f"{op.slowest_device}, {quantity(op.fastest_us, 'us')} on device {op.fastest_device}"
         )
     return [Caveat("unbalanced", text)]
 
@@ -277,22 +278,24 @@ def _doubtful(ops: Table, pooled: int) -> Iterator[Caveat]:
     invalid = _some((ops["invalid_duration"] & ~ops["is_signpost"] & ~ops["is_host"]).sum(), pooled)
     if invalid:
         who, they = ("op has", "it counts") if invalid == 1 else ("ops have", "they count")
-        text = f"{invalid:,} {who} no valid device duration; {they} for nothing in the figures"
+        text = f"{invalid:,} {who} no valid device duration; {they} for nothing in the figures."
         yield Caveat("invalid-durations", text, "wrong")
     if ops["sparse_batches_missing"].any():
-        text = "sparse matmuls without a numeric nnz have no utilisation"
-        hint = "--active-experts K models K active experts per input batch group"
-        yield Caveat("sparse-matmuls", text, hint=hint)
+        text = (
+            "Sparse matmuls without a numeric nnz have no utilisation. --active-experts K models K "
+            "active experts per input batch group."
+        )
+        yield Caveat("sparse-matmuls", text)
     above = (ops["dram_percent"] > MOST_PERCENT) | (ops["flops_percent"] > MOST_PERCENT)
     if above.any():
         count = _some(above.sum(), pooled)
         highest = float(np.nanmax([ops["dram_percent"], ops["flops_percent"]]))
         text = (
             f"{'1 op shows' if count == 1 else f'{count:,} ops show'} more than "
-            f"{MOST_PERCENT:.0f} % of a peak (up to {highest:,.0f} %): the architecture or the "
-            "core count is probably wrong"
+            f"{MOST_PERCENT:.0f} % of a peak (up to {highest:,.0f} %), so the architecture or the "
+            "core count is probably wrong. --arch changes it."
         )
-        yield Caveat("above-peak", text, "wrong", hint="--arch changes it")
+        yield Caveat("above-peak", text, "wrong")
 
 
 def _not_of_every_step(ops: Table, pooled: int) -> Iterator[Caveat]:
@@ -300,15 +303,15 @@ def _not_of_every_step(ops: Table, pooled: int) -> Iterator[Caveat]:
     hits = program_cache_hit_percent(ops)
     if hits is not None and hits < 100:
         text = (
-            f"{100 - hits:.0f} % of the ops missed the program cache: their programs were compiled "
-            "within the window, which is therefore not in steady state"
+            f"Not steady: {100 - hits:.0f} % of the ops missed the program cache, because their "
+            "programs were compiled within the window."
         )
         yield Caveat("program-cache", text)
     again = _some(evaluates_constants(ops).sum(), pooled)
     if again:
         text = (
-            f"{again} ops evaluate constants (weights prepared on the device); a steady step "
-            "should not repeat that"
+            f"{again} ops evaluate constants (weights prepared on the device). A steady step "
+            "should not repeat that."
         )
         yield Caveat("const-eval", text)
     pauses_us = ops["gap_us"][ops["gap_us"] > PAUSE_US]
@@ -318,8 +321,8 @@ def _not_of_every_step(ops: Table, pooled: int) -> Iterator[Caveat]:
     if len(budgets) > 1 or (budgets and ops["sub_device_id"].known().any()):
         grids = ", ".join(f"{budget:g}" for budget in budgets)
         text = (
-            f"ops had different worker grids ({grids} cores): those on disjoint sub-devices may "
-            "overlap, so sums of device time are not elapsed time"
+            f"Ops had different worker grids ({grids} cores). Those on disjoint sub-devices may "
+            "overlap, so sums of device time are not elapsed time."
         )
         yield Caveat("sub-devices", text)
 
@@ -327,13 +330,13 @@ def _not_of_every_step(ops: Table, pooled: int) -> Iterator[Caveat]:
 def _pauses(mean_ms: float, count: int) -> Caveat:
     """That gaps were left out of the savings: they would be most of them."""
     size_ms = mean_ms * count
-    size = f"{size_ms / 1000:.1f} s" if size_ms >= 1000 else f"{size_ms:.0f} ms"
+    size = quantity(size_ms, "ms")
     limit, cause = f"above {PAUSE_US / 1000:.0f} ms", "of the host, such as compilation"
     text = f"{count:,} gaps {limit} ({size} together) are pauses {cause}: they are"
     if count == 1:
         text = f"1 gap {limit} ({size}) is a pause {cause}: it is"
-    text += " left out of the potential savings"
-    return Caveat("pauses", text, hint="choose a steady step")
+    text += " left out of the potential savings. Choose a steady step."
+    return Caveat("pauses", text)
 
 
 def _some(count: int, pooled: int) -> int:

@@ -74,8 +74,8 @@ def align(frame: Table) -> Aligned:
     absent = Counter(frame["op_code"][lacking].tolist())
     listed = ", ".join(f"{name} ({count} times)" for name, count in list(absent.items())[:5])
     text = (
-        f"the {len(devices)} devices did not run the same ops; not on all of them: {listed}: "
-        "the figures of these ops, and of later ones of the same name, are unreliable"
+        f"The {len(devices)} devices did not run the same ops, so figures of these, and of later "
+        f"ones of the same name, are unreliable: {listed}."
     )
     return Aligned(devices, blocks, (Caveat(DIFFERENT_OPS, text, "wrong"),))
 

@@ -45,8 +45,8 @@ class Report(Struct, frozen=True):
     """Frames of a per-op report.
 
     Attributes:
-        ops: one row per op (:data:`instrumentor_analysis.ops.per_op.COLUMNS`) plus ``minor``: below
-            ``min_percentage`` and no host op, shown grey.
+        ops: one row per op (:data:`instrumentor_analysis.load.op_columns.COLUMNS`) plus
+            ``minor``: below ``min_percentage`` and no host op, shown grey.
         stacked: see :func:`instrumentor_analysis.ops.stacked.stacked`.
         advice: sentences per matmul, by position in ``ops``.
         gaps: what tracing could save; None when no gap is above 6.5 us.
@@ -112,9 +112,11 @@ def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Repo
     known = [each for each in device.warnings if not (apart and each.kind == DIFFERENT_OPS)]
     warnings = [*remarks(table), *known]
     if not options.tracing_mode and any_known(device.rows["trace_replay_session"]):
-        text = "replays of a trace carry the host time of its capture"
-        hint = "--tracing-mode keeps the order of the file"
-        warnings.append(Caveat("trace-replay", text, hint=hint))
+        text = (
+            "Replays of a trace carry the host time of its capture; --tracing-mode keeps the order "
+            "of the file."
+        )
+        warnings.append(Caveat("trace-replay", text))
     dram_gb_s, dram_percent = overall_dram(table)
     minor = (table["total_percent"] < options.min_percentage) & ~table["is_host"]
     steps, shown = device.window.steps, device.window.how

@@ -1,7 +1,7 @@
 """Rows of a window to the figures of each op, vectorised.
 
-``per_op`` gives one row per op with the columns of :data:`COLUMNS`; times in microseconds,
-percentages 0 to 100, NaN or None where nothing was measured. The figures are those of
+``per_op`` gives one row per op with the columns of :data:`.op_columns.COLUMNS`; times in
+microseconds, percentages 0 to 100, NaN or None where nothing was measured. The figures are those of
 tt-perf-report 1.4.1; :func:`per_op` says where they differ.
 """
 
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from instrumentor_analysis.load.cells import clean
+from instrumentor_analysis.load.op_columns import COLUMNS, OpColumn
 from instrumentor_analysis.load.ops_csv import SIGNPOST, device_ids
-from instrumentor_analysis.load.schema import DIMENSIONS, TENSORS
+from instrumentor_analysis.load.schema import DIMENSIONS, NUMBERS, TENSORS, TEXT
 from instrumentor_analysis.load.table import (
     Categorical,
     Floats,
@@ -49,16 +50,7 @@ _FLAGS = ("dram_sharded", "sparse", "sparse_batches_missing")
 
 #: Columns of a per-op frame, in order; ``location`` and ``const_eval`` follow where the file has
 #: them.
-COLUMNS = (
-    "id", "total_percent", "bound", "op", "op_code", "device_id", "device_time_us", "gap_us",
-    "cores", "sub_device_id", "available_cores",
-    "dram_gb_s", "dram_percent", "tflops", "flops_percent", "math_fidelity",
-    "output_datatype", "input_0_datatype", "input_1_datatype", "dram_sharded", "input_0_memory",
-    "in0_block_w", "out_subblock_h", "out_subblock_w", "global_call_count",
-    "tt_perf_report_category", "category", "bound_analysis", "dram_bytes", "flops", "peak_flops",
-    "sparse", "sparse_batches_missing", "sparse_source", "invalid_duration", "is_host",
-    "is_signpost", "firmware_time_us", "host_start_ns", "host_duration_us", "program_cache_hit",
-)  # fmt: skip
+NAMES = tuple(column.name for column in COLUMNS if column.always)
 
 
 def per_op(frame: Table, arch: Architecture, active_experts: int | None = None) -> Table:
@@ -97,7 +89,7 @@ def per_op(frame: Table, arch: Architecture, active_experts: int | None = None) 
     columns["gap_us"] = _gaps_us(frame, signpost, columns["invalid_duration"])
     columns["total_percent"] = np.full(len(frame), np.nan)
     optional = {name: frame[name] for name in ("location", "const_eval") if name in frame}
-    return with_totals(Table({name: columns[name] for name in COLUMNS} | optional))
+    return with_totals(Table({name: columns[name] for name in NAMES} | optional))
 
 
 def _models(
@@ -166,16 +158,15 @@ def _cells(frame: Table, arch: Architecture) -> dict[str, Any]:
         "device_id": device_ids(frame),
         "sub_device_id": _sub_device_ids(frame),
         "available_cores": available.astype(np.int64) if whole else available,
-        "output_datatype": _text(frame, "output_0_datatype"),
-        "input_0_datatype": _text(frame, "input_0_datatype"),
-        "input_1_datatype": _text(frame, "input_1_datatype"),
-        "input_0_memory": _text(frame, "input_0_memory"),
-        "global_call_count": frame["global_call_count"],
-        "firmware_time_us": frame["firmware_duration_ns"] / 1000,
-        "host_start_ns": frame["host_start_ns"],
-        "host_duration_us": frame["host_duration_ns"] / 1000,
-        "program_cache_hit": _text(frame, "program_cache_hit"),
+        **{each.name: _copied(frame, each) for each in COLUMNS if each.source},
     }
+
+
+def _copied(frame: Table, column: OpColumn) -> Any:
+    """A column of the file, in our unit."""
+    if column.digits is None:
+        return _text(frame, TEXT[column.source])
+    return frame[NUMBERS[column.source]] / column.per
 
 
 def with_totals(ops: Table) -> Table:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor_analysis.load.cells import clean
+from instrumentor_analysis.load.schema import SIMULATED
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.documents import kept
 from instrumentor_analysis.shared.errors import BadOption
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 #: Architecture of files that name none (formats v1 and v2).
 DEFAULT = "wormhole"
-#: In the place of one: cycles of a functional simulator are no times.
-SIMULATED = "simulated"
 #: An op at this share of a peak is bound by it, percent.
 #: (tt-perf-report's limit).
 BOUND_PERCENT = 65.0
@@ -111,19 +110,21 @@ def resolve(ops: Ops, override: str | None = None) -> tuple[Architecture, tuple[
         if named:
             name = named[0]
         if len(named) > 1:
-            text = f"several architectures in the file ({', '.join(named)}); {name} is used"
+            text = f"The file names several architectures ({', '.join(named)}); {name} is used."
             notes.append(Caveat("architecture", text))
     if name is None:
         name = DEFAULT
-        text = f"the file names no architecture; {DEFAULT} is assumed"
-        notes.append(Caveat("architecture", text, hint="--arch changes it"))
+        text = f"The file names no architecture; {DEFAULT} is assumed. --arch changes it."
+        notes.append(Caveat("architecture", text))
     if override is not None or _in_table(name):
         found = architecture(name)
     else:
         found = Architecture(name, 0, 0, float("nan"), {})
-        text = f"{name}: no peaks known for this architecture: utilisation is blank"
-        hint = "--arch NAME compares the ops with the peaks of another one"
-        notes.append(Caveat("architecture", text, hint=hint))
+        text = (
+            f"No peaks are known for {name}, so utilisation is blank. --arch NAME compares the ops "
+            "with the peaks of another architecture."
+        )
+        notes.append(Caveat("architecture", text))
     if ops.format == "v2.1":
         budgets = whole_cores(ops.frame["available_core_count"])
         known = budgets[budgets == budgets]

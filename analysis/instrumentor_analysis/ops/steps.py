@@ -18,17 +18,18 @@ from msgspec.structs import replace
 
 from instrumentor_analysis.load.ops_csv import SIGNPOST, WHOLE_FILE_BYTES, Ops, load, load_hosts
 from instrumentor_analysis.load.scan import Region, Scan, scan
-from instrumentor_analysis.load.schema import DEVICE_CLOCK
+from instrumentor_analysis.load.schema import DEVICE_CLOCK, SIMULATED
 from instrumentor_analysis.load.table import Table, any_known, concat, distinct, total
 from instrumentor_analysis.model import Order, Spread, Window
 from instrumentor_analysis.ops import window
 from instrumentor_analysis.ops.merge import merge_devices, valid_duration_ns
 from instrumentor_analysis.ops.per_op import per_op, with_totals
 from instrumentor_analysis.ops.pooling import spread
-from instrumentor_analysis.ops.roofline import SIMULATED, Architecture, resolve
+from instrumentor_analysis.ops.roofline import Architecture, resolve
 from instrumentor_analysis.ops.window import Named, StepChoice, StepMarks
 from instrumentor_analysis.shared.caveats import Caveat, by_weight
 from instrumentor_analysis.shared.errors import EmptyWindow
+from instrumentor_analysis.shared.units import quantity
 
 
 class DeviceSteps(Struct, frozen=True):
@@ -264,11 +265,12 @@ def _unusual(
     shown = [marks[at].name for at in odd if at in picked]
     if shown or numbered:
         forced = "" if numbered else ": no other steady step is complete"
-        texts = [f"{name}, which is shown, is {unfit[name]}{forced}" for name in shown]
+        texts = [f"{name}, which is shown, is {unfit[name]}{forced}." for name in shown]
         return [Caveat("unusual-step", text, "wrong") for text in texts]
     first = -1 if step == "all" else picked[-1]
     passed = dict.fromkeys(marks[at].name for at in odd if at > first)
-    return [Caveat("unusual-step", f"{name} is not shown: it is {unfit[name]}") for name in passed]
+    text = "{} is not shown, because it is {}."
+    return [Caveat("step-passed-over", text.format(name, unfit[name])) for name in passed]
 
 
 def _choice(files: Files, picked: Sequence[int], step: StepChoice) -> list[Caveat]:
@@ -276,14 +278,14 @@ def _choice(files: Files, picked: Sequence[int], step: StepChoice) -> list[Cavea
     found: list[Caveat] = []
     shown = files.marks[picked[0]]
     if step is None and not shown.steady:
-        text = f"no steady step is complete; {shown.name} is shown, which also compiles "
-        found.append(Caveat("no-steady-step", f"{text}and warms up", "wrong"))
+        text = f"No steady step is complete. {shown.name} is shown, which also compiles "
+        found.append(Caveat("no-steady-step", f"{text}and warms up.", "wrong"))
     if files.whole is None and len(files.marks) > len(picked):
         source = files.sources[0]
         read = "the chosen step was read" if len(picked) == 1 else "the chosen steps were read"
         text = (
-            f"{source.name} is large ({source.stat().st_size >> 20} MB): only {read}; the other "
-            "steps have no device time here"
+            f"{source.name} is large ({quantity(source.stat().st_size, 'B')}), so only {read}. The "
+            "other steps have no device time here."
         )
         found.append(Caveat("large-file", text))
     return found
@@ -297,8 +299,8 @@ def _in_order(frame: Table) -> tuple[bool, list[Caveat]]:
     if (np.diff(times[~np.isnan(times)]) >= 0).all():
         return True, []
     text = (
-        "the rows of the step are not in the order of their host times; they are taken in file "
-        "order, so gaps and the busy share may be wrong"
+        "Gaps and the busy share may be wrong: the rows of the step are not in the order of their "
+        "host times and are taken in file order."
     )
     return False, [Caveat("file-order", text, "wrong")]
 
@@ -308,7 +310,9 @@ def _by_names(files: Files, named: Named, arch: str | None) -> DeviceSteps:
     ops, rows, how = files.between_names(named)
     architecture, notes = resolve(ops, arch)
     merged, odd = merge_devices(rows)
-    announced = () if named.given else (Caveat("no-steps", f"no step signposts; used: {how}"),)
+    announced = (
+        () if named.given else (Caveat("no-steps", f"There are no step signposts; used: {how}."),)
+    )
     order: Order = "file" if named.file_order else "host-time"
     return DeviceSteps(
         window=Window(start=named.start, end=named.end, step=None, how=how, order=order),

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from instrumentor_analysis.model import CONDITIONS, DeviceRow, Devices, SlowOp, Summary
-from instrumentor_analysis.reports import formatting
+from instrumentor_analysis.reports import formatting, owners
 from instrumentor_analysis.reports.document import Column, Section, Table
 
 #: Standard deviation over the steps from which an op is said to vary, percent of its mean.
@@ -39,9 +39,13 @@ def bound_tone(bound: str | None) -> str:
 def sections(summary: Summary, most: Most) -> tuple[Section, ...]:
     """All tables that there is something for, in the order of the reports."""
     time = "device time" if on_device(summary) else "their own time on the CPU"
+    timed = any(_is_timed(op) for op in summary.slow_ops)
     found = (
+        owners.section(summary.phases),
+        owners.what_if(summary.what_if),
+        owners.causes(summary.causes, most.places),
         Section("Where the device time goes", (categories(summary),)),
-        Section(f"Top ops by {time}", (slow_ops(summary, most.ops),)),
+        Section(f"Top ops by {time}" if timed else "Ops", (slow_ops(summary, most.ops),)),
         devices(summary.devices, most.rest),
         _sources(summary, most.places),
         Section("Device time by module", (modules(summary, most.places),)),
@@ -70,7 +74,7 @@ def _counts(title: str, counts: Sequence[int | None]) -> Column:
 
 
 def _times(title: str, times_us: Sequence[float | None]) -> Column:
-    return Column(title, [formatting.readable_us(time_us) for time_us in times_us])
+    return Column(title, [formatting.us(time_us) for time_us in times_us])
 
 
 def _bars(shares: Sequence[float | None], *, optional: bool = False) -> Column:
@@ -100,11 +104,14 @@ def slow_ops(summary: Summary, most: int) -> Table:
     times = [op.device_time_ms if timed else op.op_self_time_ms for op in slow]
     bounds = [op.bound or "" for op in slow]
     bound = Column("bound", bounds, right=False, colours=[bound_tone(each) for each in bounds])
+    share = (
+        Column("device time" if timed else "self time", formatting.column(times, "ms")),
+        Column("share", [_share(op) for op in slow]),
+    )
     columns = (
         _names("op", [op.op for op in slow], 20),
         _counts("count", [op.count for op in slow]),
-        Column("device time" if timed else "self time", formatting.column(times, "ms")),
-        Column("share", [_share(op) for op in slow]),
+        *(share if any(map(_is_timed, slow)) else ()),
         *([bound] if any(bounds) else []),
         _text("category", [op.category or "" for op in slow], colours="absent", optional=True),
     )
@@ -112,8 +119,11 @@ def slow_ops(summary: Summary, most: int) -> Table:
 
 
 def _share(op: SlowOp) -> str:
-    timed = formatting.measured(op.device_time_ms) or formatting.measured(op.op_self_time_ms)
-    return formatting.share(op.percent if timed else None)
+    return formatting.share(op.percent if _is_timed(op) else None)
+
+
+def _is_timed(op: SlowOp) -> bool:
+    return formatting.measured(op.device_time_ms) or formatting.measured(op.op_self_time_ms)
 
 
 def devices(found: Devices | None, most: int) -> Section:
@@ -173,9 +183,7 @@ def _waits(found: Devices, most: int) -> Table:
         _names("collective", [each.op for each in every], 12),
         _counts("calls", [each.count for each in every]),
         _text("last to arrive", last),
-        Column(
-            "others waited", [f"{formatting.readable_us(i.mean_wait_us)} a call" for i in every]
-        ),
+        Column("others waited", [f"{formatting.us(i.mean_wait_us)} a call" for i in every]),
         _times("longest wait", [each.longest_wait_us for each in every]),
     )
     return Table(columns, _DEVICE_NOTE, "Who arrived last in collectives")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -13,6 +14,8 @@ from instrumentor_analysis.reports.document import Column, Table
 from instrumentor_analysis.reports.drawing import (
     CHARACTER,
     COLOURS,
+    FORM,
+    PARTS,
     Bar,
     Drawing,
     Key,
@@ -22,7 +25,7 @@ from instrumentor_analysis.reports.drawing import (
     Shape,
     grid,
 )
-from instrumentor_analysis.reports.headline import title
+from instrumentor_analysis.reports.headline import shown_parts, title
 
 WIDTH = 1000.0
 #: Ops of their own in a stacked bar before the rest is one part.
@@ -35,6 +38,18 @@ MOST_STEPS = 200
 _HEIGHT, _BAR, _PITCH = 180.0, 28.0, 62.0
 #: Characters of a name in the keys.
 _LONGEST_NAME = 40
+#: Characters of a name below which it tells nothing.
+_LEAST_NAME = 5
+
+
+#: Share from which a part is named within its bar, where the name has room, percent.
+_NAMED_PERCENT = 6.0
+#: Units of the clock in a chart, and how many of each a millisecond has.
+_PER_MS = {"us": 1e3, "ms": 1.0, "s": 1e-3, "min": 1 / 60e3}
+#: Steps that have their names below them; of more, round numbers.
+_MOST_NAMES = 40
+#: Room for a number below the bars, units.
+_NUMBER_ROOM = 60.0
 
 
 class Part(Struct, frozen=True):
@@ -60,7 +75,13 @@ def steps(summary: Summary) -> Drawing | None:
     # Those that can be compared: steady ones, not under a profiler.
     longest = max([ms for apart, ms in every if not apart] or [ms for _, ms in every])
     y = Scale(0, longest * 1.08 or 1.0, _HEIGHT, flipped=True)
-    shapes: list[Shape] = [*grid(None, y, (WIDTH, _HEIGHT)), Label(-8, -4, "ms", anchor="end")]
+    _, unit = formatting.alike([longest], "ms")
+    form = partial(_in_unit, per_ms=_PER_MS[unit])
+    shapes: list[Shape] = [
+        *grid(None, y, (WIDTH, _HEIGHT), form),
+        Label(-8, -6, unit, anchor="end"),
+        *_numbers(shown),
+    ]
     on_device = any(formatting.measured(step.device_time_ms) for step in shown)
     for at, step in enumerate(shown):
         shapes += _step(step, at, len(shown), y, on_device)
@@ -85,6 +106,24 @@ def steps(summary: Summary) -> Drawing | None:
     )
 
 
+def _in_unit(ms: float, per_ms: float) -> str:
+    return FORM(round(ms * per_ms, 9))
+
+
+def _numbers(shown: Sequence[Step]) -> list[Label]:
+    """Numbers below the bars of more steps than have room for their names: round ones."""
+    if len(shown) <= _MOST_NAMES:
+        return []
+    pitch = WIDTH / len(shown)
+    every = next(n for n in (5, 10, 20, 25, 50) if n * pitch >= _NUMBER_ROOM)
+    numbers = [(at, step.name.rpartition("_")[2]) for at, step in enumerate(shown)]
+    return [
+        Label((at + 0.5) * pitch, _HEIGHT + 18, number, "text", "middle")
+        for at, number in numbers
+        if number.isdigit() and int(number) % every == 0
+    ]
+
+
 def _step(step: Step, at: int, count: int, y: Scale, with_device: bool) -> list[Shape]:
     """A step's bars and, where there is room, its name; a bar that is cut off gets its time."""
     pitch = WIDTH / count
@@ -103,9 +142,11 @@ def _step(step: Step, at: int, count: int, y: Scale, with_device: bool) -> list[
         zigzag = (x - 4, 10), (middle, 4), (middle, 10), (x + width + 4, 4)
         found.append(Line(zigzag, "card", 3))
         # Of several cut bars side by side the values would stand in each other.
-        if pitch >= 10 * CHARACTER or at == 0:
-            found.append(Label(middle, -5, formatting.ms(wall), anchor="middle"))
-    if count <= 40:
+        if pitch >= 10 * CHARACTER:
+            found.append(Label(middle, -6, formatting.ms(wall), anchor="middle"))
+        elif at == 0:  # to the right: the unit of the axis is on the left
+            found.append(Label(x, -6, formatting.ms(wall)))
+    if count <= _MOST_NAMES:
         name = _short(step.name, pitch)
         found.append(Label(middle, y.length + 18, name, "text", "middle"))
     return found
@@ -151,9 +192,7 @@ def op_parts(summary: Summary) -> tuple[Part, ...]:
         if op.percent and formatting.measured(op.percent):
             time = formatting.ms(op.device_time_ms if timed else op.op_self_time_ms)
             text = f"{op.op}: {formatting.percent(op.percent)}, {time}, {op.count:,} x"
-            # Ops of one category have its colour: each further one is paler.
-            kind, opacity = (op.category or "other").lower(), max(1 - 0.09 * len(parts), 0.4)
-            parts.append(Part(op.op, op.percent, text, kind, opacity))
+            parts.append(Part(op.op, op.percent, text, f"part{len(parts) % PARTS + 1}"))
     rest = 100 - sum(part.percent for part in parts)
     # Less would be shown as 0.0 %.
     if parts and rest > 0.05:
@@ -206,6 +245,7 @@ def stacks(
             # A unit of background between them tells parts of one colour apart.
             place = x, at * _PITCH + 22, max(width - 1, 1.0), _BAR
             shapes.append(Bar(*place, colour_of(part.kind), part.text, part.opacity))
+            shapes += _within(part, x, at * _PITCH + 22 + _BAR / 2 + 4, width)
             x += part.percent / 100 * WIDTH
     keys = [
         Key(
@@ -218,6 +258,35 @@ def stacks(
     says = "; ".join(part.text for parts in given.values() for part in parts)
     box = (0.0, 0.0, WIDTH, len(given) * _PITCH - 6)
     return Drawing(title, says, box, tuple(shapes), tuple(keys)) if given else None
+
+
+def _within(part: Part, x: float, y: float, width: float) -> list[Label]:
+    """The name of a part inside of it, where there is room for it."""
+    name = part.name.removeprefix("aten::")
+    room = int((width - 12) / CHARACTER)
+    if part.percent < _NAMED_PERCENT or room < min(len(name), _LEAST_NAME):
+        return []
+    colour = "text" if part.kind in ("rest", "wait") else "card"
+    return [Label(x + 6, y, formatting.clip(formatting.visible(name), room), colour)]
+
+
+def iteration(summary: Summary) -> Drawing | None:
+    """What an iteration is made of, as a bar; None where no parts were seen."""
+    wall = summary.wall_clock
+    found = None if wall is None else wall.iteration
+    if found is None or len(found.parts) < 2:
+        return None
+    parts = tuple(
+        Part(
+            f"{part.name} {formatting.ms(part.ms)}",
+            part.percent,
+            f"{part.name}: {formatting.ms(part.ms)}, {formatting.percent(part.percent)}",
+            f"part{at % PARTS + 1}",
+        )
+        for at, part in enumerate(shown_parts(found))
+    )
+    whole = f"from the start of one step to the start of the next: {formatting.ms(found.median_ms)}"
+    return stacks(f"Iteration: {title(summary)}", {whole: parts}, parts)
 
 
 def colour_of(kind: str) -> str:

@@ -15,62 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from instrumentor_analysis.load.op_columns import COLUMNS, STACKED, in_order
 from instrumentor_analysis.load.table import Categorical
 
 if TYPE_CHECKING:
     from instrumentor_analysis.ops.op_report import Report
 
-#: Their column -> ours, in their order.
-COLUMNS = {
-    "ID": "id",
-    "Total %": "total_percent",
-    "Bound": "bound",
-    "OP Code": "op",
-    "Device": "device_id",
-    "Device Time": "device_time_us",
-    "Op-to-Op Gap": "gap_us",
-    "Cores": "cores",
-    "DRAM": "dram_gb_s",
-    "DRAM %": "dram_percent",
-    "FLOPs": "tflops",
-    "FLOPs %": "flops_percent",
-    "Math Fidelity": "math_fidelity",
-    "Output Datatype": "output_datatype",
-    "Input 0 Datatype": "input_0_datatype",
-    "Input 1 Datatype": "input_1_datatype",
-    "DRAM Sharded": "dram_sharded",
-    "Input 0 Memory": "input_0_memory",
-    "Inner Dim Block Size": "in0_block_w",
-    "Output Subblock H": "out_subblock_h",
-    "Output Subblock W": "out_subblock_w",
-    "Global Call Count": "global_call_count",
-    "Sub Device ID": "sub_device_id",
-    "Available Cores": "available_cores",
-    "Op Category": "tt_perf_report_category",
-    "Bound Analysis": "bound_analysis",
-}
-STACKED_COLUMNS = {
-    "Total % [%]": "percent",
-    "Op Code": "name",
-    "Device": "device_id",
-    "Device Time Sum [μs]": "device_time_us",
-    "Op Count": "count",
-    "Op Category": "tt_perf_report_category",
-    "Min FLOPs [%]": "flops_percent_min",
-    "Max FLOPs [%]": "flops_percent_max",
-    "Mean FLOPs [%]": "flops_percent_mean",
-    "Std FLOPs [%]": "flops_percent_std",
-    "Weighted Mean FLOPs [%]": "flops_percent_weighted_mean",
-}
-#: Whole numbers that are float64 in the frame because some rows have none.
-_WHOLE = (
-    "device_id",
-    "cores",
-    "in0_block_w",
-    "out_subblock_h",
-    "out_subblock_w",
-    "global_call_count",
+#: tt-perf-report's columns in its order; further ones stand behind them.
+_THEIRS = (
+    *("id", "total_percent", "bound", "op", "device_id", "device_time_us", "gap_us", "cores"),
+    *("dram_gb_s", "dram_percent", "tflops", "flops_percent", "math_fidelity"),
+    *("output_datatype", "input_0_datatype", "input_1_datatype", "dram_sharded"),
+    *("input_0_memory", "in0_block_w", "out_subblock_h", "out_subblock_w", "global_call_count"),
+    *("sub_device_id", "available_cores", "tt_perf_report_category", "bound_analysis"),
 )
+_SHOWN = in_order(_THEIRS, [column for column in COLUMNS if column.csv])
+#: Whole numbers that are float64 in the frame because some rows have none.
+_WHOLE = frozenset(column.name for column in COLUMNS if column.whole)
 #: Rows that are joined at once.
 _AT_ONCE = 1 << 15
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -84,7 +45,7 @@ def render(report: Report, *, raw_op_codes: bool = False, advice: bool = True) -
         advice: with a column ``Advice``.
     """
     ops = report.ops
-    columns = {theirs: _cells(ours, ops[ours]) for theirs, ours in COLUMNS.items()}
+    columns = {each.csv: _cells(each.name, ops[each.name]) for each in _SHOWN}
     if advice:
         told = {sentences: _quoted(" • ".join(sentences)) for sentences in report.advice.values()}
         columns["Advice"] = [told.get(report.advice.get(at, ()), "") for at in range(len(ops))]
@@ -96,8 +57,8 @@ def render(report: Report, *, raw_op_codes: bool = False, advice: bool = True) -
 def render_stacked(report: Report) -> str:
     """One row per kind of op."""
     stacked = report.stacked
-    known = {theirs: ours for theirs, ours in STACKED_COLUMNS.items() if ours in stacked}
-    return _text({t: _cells(ours, stacked[ours], digits=2) for t, ours in known.items()})
+    shown = [each for each in STACKED if each.csv and each.name in stacked]
+    return _text({each.csv: _cells(each.name, stacked[each.name], digits=2) for each in shown})
 
 
 def _text(columns: dict[str, list[str]]) -> str:

@@ -37,6 +37,7 @@ class Column(Struct, frozen=True):
         comfort: optional columns go before it becomes narrower than this.
         optional: left out on a narrow terminal, the last such first.
         total: its cell in the last row, set apart.
+        keys: colours of a chart that its rows belong to; none where empty.
     """
 
     title: str
@@ -51,6 +52,7 @@ class Column(Struct, frozen=True):
     comfort: int = 0
     optional: bool = False
     total: str | None = None
+    keys: Sequence[str] = ()
 
     def colour(self, row: int) -> str:
         """The colour of one cell; empty for none."""
@@ -230,7 +232,9 @@ class Document(Struct, frozen=True):
     Attributes:
         alarm: what must not be overlooked.
         tiles: the few figures at the top of a page.
+        origin: what was run, when, of which commit.
         facts: what is known of the run and the machine.
+        environment: the same by group.
         files: what each is, and its path.
         parts: documents on the same page.
         note: at the foot of a page.
@@ -246,7 +250,9 @@ class Document(Struct, frozen=True):
     figures: tuple[Figures, ...] = ()
     sections: tuple[Section, ...] = ()
     warnings: tuple[Caveat, ...] = ()
+    origin: str = ""
     facts: tuple[Line, ...] = ()
+    environment: tuple[Figures, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
     parts: tuple[Document, ...] = ()
     note: str = ""

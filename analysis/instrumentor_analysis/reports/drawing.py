@@ -35,7 +35,18 @@ COLOURS = {
     "wait": ("#d9dbde", "#363b44"),
     "compile": ("#b4b8be", "#565c66"),
     "outlier": ("#bf4f4b", "#dc7c77"),
+    # Of parts that belong to no category, each unlike its neighbours.
+    "part1": ("#3f74b5", "#6a9fdc"),
+    "part2": ("#b0661f", "#dba05c"),
+    "part3": ("#3d7f4c", "#7dbd79"),
+    "part4": ("#a8456a", "#dd80a3"),
+    "part5": ("#6a55a0", "#a98fd4"),
+    "part6": ("#7d6433", "#bd9c6b"),
+    "part7": ("#247d88", "#60b9c4"),
+    "part8": ("#8e4a85", "#d18cc6"),
 }
+#: How many colours of parts there are.
+PARTS = 8
 #: Format of the values at an axis.
 FORM = "{:,.10g}".format
 #: Width of most characters of a label, units.

@@ -6,50 +6,45 @@ import math
 import unicodedata
 from collections.abc import Sequence
 
-NOT_MEASURED = "not measured"
-#: The same in a cell of a table, under a heading that says what it is.
-ABSENT = "-"
+from instrumentor_analysis.shared.units import (
+    ABSENT,
+    NOT_MEASURED,
+    alike,
+    column,
+    measured,
+    number,
+    quantity,
+)
+
+__all__ = ["ABSENT", "NOT_MEASURED", "alike", "column", "measured", "number", "quantity"]
 _BAR = "\N{FULL BLOCK}"
 #: Eighths of a block, none first.
 _PARTS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 
 
-def measured(value: float | None) -> bool:
-    """There is a figure: neither None nor NaN nor infinite."""
-    return value is not None and math.isfinite(value)
-
-
-def number(value: float | None) -> str:
-    """A figure with thousands separators and about three significant digits, or that it is none."""
-    if value is None or not math.isfinite(value):
-        return NOT_MEASURED
-    size = abs(value)
-    if size >= 10 or size == 0:
-        return f"{value:,.1f}"
-    if size >= 1:
-        return f"{value:,.2f}"
-    return f"{value:.3f}" if size >= 0.001 else f"{value:.2g}"
-
-
-def with_unit(value: float | None, unit: str) -> str:
-    """``412.3 ms``; the unit is left out when there is no figure."""
-    text = number(value)
-    return text if text == NOT_MEASURED else f"{text} {unit}"
-
-
 def ms(value: float | None) -> str:
-    """Milliseconds, in that unit whatever the size, so that columns can be compared."""
-    return with_unit(value, "ms")
+    """Milliseconds as a reader sees them: ``412 ms``, ``1.05 s``."""
+    return quantity(value, "ms")
+
+
+def us(value: float | None) -> str:
+    """Microseconds as a reader sees them."""
+    return quantity(value, "us")
+
+
+def size(count: int) -> str:
+    """Bytes as a reader sees them, in powers of ten."""
+    return quantity(count, "B")
 
 
 def percent(value: float | None, absent: str = NOT_MEASURED) -> str:
     """``84.6 %``."""
-    return absent if value is None or not math.isfinite(value) else f"{value:,.1f} %"
+    return quantity(value, "%", absent)
 
 
 def count(value: int | None, absent: str = NOT_MEASURED) -> str:
     """A count with thousands separators."""
-    return absent if value is None else f"{value:,}"
+    return quantity(value, absent=absent)
 
 
 def whole(value: int | None) -> str:
@@ -62,29 +57,9 @@ def plural(value: int, noun: str) -> str:
     return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
 
 
-def column(values: Sequence[float | None], unit: str) -> list[str]:
-    """Figures of one column, all with as many decimals as the largest one needs."""
-    largest = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
-    digits = 1 if largest >= 100 else 2 if largest >= 10 else 3
-    return [
-        ABSENT if v is None or not math.isfinite(v) else f"{v:,.{digits}f} {unit}" for v in values
-    ]
-
-
 def share(value: float | None) -> str:
     """``84.6 %`` in a table."""
     return percent(value, ABSENT)
-
-
-def readable_us(value: float | None) -> str:
-    """A time that may be anything from a nanosecond to minutes, in the unit that reads best."""
-    if value is None or not math.isfinite(value):
-        return NOT_MEASURED
-    size = abs(value)
-    for unit, factor in (("s", 1e6), ("ms", 1e3)):
-        if size >= factor:
-            return f"{number(value / factor)} {unit}"
-    return f"{number(value)} us"
 
 
 def visible(text: str, keep: str = "") -> str:
@@ -136,14 +111,6 @@ def _prefix(text: str, columns: int) -> str:
         if taken > columns:
             return text[:at]
     return text
-
-
-def size(count: int) -> str:
-    """Bytes in the unit that fits (powers of ten)."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:,.2f} {unit}"
-    return f"{count} B"
 
 
 def squeezed(name: str) -> str:

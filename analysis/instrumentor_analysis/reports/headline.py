@@ -1,12 +1,13 @@
 """The figures of a summary in the order in which a person asks for them, for every format.
 
-What the figures are called, how they are rounded and what stands beside them is decided here.
+What they are called is declared in :mod:`..summary.figures`; what stands beside them is said here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from instrumentor_analysis.clock.iterations import OTHER
 from instrumentor_analysis.clock.neighbours import BUSY
@@ -18,17 +19,16 @@ from instrumentor_analysis.model import (
     MOST_PERCENT,
     PAUSE_US,
     Barrier,
-    Gaps,
+    Interval,
     Iteration,
-    Memory,
-    Mfu,
     Part,
     Summary,
     WallClock,
 )
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import Figures, Line, Statement, Tone
-from instrumentor_analysis.shared.caveats import Caveat, by_weight
+from instrumentor_analysis.shared.caveats import Caveat, by_weight, without
+from instrumentor_analysis.summary.figures import CLOCK, UNTRACED, Group, of_group, value_at
 
 #: Utilisation from which an op uses what it has, and below which there is room, percent.
 #: tt-perf-report calls an op bound by DRAM or FLOPs from there on.
@@ -82,7 +82,7 @@ def figures(summary: Summary) -> tuple[Figures, ...]:
 
 
 def wall_clock_figures(summary: Summary) -> tuple[Figures, ...]:
-    """One section per label that was timed, the main one first."""
+    """One section per label that was timed, the main one first, with what is of the whole run."""
     main = summary.wall_clock
     if main is None:
         absent = Line("wall clock", formatting.NOT_MEASURED, "no step was timed", "absent")
@@ -91,14 +91,42 @@ def wall_clock_figures(summary: Summary) -> tuple[Figures, ...]:
     return tuple(
         Figures(
             f"Wall clock of {wall.label}, {formatting.plural(wall.samples, 'steady step')}",
-            (
-                *_wall_clock(wall),
-                *_barrier(summary.barrier if wall is main else None),
-                *_memory(summary.memory if wall is main else None),
-            ),
+            (*wall_clock_figures_of(wall), *(_of_run(summary) if wall is main else ())),
         )
         for wall in (main, *others)
     )
+
+
+_Note = Callable[[Any], str | None]
+
+
+def _lines(
+    of: Any, group: Group, notes: Mapping[str, _Note], label: str = "", within: str = ""
+) -> Iterator[Line]:
+    """The figures of one heading that were measured, in the order of their declaration.
+
+    Args:
+        of: what holds the values.
+        notes: by key what is said beside a figure; one of which it says None is not shown.
+        within: of the keys, what is not in the document of ``of``.
+    """
+    for figure in of_group(group):
+        key = figure.key.removeprefix(within)
+        value = value_at(of, key)
+        note = notes.get(key, lambda _, about=figure.about: about)(of)
+        if note is None or not formatting.measured(value):
+            continue
+        tone = _TONES.get(key, _plain)(of)
+        yield Line(figure.name.format(label=label), figure.text(value), note, tone)
+
+
+def _plain(_: Any) -> Tone:
+    return "plain"
+
+
+def _of_run(summary: Summary) -> Iterator[Line]:
+    yield from _lines(summary, "run", {})
+    yield from _barrier(summary.barrier)
 
 
 def _barrier(found: Barrier | None) -> Iterator[Line]:
@@ -124,23 +152,24 @@ def _untraced(summary: Summary) -> Iterator[Figures]:
     wall = summary.untraced
     if wall is None:
         return
-    lines = [*_statistics(wall)]
-    if summary.profiler_cost_percent is not None:
-        cost = f"{summary.profiler_cost_percent:+.1f} %"
-        lines.append(Line("profiler's cost", cost, "of the median step, in the figures above"))
+    notes = {
+        f"{UNTRACED}median": lambda _: _between(wall),
+        f"{UNTRACED}mean": lambda _: _spread(wall),
+    }
     samples = formatting.plural(wall.samples, "steady step")
-    yield Figures(f"Without the profiler, {samples}", tuple(lines))
+    lines = tuple(_lines(summary, "untraced", notes))
+    yield Figures(f"Without the profiler, {samples}", lines)
 
 
-def _wall_clock(wall: WallClock) -> Iterator[Line]:
-    yield from _iteration(wall.iteration)
-    yield from _throughput(wall)
-    yield from _statistics(wall, _between(wall), _latencies(wall))
-    yield _line("first step", wall.compile_ms, "not in the figures above")
+def wall_clock_figures_of(wall: WallClock) -> Iterator[Line]:
+    """The figures of one label."""
+    yield from _lines(wall, "clock", _CLOCK_NOTES, wall.label, CLOCK)
+    yield from _unseen(wall)
     if wall.warmup_ms:
-        warmup = ", ".join(formatting.number(value) for value in wall.warmup_ms)
+        values, unit = formatting.alike(wall.warmup_ms, "ms")
         steps = formatting.plural(len(wall.warmup_ms), "step")
-        yield Line("warm-up", steps, f"{warmup} ms, not in the figures above either")
+        note = f"{', '.join(values)} {unit}, not in the figures above either"
+        yield Line("warm-up", steps, note)
     if wall.compilations:
         shown = wall.compilations[:_MOST_COMPILATIONS]
         listed = ", ".join(f"{each.name} {formatting.ms(each.ms)}" for each in shown)
@@ -148,34 +177,44 @@ def _wall_clock(wall: WallClock) -> Iterator[Line]:
         listed += f" and {more} more" if more else ""
         count = formatting.plural(len(wall.compilations), "later step")
         yield Line("recompiled", count, f"{listed}; not in the figures above")
-    if wall.trend_percent is not None and (wall.drifts or abs(wall.trend_percent) >= 1):
-        note = "from the first steady step to the last, by a linear fit"
-        tone: Tone = "bad" if wall.drifts else "plain"
-        yield Line("trend", f"{wall.trend_percent:+.1f} %", note, tone)
 
 
-def _statistics(
-    wall: WallClock, median: str = "", latencies: Iterator[Line] | None = None
-) -> Iterator[Line]:
-    spread = "" if wall.stdev_ms is None else f"± {formatting.number(wall.stdev_ms)}"
-    yield _line("mean", wall.mean_ms, spread)
-    yield _line("median", wall.median_ms, median)
-    yield from latencies or ()
-    yield _line("min", wall.min_ms)
-    yield _line("max", wall.max_ms)
-
-
-def _iteration(found: Iteration | None) -> Iterator[Line]:
-    """From the start of one step to the start of the next, and what it is made of."""
-    if found is None:
+def _unseen(wall: WallClock) -> Iterator[Line]:
+    """What a reader looks for in vain: throughput, a percentile of inference."""
+    rates = wall.samples_per_s, wall.tokens_per_s
+    if wall.samples and wall.mfu is None and not any(map(formatting.measured, rates)):
+        note = "no batch was seen to enter the forward"
+        yield Line("throughput", formatting.NOT_MEASURED, note, "absent")
+    if not is_inference(wall):
         return
-    note = " | ".join(f"{part.name} {formatting.number(part.ms)}" for part in shown_parts(found))
+    latencies = {90: wall.p90_ms, 95: wall.p95_ms, 99: wall.p99_ms}
+    missing = [at for at, value in latencies.items() if not formatting.measured(value)]
+    for percent in missing[:1]:
+        note = f"takes {PERCENTILES[percent]} steady steps (--steps)"
+        yield Line(f"latency p{percent}", formatting.NOT_MEASURED, note, "absent")
+
+
+def parts_in_words(found: Iteration) -> str:
+    """``data 69.0 | fwd+bwd 7.2 | optimizer 1.1``: in the unit of the iteration."""
+    parts = shown_parts(found)
+    values, _ = formatting.alike([part.ms for part in parts], "ms", [found.median_ms])
+    return " | ".join(f"{part.name} {ms}" for part, ms in zip(parts, values, strict=True))
+
+
+def _iteration(wall: WallClock) -> str:
+    """What an iteration, from the start of one step to the start of the next, is made of."""
+    found = wall.iteration
+    if found is None:
+        return ""
+    note = f"= {parts_in_words(found)}" if found.parts else ""
+    if found.median_interval_ms is not None:
+        note += f" (95 %: {between(found.median_interval_ms, found.median_ms)})"
     if found.populations:
         kinds = ", ".join(
             f"{each.samples} of {formatting.ms(each.median_ms)}" for each in found.populations
         )
         note += f"; mean of several kinds: {kinds}"
-    yield Line("iteration", formatting.ms(found.median_ms), note)
+    return note
 
 
 def shown_parts(found: Iteration) -> tuple[Part, ...]:
@@ -196,62 +235,62 @@ def _between(wall: WallClock) -> str:
         )
         return f"no median describes steps of several kinds: {', '.join(kinds)}"
     if interval is None:
-        return f"too few for an interval: --steps {ENOUGH_STEPS}" if wall.samples else ""
-    low, high = formatting.number(interval.low), formatting.number(interval.high)
-    found = f"95 % interval {low} .. {high}"
+        return f"too few steps for an interval: --steps {ENOUGH_STEPS}" if wall.samples else ""
+    found = f"95 % interval {between(interval, wall.median_ms)}"
     if worth <= WORTH_SHARE * len(wall.samples_ms):
-        found += f"; neighbouring steps are alike: worth {worth:.0f} independent ones"
+        count = len(wall.samples_ms)
+        found += f"; consecutive steps are correlated: {count} count as {worth:.0f}"
     return found
 
 
-def _throughput(wall: WallClock) -> Iterator[Line]:
-    """Work a second, and how much of the peak that is; nothing where no batch was seen."""
-    whole, part = wall.iteration, (wall.samples_per_s, wall.tokens_per_s)
-    rates = part if whole is None else (whole.samples_per_s, whole.tokens_per_s)
+def between(interval: Interval, median_ms: float | None) -> str:
+    """``405 to 421``: the ends of an interval in the unit of its median."""
+    (low, high), _ = formatting.alike([interval.low, interval.high], "ms", [median_ms])
+    return f"{low} to {high}"
+
+
+def _spread(wall: WallClock) -> str:
+    """The standard deviation."""
+    return "" if wall.stdev_ms is None else f"± {formatting.ms(wall.stdev_ms)}"
+
+
+def batch(wall: WallClock) -> str:
+    """``batch 64x3x32x32``; empty where the steps do not share one."""
     size = wall.batch_shape
-    shape = "" if size is None else f"; {' x '.join(map(str, size))} a step"
-    if formatting.measured(rates[0]):
-        what = f"samples of {wall.label} alone" if whole is None else "samples, of the iteration"
-        yield Line("throughput", f"{formatting.number(rates[0])} /s", what + shape)
-    if formatting.measured(rates[1]):
-        rate = f"{formatting.number(rates[1])} /s"
-        yield Line("token throughput", rate, "tokens, padding included")
-    if whole is not None and formatting.measured(part[0]) and wall.label != WHOLE_STEP:
-        without = "without data loading and what else lies between two of them"
-        yield Line(f"{wall.label} only", f"{formatting.number(part[0])} /s", f"samples, {without}")
-    if wall.mfu is not None:
-        yield from _model_flops(wall.mfu)
-    elif not formatting.measured(rates[0]) and not formatting.measured(rates[1]) and wall.samples:
-        note = "no batch was seen to enter the forward"
-        yield Line("throughput", formatting.NOT_MEASURED, note, "absent")
+    return "" if size is None else f"batch {'x'.join(map(str, size))}"
 
 
-def _memory(found: Memory | None) -> Iterator[Line]:
-    """What the script's process had at most."""
-    if found is None:
-        return
-    if found.allocated_bytes is not None:
-        size = formatting.size(found.allocated_bytes)
-        yield Line("peak memory", size, "allocated on the GPU, by torch")
-    if found.resident_bytes is not None:
-        name = "peak memory" if found.allocated_bytes is None else "peak on the host"
-        yield Line(name, formatting.size(found.resident_bytes), "of the script's process")
+def _throughput(wall: WallClock) -> str:
+    return batch(wall)
 
 
-def _model_flops(mfu: Mfu) -> Iterator[Line]:
-    """The model's FLOPs a second, and what part of the peak that is, with formula and peak."""
-    scale, unit = (1e3, "GFLOP/s") if mfu.tflops < 0.1 else (1.0, "TFLOP/s")
-    rate = formatting.with_unit(mfu.tflops * scale, unit)
-    note = f"{formatting.with_unit(mfu.flops_per_sample / 1e9, 'GFLOPs')} a sample, {mfu.formula}"
-    if mfu.percent is None or mfu.peak_tflops is None:
-        yield Line("model FLOPs", rate, f"{note}; no MFU: {mfu.peak_source}")
-        return
-    yield Line("model FLOPs", rate, note)
-    peak = f"of {formatting.with_unit(mfu.peak_tflops, 'TFLOP/s')}, {mfu.peak_source}"
-    yield Line("MFU", formatting.percent(mfu.percent), peak)
-    if mfu.hfu_percent is not None:
-        note = "by the FLOPs and the peak that tt-mlir reports of the compiled graphs"
-        yield Line("HFU", formatting.percent(mfu.hfu_percent), note)
+def _region_only(wall: WallClock) -> str | None:
+    """Samples a second of the region alone, where that is another figure than the iteration's."""
+    if wall.iteration is None:
+        return batch(wall)
+    return None if wall.label == WHOLE_STEP else "without data loading and what else is in between"
+
+
+def _tokens_only(wall: WallClock) -> str | None:
+    """Tokens are told once: of the iteration, where it is known."""
+    return "padding included" if wall.iteration is None else None
+
+
+def _model_flops(wall: WallClock) -> str:
+    return "" if wall.mfu is None else f"per sample, {wall.mfu.formula}"
+
+
+def _flop_rate(wall: WallClock) -> str:
+    """The peak that the rate is held against, or how to give one."""
+    if wall.mfu is None or wall.mfu.percent is not None:
+        return ""
+    return f"no MFU: {wall.mfu.peak_source}; --peak-tflops N gives a peak"
+
+
+def _mfu(wall: WallClock) -> str:
+    if wall.mfu is None:
+        return ""
+    return f"of {formatting.quantity(wall.mfu.peak_tflops, 'TFLOP/s')}, {wall.mfu.peak_source}"
 
 
 def is_inference(wall: WallClock | None) -> bool:
@@ -259,144 +298,183 @@ def is_inference(wall: WallClock | None) -> bool:
     return wall is not None and wall.label == "inference"
 
 
-def _latencies(wall: WallClock) -> Iterator[Line]:
-    """Percentiles beyond the median, of inference; the first that the samples cannot tell, too."""
-    values = {90: wall.p90_ms, 95: wall.p95_ms, 99: wall.p99_ms} if is_inference(wall) else {}
-    for percent, value in values.items():
-        name = f"latency p{percent}"
-        if not formatting.measured(value):
-            note = f"takes {PERCENTILES[percent]} steady steps (--steps)"
-            yield Line(name, formatting.NOT_MEASURED, note, "absent")
-            return
-        yield Line(name, formatting.ms(value))
+def _of_inference(wall: WallClock) -> str | None:
+    """Percentiles beyond the median are asked for of inference alone."""
+    return "" if is_inference(wall) else None
 
 
-def _line(name: str, value_ms: float | None, note: str = "") -> Line:
-    if not formatting.measured(value_ms):
-        return Line(name, formatting.NOT_MEASURED, "", "absent")
-    return Line(name, formatting.ms(value_ms), note)
+def _trend(wall: WallClock) -> str | None:
+    """Only of steps that drift: any line through numbers has a slope."""
+    return "from the first steady step to the last, by a linear fit" if wall.drifts else None
+
+
+_CLOCK_NOTES: Mapping[str, _Note] = {
+    "iteration.median_ms": _iteration,
+    "iteration.samples_per_s": _throughput,
+    "median": _between,
+    "mean": _spread,
+    "p90": _of_inference,
+    "p95": _of_inference,
+    "p99": _of_inference,
+    "samples_per_s": _region_only,
+    "tokens_per_s": _tokens_only,
+    "mfu.flops_per_sample": _model_flops,
+    "mfu.tflops": _flop_rate,
+    "mfu.percent": _mfu,
+    "trend_percent": _trend,
+}
 
 
 def step_figures(summary: Summary) -> Figures:
     """Wall clock and device time of one and the same step, and what follows from the two."""
     if summary.profiler == "wallclock":
         note = "the run had timers only"
-        return Figures("Device", (Line("device time", formatting.NOT_MEASURED, note, "absent"),))
+        untimed = Line("device time", formatting.NOT_MEASURED, note, "absent")
+        return Figures("Device", (untimed, *_host(summary)))
     window = summary.window
     if window is None:
         title = "Profiled step" if summary.profiler == "torch" else "Step"
     else:
         title = f"{window.step or formatting.shared_start(window.steps) or 'Ops'}: {window.how}"
-    return Figures(title, tuple(_step(summary)))
+    return Figures(
+        title, (*_lines(summary, "step", _STEP_NOTES), *_unknown(summary), *_host(summary))
+    )
 
 
-def _step(summary: Summary) -> Iterator[Line]:
-    on_cpu = summary.profiler == "torch" and summary.device_time_ms is None
-    if summary.step_wall_clock_ms is not None:
-        steps = () if summary.window is None else summary.window.steps
-        of = "of this step" if len(steps) < 2 else f"mean of the {len(steps)} steps"
-        yield _line("wall clock", summary.step_wall_clock_ms, of)
-    yield _device_time(summary, on_cpu)
-    if on_cpu and formatting.measured(summary.op_self_time_ms):
-        note = "all threads together, under the profiler; no device time"
-        yield Line("op self time", formatting.ms(summary.op_self_time_ms), note)
-    if summary.op_count is not None:
-        if not on_cpu:
-            yield _overhead(summary)
-            yield _line("dispatch per op", summary.dispatch_ms_per_op, "(wall - device) / ops")
-        hosts = summary.host_op_count
-        host_ops = f"of them {hosts:,} on the host" if hosts else ""
-        yield Line("ops", formatting.count(summary.op_count), host_ops)
-    yield from _utilisation(summary)
-    if summary.gaps is not None:
-        yield _gap(summary.gaps)
-    for layer in summary.host_layers:  # what tt-crank did on the host, by its own zones
+def _unknown(summary: Summary) -> Iterator[Line]:
+    """Why a device has no time, and a step no overhead. The CPU has neither."""
+    if on_cpu(summary):
+        return
+    if not formatting.measured(summary.device_time_ms):
+        yield Line("device time", formatting.NOT_MEASURED, "no op was timed", "absent")
+    if summary.op_count is not None and not formatting.measured(summary.overhead_percent):
+        yield Line("overhead", formatting.NOT_MEASURED, _no_overhead(summary), "absent")
+
+
+def on_cpu(summary: Summary) -> bool:
+    """torch.profiler saw no device."""
+    return summary.profiler == "torch" and summary.device_time_ms is None
+
+
+def _host(summary: Summary) -> Iterator[Line]:
+    """What the runtime did on the host, by its own zones or metrics."""
+    for layer in summary.host_layers:
         times = f"{layer.count:,.4g} x" if layer.count != 1 else "once"
-        note = f"of the host, in tt-crank, {times}: {', '.join(layer.zones)}"
+        note = f"of the host, in {layer.of}, {times}: {', '.join(layer.zones)}"
         yield Line(f"host {layer.name}", formatting.ms(layer.time_ms), note)
 
 
-def _device_time(summary: Summary, on_cpu: bool) -> Line:
-    if not formatting.measured(summary.device_time_ms):
-        note = "torch on the CPU has no device" if on_cpu else "no op was timed"
-        return Line("device time", formatting.NOT_MEASURED, note, "absent")
+def _step_wall(summary: Summary) -> str:
+    steps = () if summary.window is None else summary.window.steps
+    return "of this step" if len(steps) < 2 else f"mean of the {len(steps)} steps"
+
+
+def _device_time(summary: Summary) -> str:
     note = summary.device_time_source or "source unknown"
-    firmware = None if summary.device_time is None else summary.device_time.firmware_ms
-    if formatting.measured(firmware):
-        note += f"; by firmware {formatting.ms(firmware)}"
     if summary.devices is not None:
         note += f"; the slowest of {len(summary.devices.rows)} devices, op by op"
-    return Line("device time", formatting.ms(summary.device_time_ms), note)
+    return note
 
 
-def _overhead(summary: Summary) -> Line:
-    if formatting.measured(summary.overhead_percent):
-        tone: Tone = "bad" if summary.host_bound else "plain"
-        note = f"(wall - device) / wall; host-bound above {HOST_BOUND_PERCENT:.0f} %"
-        return Line("overhead", formatting.percent(summary.overhead_percent), note, tone)
+def _host_ops(summary: Summary) -> str | None:
+    return "of them" if summary.host_op_count else None
+
+
+def _overhead(summary: Summary) -> str:
+    return f"(wall - device) / wall; host-bound above {HOST_BOUND_PERCENT:.0f} %"
+
+
+def _no_overhead(summary: Summary) -> str:
     if not formatting.measured(summary.device_time_ms):
-        why = "needs a device time"
-    elif summary.step_wall_clock_ms is not None:
-        why = "the device worked longer than the step took"
-    else:
-        why = "needs the wall clock of the same step"
-    return Line("overhead", formatting.NOT_MEASURED, why, "absent")
+        return "needs a device time"
+    if summary.step_wall_clock_ms is not None:
+        return "the device worked longer than the step took"
+    return "needs the wall clock of the same step"
 
 
-def _utilisation(summary: Summary) -> Iterator[Line]:
-    device, matmul, dram = summary.device_time, summary.matmul_flops_percent, summary.dram_percent
-    span_ms, busy = (device.span_ms, device.busy_percent) if device else (None, None)
-    span = formatting.readable_us(None if span_ms is None else span_ms * 1000)
-    matmuls = "of the peak of the cores used, weighted by device time"
-    found: tuple[tuple[str, float | None, str, Tone], ...] = (
-        ("device busy", busy, f"of the {span} from its first op to its last", "plain"),
-        ("matmul FLOPs", matmul, matmuls, _tone(matmul)),
-        ("DRAM", dram, "of the peak, over the whole device time", _tone(dram)),
-        ("program cache", summary.program_cache_hit_percent, "of the ops hit it", "plain"),
-    )
-    for name, value, note, tone in found:
-        if formatting.measured(value):
-            yield Line(name, formatting.percent(value), note, tone)
+def _busy(summary: Summary) -> str:
+    device = summary.device_time
+    span_ms = None if device is None else device.span_ms
+    return f"of the {formatting.ms(span_ms)} from its first op to its last"
 
 
-def _tone(value: float | None) -> Tone:
-    """Good from the share at which an op counts as bound by it, else room; bad beyond a peak."""
-    if value is None or value < GOOD_PERCENT:
-        return "room"
-    return "bad" if value > MOST_PERCENT else "good"
+def _cpu_only(summary: Summary) -> str | None:
+    """Beside a device time nobody asks what the ops took on the CPU."""
+    return "sum over threads, one profiled step" if on_cpu(summary) else None
 
 
-def _gap(gaps: Gaps) -> Line:
-    long = (gaps.median_us or 0.0) > GAP_THRESHOLD_US
+def _gap(summary: Summary) -> str:
+    gaps = summary.gaps
+    if gaps is None:
+        return ""
     note = f"median; none of {gaps.count:,} above {GAP_THRESHOLD_US} us"
     if gaps.over_threshold_count:
-        together = formatting.readable_us(gaps.over_threshold_us)
         over = f"{gaps.over_threshold_count:,} of {gaps.count:,}"
+        together = formatting.us(gaps.over_threshold_us)
         note = f"median; {over} above {GAP_THRESHOLD_US} us, {together} together"
     if gaps.pause_us:
         pauses = formatting.plural(gaps.pause_count, "pause") if gaps.pause_count else "pauses"
-        together = formatting.readable_us(gaps.pause_us)
+        together = formatting.us(gaps.pause_us)
         note += f" ({pauses} above {PAUSE_US / 1000:.0f} ms: {together})"
-    return Line(
-        "op-to-op gap", formatting.readable_us(gaps.median_us), note, "bad" if long else "plain"
-    )
+    return note
+
+
+_STEP_NOTES: Mapping[str, _Note] = {
+    "step_wall_clock_ms": _step_wall,
+    "device_time_ms": _device_time,
+    "op_self_time_ms": _cpu_only,
+    "overhead_percent": _overhead,
+    "host_op_count": _host_ops,
+    "device_time.busy_percent": _busy,
+    "gaps.median_us": _gap,
+}
+
+
+def _used(percent: float | None) -> Tone:
+    """Good from the share at which an op counts as bound by it, else room; bad beyond a peak."""
+    if percent is None or percent < GOOD_PERCENT:
+        return "room"
+    return "bad" if percent > MOST_PERCENT else "good"
+
+
+def _gap_tone(summary: Summary) -> Tone:
+    median_us = summary.gaps.median_us if summary.gaps else None
+    return "bad" if (median_us or 0.0) > GAP_THRESHOLD_US else "plain"
+
+
+_TONES: Mapping[str, Callable[[Any], Tone]] = {
+    "trend_percent": lambda wall: "bad" if (wall.trend_percent or 0.0) > 0 else "room",
+    "overhead_percent": lambda summary: "bad" if summary.host_bound else "plain",
+    "matmul_flops_percent": lambda summary: _used(summary.matmul_flops_percent),
+    "dram_percent": lambda summary: _used(summary.dram_percent),
+    "gaps.median_us": _gap_tone,
+}
 
 
 def warnings(summary: Summary, *, notes: bool = True) -> tuple[Caveat, ...]:
     """What stands in the way of trusting the figures, the worst first."""
     found: list[Caveat] = []
     if summary.interrupted:
-        text = "the run was interrupted: the figures are of what came before"
+        text = "The run was interrupted; the figures are of what came before."
         found.append(Caveat("interrupted", text, "wrong"))
-    if summary.script_exit_code:
-        text = f"the script ended with exit code {summary.script_exit_code}"
+    elif summary.script_exit_code:
+        text = f"The script ended with exit code {summary.script_exit_code}; read run.log."
         found.append(Caveat("exit-code", text, "wrong"))
     rest = (each for each in summary.warnings if each.kind != BUSY)  # stands above the figures
-    return by_weight((*found, *rest), notes=notes)
+    return by_weight(without((*found, *rest), _ignored(summary)), notes=notes)
+
+
+def _ignored(summary: Summary) -> tuple[str, ...]:
+    """Codes that the run was told to ignore."""
+    codes = summary.run.get("ignored_warnings")
+    return tuple(map(str, codes)) if isinstance(codes, list) else ()
 
 
 def above_the_figures(summary: Summary) -> tuple[Statement, ...]:
     """What is to be known before any figure is read: that the machine was busy."""
+    busy = (each for each in summary.warnings if each.kind == BUSY)
     return tuple(
-        Statement("", str(each), "bad", "busy") for each in summary.warnings if each.kind == BUSY
+        Statement("", each.labelled, "bad", "busy")
+        for each in without(busy, _ignored(summary))
+        if each.kind == BUSY
     )

@@ -6,6 +6,7 @@ element, a small script of ours sorts, filters and scrolls them.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -73,4 +74,4 @@ def _link(path: str) -> str | None:
         return None
     from urllib.parse import quote
 
-    return "./" + quote(path)
+    return "./" + quote(os.fsencode(path))

@@ -70,6 +70,8 @@ def _outcome(report: SimulatedReport) -> str:
 
 def _verdict(report: SimulatedReport) -> Verdict:
     limit = report.limit
+    if limit is None and not report.simulation.complete:
+        return Verdict("Limit", "not known: the run ended before the kernel did", "plain")
     if limit is None:
         return Verdict("Limit", "none found: no goal is missed", "plain")
     details = (Line("seen", limit.evidence), Line("change", limit.change))

@@ -44,7 +44,7 @@ def _blocks(document: Document) -> Iterator[str]:
         yield _listed(NEXT, lines)
     yield "\n".join(map(_statement, document.statements))
     yield from map(_figures, document.figures)
-    warnings = [escape(str(each)) for each in document.warnings]
+    warnings = [escape(each.labelled) for each in document.warnings]
     if document.folded:
         # In a pull request the discussion below must stay in reach, and what to doubt in sight.
         yield "\n".join(["> [!WARNING]", *(f"> {text}  " for text in warnings)]) if warnings else ""

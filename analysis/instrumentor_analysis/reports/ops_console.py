@@ -8,11 +8,12 @@ is higher than needed, cyan when lower. Ops below ``min_percentage`` are grey.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
+from instrumentor_analysis.load.op_columns import COLUMNS, STACKED, in_order
 from instrumentor_analysis.load.table import Categorical, Floats, Groups, Table, any_known, total
 from instrumentor_analysis.model import GAP_THRESHOLD_US
 from instrumentor_analysis.reports import formatting
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
     from instrumentor_analysis.ops.op_report import Report
 
 FEW_CORES = 10
-_STDEV = "device_time_stdev_us"
+_STACKED_FIRST = (
+    *("percent", "name", "device_id", "device_time_us", "count", "category"),
+    "flops_percent_weighted_mean",
+)
 _FITS = {"sufficient": "green", "too_high": "red", "too_low": "cyan"}
 
 
@@ -83,50 +87,56 @@ def render_ops(
 def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column]:
     grey = ops["minor"].tolist()
 
-    def column(title: str, texts: list[str], found: Sequence[str] = (), **more: Any) -> Column:
-        """Grey wins over every other colour."""
-        hows = found or [""] * len(ops)
-        colours = ["dim" if minor else how for minor, how in zip(grey, hows, strict=True)]
-        return Column(title, texts, colours=colours, **more)
+    def texts(name: str) -> list[str]:
+        if name == "id":
+            return [str(each) for each in ops[name].tolist()]
+        if name == "op":
+            return _texts(ops["op_code"] if raw else ops["op"], squeezed=narrow and not raw)
+        return _texts(ops[name])
 
-    def figures(title: str, name: str, digits: int, *found: Sequence[str], **more: Any) -> Column:
-        return column(title, _figures(ops[name], digits), *found, **more)
+    colours, totals = _colours(ops), _totals(report, ops)
+    shown: list[Column] = []
+    for each in COLUMNS:
+        if each.terminal is None or each.name not in ops:
+            continue
+        is_text = each.digits is None
+        digits = each.digits if each.terminal.digits is None else each.terminal.digits
+        plain = is_text or each.name == "id"
+        cells = texts(each.name) if plain else _figures(ops[each.name], digits or 0)
+        if each.differing and len({*cells} - {""}) < 2:
+            continue
+        # Grey wins over every other colour.
+        hows = colours.get(each.name, [""] * len(ops))
+        column = Column(
+            each.terminal.heading(each.unit, narrow),
+            cells,
+            colours=["dim" if minor else how for minor, how in zip(grey, hows, strict=True)],
+            right=not is_text,
+            optional=each.terminal.optional,
+            total=totals.get(each.name, ""),
+        )
+        if each.name == "op":
+            column = replace(column, least=12, comfort=26 if narrow else 32)
+        shown.append(column)
+    return shown
 
-    def several(title: str, name: str) -> list[Column]:
-        return [figures(title, name, 0)] if len({*_figures(ops[name], 0)} - {""}) > 1 else []
 
-    def summed(name: str) -> str:
-        """The sum of the rows that are shown; blank, rather than 0, where none has a figure."""
-        return f"{total(ops[name]):,.0f}" if any_known(ops[name]) else ""
-
-    # A figure of all rows must not stand below some of them.
-    dram_gb_s, dram_percent = (
-        "" if value is None or len(ops) < len(report.ops) else f"{value:,.{digits}f}"
-        for value, digits in ((report.dram_gb_s, 0), (report.dram_percent, 1))
-    )
-    colours = _colours(ops)
+def _totals(report: Report, ops: Table) -> dict[str, str]:
+    """What stands below the columns that are shown, by their names."""
     hosts = int(ops["is_host"].sum())
     counts = formatting.plural(len(ops) - hosts - int(ops["is_signpost"].sum()), "device op")
-    counts += f", {hosts:,} on host" if hosts else ""
-    names = _texts(ops["op_code"] if raw else ops["op"], squeezed=narrow and not raw)
-    fidelity, percent = _texts(ops["math_fidelity"]), "%" if narrow else " %"
-    return [
-        column("ID", [str(each) for each in ops["id"].tolist()]),
-        figures(f"Total{percent}", "total_percent", 1),
-        column("Bound", ops["bound"].tolist(), colours["bound"], right=False),
-        column("Op", names, right=False, least=12, comfort=26 if narrow else 32, total=counts),
-        *several("Device", "device_id"),
-        figures("Time us", "device_time_us", 1, total=summed("device_time_us")),
-        *([figures("±", _STDEV, 1)] if _STDEV in ops else []),
-        figures("Gap us", "gap_us", 1, colours["gap"], total=summed("gap_us")),
-        figures("Cores", "cores", 0, colours["cores"]),
-        *several("Of", "available_cores"),
-        figures("DRAM GB/s", "dram_gb_s", 0, colours["dram"], optional=True, total=dram_gb_s),
-        figures(f"DRAM{percent}", "dram_percent", 1, colours["dram"], total=dram_percent),
-        figures("TFLOPs", "tflops", 1, colours["flops"], optional=True),
-        figures("FLOP%" if narrow else "FLOPs %", "flops_percent", 1, colours["flops"]),
-        column("Math fidelity", fidelity, _fidelity_colours(ops), right=False, optional=True),
-    ]
+    totals = {"op": counts + (f", {hosts:,} on host" if hosts else "")}
+    for name in ("device_time_us", "gap_us"):
+        # Blank, rather than 0, where none has a figure.
+        totals[name] = f"{total(ops[name]):,.0f}" if any_known(ops[name]) else ""
+    # A figure of all rows must not stand below some of them.
+    for name, value, digits in (
+        ("dram_gb_s", report.dram_gb_s, 0),
+        ("dram_percent", report.dram_percent, 1),
+    ):
+        if value is not None and len(ops) == len(report.ops):
+            totals[name] = f"{value:,.{digits}f}"
+    return totals
 
 
 def _figures(values: Floats, digits: int) -> list[str]:
@@ -141,24 +151,30 @@ def _texts(values: Categorical, squeezed: bool = False) -> list[str]:
 
 
 def _colours(ops: Table) -> dict[str, list[str]]:
-    """Colours of the cells: bound, gap, cores, and the figures of DRAM and FLOPs."""
+    """Colours of the cells by their column: bound, gap, cores, DRAM, FLOPs, fidelity."""
     bound, cores, grid = np.array(ops["bound"].tolist(), str), ops["cores"], ops["available_cores"]
     slow, by_dram = bound == "SLOW", ops["dram_percent"] > ops["flops_percent"]
     few = (cores < FEW_CORES) & (cores < grid / 2)
-    found = {
-        "gap": np.where(ops["gap_us"] > GAP_THRESHOLD_US, "red", ""),
-        # A DRAM-sharded matmul uses one core per DRAM bank, never the whole grid.
-        "cores": np.where(
-            ops["dram_sharded"].astype(bool) | (cores == grid), "green", np.where(few, "red", "")
-        ),
+    use = {
         # A slow op is coloured at its larger figure only: that is the bound it is nearest to.
         "dram": np.where(slow & by_dram, "yellow", ""),
         "flops": np.where(slow & ~by_dram, "yellow", ""),
     }
     for name, bounds in (("dram", ("DRAM", "BOTH")), ("flops", ("FLOP", "BOTH"))):
-        found[name] = np.where(np.isin(bound, bounds), "green", found[name])
-    tones = ops["bound"].each([*map(bound_tone, ops["bound"].values)], "")
-    return {"bound": tones, **{name: each.tolist() for name, each in found.items()}}
+        use[name] = np.where(np.isin(bound, bounds), "green", use[name])
+    # A DRAM-sharded matmul uses one core per DRAM bank, never the whole grid.
+    whole = ops["dram_sharded"].astype(bool) | (cores == grid)
+    found = {
+        "gap_us": np.where(ops["gap_us"] > GAP_THRESHOLD_US, "red", ""),
+        "cores": np.where(whole, "green", np.where(few, "red", "")),
+        **dict.fromkeys(("dram_gb_s", "dram_percent"), use["dram"]),
+        **dict.fromkeys(("tflops", "flops_percent"), use["flops"]),
+    }
+    return {
+        **{name: each.tolist() for name, each in found.items()},
+        "bound": ops["bound"].each([*map(bound_tone, ops["bound"].values)], ""),
+        "math_fidelity": _fidelity_colours(ops),
+    }
 
 
 def _fidelity_colours(ops: Table) -> list[str]:
@@ -180,18 +196,22 @@ def _stacked(stacked: Table, width: int, paint: Paint, narrow: bool) -> list[str
         return []
     # The sum is 0 where no time was measured: an op that ran took some.
     timed = stacked["device_time_us"] > 0
-    columns = [
-        Column("Share %", _figures(np.where(timed, stacked["percent"], np.nan), 2)),
-        Column("Op", _texts(stacked["name"], narrow), right=False, least=20, comfort=44),
-        *([Column("Device", _figures(stacked["device_id"], 0))] if "device_id" in stacked else []),
-        Column("Time us", _figures(np.where(timed, stacked["device_time_us"], np.nan), 1)),
-        Column("Ops", [f"{count:,}" for count in stacked["count"].tolist()]),
-        Column("Category", _texts(stacked["category"]), right=False),
-        Column("FLOPs %", _figures(stacked["flops_percent_weighted_mean"], 1)),
-        *(
-            Column(name, _figures(stacked[f"flops_percent_{name}"], 1), optional=True)
-            for name in ("min", "max", "mean", "std")
-        ),
-    ]
+    measured = {
+        name: np.where(timed, stacked[name], np.nan) for name in ("percent", "device_time_us")
+    }
+    columns: list[Column] = []
+    for each in in_order(_STACKED_FIRST, STACKED):
+        if each.terminal is None or each.name not in stacked:
+            continue
+        is_text = each.digits is None
+        values: Any = measured.get(each.name, stacked[each.name])
+        squeezed = narrow and each.name == "name"
+        column = Column(
+            each.terminal.heading(each.unit, narrow=False),
+            _texts(values, squeezed) if is_text else _figures(values, each.digits or 0),
+            right=not is_text,
+            optional=each.terminal.optional,
+        )
+        columns.append(replace(column, least=20, comfort=44) if each.name == "name" else column)
     lines = table(columns, width=width, paint=paint)
     return [paint("Device time by kind of op", "bold"), *lines]

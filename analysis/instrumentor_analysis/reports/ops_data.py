@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from instrumentor_analysis.load.op_columns import COLUMNS, in_order
 from instrumentor_analysis.model import GAP_THRESHOLD_US
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.detail import Detail
+from instrumentor_analysis.shared.units import shapes_in_words
 
 #: More rows than this make a page that no browser likes; the slowest are kept.
 MOST_ROWS = 50_000
@@ -21,7 +23,7 @@ _UNSAFE = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
 #: Column of op names, pixels: width of a character, narrowest and widest column.
-_NAME_WIDTH, _NARROWEST, _WIDEST = 7.3, 200, 560
+_NAME_WIDTH, _NARROWEST, _WIDEST = 7.3, 200, 420
 #: Key of a column that is not shown: the page's script colours the cores by it.
 _HIDDEN = "grid"
 #: Columns that are made here.
@@ -62,6 +64,7 @@ class _Source(Struct, frozen=True):
     Attributes:
         name: of the column of the ops.
         optional: left out where nothing is known.
+        form: how a text is shown.
     """
 
     key: str
@@ -72,6 +75,7 @@ class _Source(Struct, frozen=True):
     unit: str = ""
     rule: str = ""
     optional: bool = False
+    form: Callable[[str], str] = str
 
     def read(self, values: Any) -> TableColumn:
         """The column; figures are rounded to what the page can show, and more, to sort by."""
@@ -80,6 +84,7 @@ class _Source(Struct, frozen=True):
             at = {name: number for number, name in enumerate(names)}
             codes = values.spread([at.get(str(value), -1) for value in values.values], -1)
             found = [None if code < 0 else code for code in codes.tolist()]
+            names = tuple(map(self.form, names))
             longest = max(map(formatting.width, names), default=0)
             fitting = min(max(round(longest * _NAME_WIDTH) + 20, _NARROWEST), _WIDEST)
             width = fitting if self.width is None else self.width
@@ -92,33 +97,34 @@ class _Source(Struct, frozen=True):
         return TableColumn(self.key, self.title, figures, self.width or 0, *shown)
 
 
-_DEVICE = (
-    _Source("id", "ID", "id", 70, 0),
-    _Source("device", "Device", "device_id", 78, 0),
-    _Source("op", "Op", "op"),
-    _Source("category", "Category", "category", 92),
-    _Source("bound", "Bound", "bound", 72, rule="bound"),
-    _Source("share", "Total", "total_percent", 74, 2, "%"),
-    _Source("time", "Device time", "device_time_us", 122, 1, "us"),
-    _Source("gap", "Gap before", "gap_us", 122, 1, "us", "gap"),
-    _Source("cores", "Cores", "cores", 68, 0, rule="cores"),
-    _Source("dram", "DRAM", "dram_percent", 78, 1, "%", "use"),
-    _Source("flops", "FLOPs", "flops_percent", 82, 1, "%", "use"),
-    _Source("saves", "Saves", _SAVES, 94, 1, "us"),
-    _Source("dram_gbs", "DRAM", "dram_gb_s", 96, 0, "GB/s"),
-    _Source("fidelity", "Math fidelity", "math_fidelity", 190),
-    _Source(_HIDDEN, "Grid", "available_cores", 0, 0),
-    _Source("location", "Location", "location", 320),
+#: What tells an op comes first, then what it takes; further columns stand behind these.
+_FIRST = (
+    *("id", "device_id", "op", "category", "bound", "total_percent", "device_time_us", "gap_us"),
+    *("cores", "dram_percent", "flops_percent", _SAVES, "dram_gb_s", "math_fidelity"),
+    *("available_cores", "location"),
+)
+_DEVICE = tuple(
+    _Source(
+        each.page.key or each.name,
+        each.page.title,
+        each.name,
+        each.page.width,
+        each.digits,
+        each.unit,
+        each.page.rule,
+    )
+    for each in in_order(_FIRST, COLUMNS)
+    if each.page is not None
 )
 _TORCH = (
-    _Source("id", "No.", _NUMBER, 70, 0),
+    _Source("id", "No.", _NUMBER, 60, 0),
     _Source("op", "Op", "op"),
     _Source("category", "Category", "torch_category", 92),
-    _Source("start", "Start", "start_us", 122, 1, "us"),
-    _Source("duration", "Duration", "duration_us", 122, 1, "us"),
-    _Source("self", "Self time", "self_time_us", 122, 1, "us"),
+    _Source("start", "Start", "start_us", 100, 1, "us"),
+    _Source("duration", "Duration", "duration_us", 112, 1, "us"),
+    _Source("self", "Self time", "self_time_us", 116, 1, "us"),
     _Source("time", "Device time", "device_time_us", 122, 1, "us", optional=True),
-    _Source("shapes", "Input shapes", "input_shapes", 220, optional=True),
+    _Source("shapes", "Input shapes", "input_shapes", 240, optional=True, form=shapes_in_words),
     _Source("source", "Source", "source", 260, optional=True),
 )
 

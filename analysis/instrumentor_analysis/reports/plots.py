@@ -35,6 +35,7 @@ def figures(summary: Summary, detail: Detail | None = None) -> dict[str, Drawing
     """Every figure that there is something to draw for, by the name of its file."""
     drawn = {
         "step_times": charts.steps(summary),
+        "iteration": charts.iteration(summary),
         "breakdown": charts.breakdown(summary),
         "roofline": roofline(detail or Detail()),
         "gaps": charts.gaps(summary),

@@ -87,8 +87,8 @@ def op_points(detail: Detail) -> tuple[OpPoint, ...]:
         # FLOPs a microsecond are 10^6 a second: another 10^6 make TFLOP/s.
         fidelity, tflops = row["math_fidelity"] or "", float(flops / time_us / 1e6)
         text = (
-            f"{row['op']} {fidelity}: {count:,} x, {formatting.readable_us(time_us)}, "
-            f"{formatting.number(tflops)} TFLOP/s ({formatting.percent(used)} of the peak of "
+            f"{row['op']} {fidelity}: {count:,} x, {formatting.us(time_us)}, "
+            f"{formatting.quantity(tflops, 'TFLOP/s')} ({formatting.percent(used)} of the peak of "
             f"{cores:.0f} cores), DRAM {formatting.percent(dram)}"
         )
         bound = str(row["bound"])
@@ -145,5 +145,5 @@ def _roof(name: str, peak: float, tb_s: float, x: Scale, y: Scale) -> tuple[Shap
     start = max(x.low, y.low / tb_s)
     corners = (start, start * tb_s), (peak / tb_s, peak), (x.high, peak)
     points = tuple((x.at(a), y.at(b)) for a, b in corners)
-    text = f"{name} {formatting.number(peak)} TFLOP/s"
+    text = f"{name} {formatting.quantity(peak, 'TFLOP/s')}"
     return Line(points, "muted", 1.5), Label(x.length - 4, y.at(peak) - 6, text, anchor="end")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from instrumentor_analysis.model import GAP_THRESHOLD_US, Summary
-from instrumentor_analysis.reports import breakdown, charts, formatting, headline, terminal
+from instrumentor_analysis.reports import breakdown, charts, formatting, headline, owners, terminal
 from instrumentor_analysis.reports import html as pages
 from instrumentor_analysis.reports import markdown as marked
 from instrumentor_analysis.reports.detail import Detail
@@ -22,23 +24,16 @@ from instrumentor_analysis.reports.document import (
     Tone,
     Verdict,
 )
+from instrumentor_analysis.reports.drawing import PARTS
 from instrumentor_analysis.reports.ops_data import ops_table
 from instrumentor_analysis.reports.roofline_chart import roofline
 from instrumentor_analysis.reports.sources import listings
 from instrumentor_analysis.shared.documents import in_words
+from instrumentor_analysis.summary.figures import FIGURES
 
 _SHORT = breakdown.Most(ops=10, savings=5, places=5, rest=5)
 _MIDDLE = breakdown.Most(ops=15, savings=15, places=10, rest=1000)
 _MOST_MODULES, _MOST_SAVINGS, _MOST_ROWS = 40, 12, 100
-_STEP_TILES = (
-    "wall clock",
-    "device time",
-    "op self time",
-    "overhead",
-    "dispatch per op",
-    "ops",
-    "matmul FLOPs",
-)
 #: Of these the highest that the samples tell is a headline figure of inference.
 _LATENCIES = ("latency p99", "latency p95", "latency p90")
 _TONES: dict[str, Tone] = {"host-bound": "bad", "compute-bound": "good"}
@@ -68,15 +63,16 @@ def html(summary: Summary, detail: Detail | None = None) -> str:
     Args:
         detail: the single ops and what belongs to them; without it the page shows less.
     """
-    # A page has room for what is there, a text says as well what is not.
-    figures = (f for f in headline.figures(summary) if any(e.tone != "absent" for e in f.lines))
+    top = tiles(summary)
+    figures = (_beside(each, top) for each in headline.figures(summary))
     sections = (s for s in _page_sections(summary, detail or Detail()) if _holds(s))
     document = replace(
         _document(summary, _MIDDLE),
-        tiles=tiles(summary),
-        figures=tuple(figures),
+        tiles=top,
+        figures=tuple(each for each in figures if each.lines),
         sections=tuple(sections),
-        facts=tuple(_facts(summary)),
+        environment=tuple(_environment(summary)),
+        origin=_origin(summary),
     )
     return pages.render(document)
 
@@ -85,7 +81,7 @@ def _document(summary: Summary, most: breakdown.Most) -> Document:
     return Document(
         headline.title(summary),
         headline.subtitle(summary),
-        verdict=_verdict(summary),
+        verdict=verdict_of(summary),
         statements=headline.above_the_figures(summary),
         figures=headline.figures(summary),
         sections=breakdown.sections(summary, most),
@@ -94,14 +90,15 @@ def _document(summary: Summary, most: breakdown.Most) -> Document:
     )
 
 
-def _verdict(summary: Summary) -> Verdict | None:
+def verdict_of(summary: Summary) -> Verdict | None:
+    """What the summary comes down to, with evidence and levers."""
     found = summary.verdict
     if found is None:
         return None
     evidence = tuple(
         Line(
             each.what,
-            formatting.with_unit(each.value, each.unit),
+            formatting.quantity(each.value, each.unit),
             "" if each.threshold is None else f"threshold {each.threshold:g}",
         )
         for each in found.evidence
@@ -128,33 +125,46 @@ def tiles(summary: Summary) -> tuple[Figures, ...]:
     Never two steps in one row: the device time of one says nothing of the median of all.
     """
     whole, step = headline.wall_clock_figures(summary)[0], headline.step_figures(summary)
-    names: tuple[str, ...] = ("median", "throughput", "token throughput", "MFU")
+    names = [figure.name for figure in FIGURES if figure.tile]
+    told = {line.name for line in whole.lines if line.tone != "absent"}
+    label = "" if summary.wall_clock is None else summary.wall_clock.label
+    if "throughput" not in told:
+        names.append(f"{label} only")
     if headline.is_inference(summary.wall_clock):
-        told = {line.name for line in whole.lines if line.tone != "absent"}
-        latency = [name for name in _LATENCIES if name in told][:1]
-        names = ("throughput", "token throughput", "median", *latency, "MFU")
-    label = "" if summary.wall_clock is None else f"of {summary.wall_clock.label}"
+        names += [name for name in _LATENCIES if name in told][:1]
     steady = (
-        Line("wall clock, median", line.value, label) if line.name == "median" else line
+        replace(line, name=f"{label}, median") if line.name == "median" else line
         for line in _named(whole, names)
     )
-    rows = Figures(whole.title, tuple(steady)), Figures(step.title, _named(step, _STEP_TILES))
+    rows = Figures(whole.title, tuple(steady)), Figures(step.title, _named(step, names))
     return tuple(row for row in rows if row.lines)
 
 
 def _named(section: Figures, names: Sequence[str]) -> tuple[Line, ...]:
-    """A section's lines of these names, unmeasured ones left out except the device time."""
-    found = {line.name: line for line in section.lines}
-    shown = [found[name] for name in names if name in found]
-    return tuple(line for line in shown if line.tone != "absent" or line.name == "device time")
+    """A section's lines of these names that were measured."""
+    return tuple(line for line in section.lines if line.name in names and line.tone != "absent")
+
+
+def _beside(figures: Figures, tiles: Sequence[Figures]) -> Figures:
+    """What a page says in a table: neither the tiles once more, nor what was not measured."""
+    shown = {line.value for row in tiles for line in row.lines if row.title == figures.title}
+    rest = (x for x in figures.lines if x.tone != "absent" and x.value not in shown)
+    return replace(figures, lines=tuple(rest))
 
 
 def _page_sections(summary: Summary, detail: Detail) -> Iterator[Section]:
     """The sections of the page, those without anything to show included."""
+    yield owners.section(summary.phases, drawn=True)
+    yield owners.what_if(summary.what_if)
+    yield owners.causes(summary.causes, _MOST_ROWS)
     steps, parts = charts.steps(summary), charts.breakdown(summary)
+    whole = charts.iteration(summary)
+    if whole is not None and summary.phases is None:  # its phases say more
+        yield Section("Iteration", charts=(whole,))
     if steps is not None:
         yield Section("Steps", (_steps(summary),), charts=(steps,))
-    tables = breakdown.categories(summary), breakdown.slow_ops(summary, len(summary.slow_ops))
+    slow = _keyed(breakdown.slow_ops(summary, len(summary.slow_ops)))
+    tables = breakdown.categories(summary), slow
     # The table has what its keys say.
     shares = () if parts is None else (replace(parts, keys=()),)
     if tables[1].rows:
@@ -192,14 +202,107 @@ def _steps(summary: Summary) -> Table:
     return Table(columns, folded=True)
 
 
-def _facts(summary: Summary) -> Iterator[Line]:
-    """What is known of the run and the machine."""
-    every = {**summary.run, **summary.environment}
+def _keyed(table: Table) -> Table:
+    """The ops with the colours that they have in the chart above them."""
+    if not table.columns:
+        return table
+    first, *others = table.columns
+    drawn = [f"part{at % PARTS + 1}" for at in range(charts.MOST_PARTS)]
+    keys = [*drawn, *("rest" for _ in first.texts)][: len(first.texts)]
+    return replace(table, columns=(replace(first, keys=keys), *others))
+
+
+#: Facts of the run and the machine: heading, then key and name, in the order in which they are
+#: asked for. A dotted key is within an object.
+_ABOUT: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "Run": (
+        ("script", "script"),
+        ("command", "command"),
+        ("loop", "training loop"),
+        ("started", "started"),
+        ("duration_s", "duration"),
+        ("script_exit_code", "exit code"),
+        ("steps", "steps asked for"),
+        ("warmup", "warm-up steps"),
+        ("time_budget_s", "time for the steps"),
+        ("batch_size", "batch size"),
+        ("batch_size_source", "batch size from"),
+        ("git_commit", "commit"),
+        ("git_dirty", "uncommitted changes"),
+        ("profiler_reason", "profiler"),
+        ("label", "label"),
+        ("ops", "ops"),
+    ),
+    "Machine": (
+        ("host", "host"),
+        ("cpu_model", "CPU"),
+        ("cpu_count", "CPUs"),
+        ("torch_threads", "threads of torch"),
+        ("machine.other_cpus", "CPUs used by others"),
+        ("machine.load_before", "load before"),
+        ("machine.frequency_mhz_before", "CPU clock, MHz"),
+        ("devices", "devices"),
+        ("simulator", "simulator"),
+        ("math_fidelity", "math fidelity"),
+        ("platform", "system"),
+    ),
+    "Versions": (
+        ("python_version", "Python"),
+        ("torch_version", "torch"),
+        ("packages.torch_xla", "torch_xla"),
+        ("packages.numpy", "numpy"),
+        ("packages.transformers", "transformers"),
+        ("packages.ttnn", "ttnn"),
+        ("tt_xla", "tt-xla"),
+        ("python", "interpreter"),
+        ("instrumentor", "instrumentor"),
+    ),
+}
+_SECONDS = ("duration_s", "time_budget_s")
+
+
+def _known(summary: Summary) -> dict[str, Any]:
+    """Facts by key, those of objects by dotted keys as well."""
+    every: dict[str, Any] = {**summary.run, **summary.environment}
     if summary.loop:
         places = (str(summary.loop[key]) for key in ("file", "line") if key in summary.loop)
         every["loop"] = ":".join(places)
-    if summary.script_exit_code is not None:
-        every["script_exit_code"] = summary.script_exit_code
-    for key, value in every.items():
-        if value not in (None, "", [], {}):
-            yield Line(key.replace("_", " "), in_words(value))
+    every["script_exit_code"] = summary.script_exit_code
+    for outer in ("machine", "packages"):
+        inner = every.get(outer)
+        if isinstance(inner, Mapping):
+            every |= {f"{outer}.{key}": value for key, value in inner.items()}
+    return every
+
+
+def _environment(summary: Summary) -> Iterator[Figures]:
+    """What is known of the run and the machine, as a table for each."""
+    known = _known(summary)
+    for heading, rows in _ABOUT.items():
+        lines = [
+            Line(
+                name,
+                formatting.quantity(known[key], "s") if key in _SECONDS else in_words(known[key]),
+            )
+            for key, name in rows
+            if known.get(key) not in (None, "", [], {})
+        ]
+        if lines:
+            yield Figures(heading, tuple(lines))
+
+
+def _origin(summary: Summary) -> str:
+    """What was run, when, and of which commit: what a reader of many pages looks for."""
+    run, environment = summary.run, summary.environment
+    command = run.get("command")
+    words = [str(word) for word in command] if isinstance(command, (list, tuple)) else []
+    typed = " ".join([Path(words[0]).name, *words[1:]]) if words else str(run.get("script") or "")
+    started = str(run.get("started") or "")[:16].replace("T", " ")
+    commit = str(environment.get("git_commit") or "")[:10]
+    changed = " with uncommitted changes" if commit and environment.get("git_dirty") else ""
+    parts = (
+        typed,
+        f"{started} UTC" if started else "",
+        f"commit {commit}{changed}" if commit else "",
+    )
+    return " · ".join(part for part in parts if part)

@@ -43,7 +43,7 @@ _HEADING = 18
 NARROWEST = 20
 #: Widths in columns: names and values of figures; names of a verdict and of figures without a
 #: title.
-_NAME, _VALUE, _LABEL = 16, 13, 12
+_NAME, _VALUE, _LABEL = 16, 16, 12
 _HEAT = " ▁▂▃▄▅▆▇█"
 
 Paint = Callable[[str, str], str]
@@ -156,7 +156,7 @@ def warning_lines(caveats: Iterable[Caveat], width: int, paint: Paint) -> list[s
     lines: list[str] = []
     for each in caveats:
         name = "Note:" if each.weight == "note" else "Warning:"
-        wrapped = indented(formatting.visible(str(each)), width, f"{name} ", "  ")
+        wrapped = indented(formatting.visible(each.labelled), width, f"{name} ", "  ")
         colour = "red" if each.weight == "wrong" else "yellow"
         lines += [wrapped[0].replace(name, paint(name, colour), 1), *wrapped[1:]]
     return lines
@@ -231,9 +231,11 @@ class _Page:
 
     def _figures(self, figures: Figures) -> Iterator[str]:
         if not figures.title:
+            size = max((len(line.name) + 2 for line in figures.lines), default=0)
             for line in figures.lines:
                 note = f", {line.note}" if line.note else ""
-                yield f"{line.name:<{_LABEL}}{formatting.visible(line.value + note)}"
+                start = f"{line.name:<{max(size, _LABEL)}}"
+                yield from indented(formatting.visible(line.value + note), self.width, start)
             return
         for text in indented(formatting.visible(figures.title), self.width, rest="  "):
             yield self.paint(text, "bold")

@@ -2,7 +2,8 @@
 
 Each file is written beside its place and renamed into it, so that a reader never sees half of
 one and a failed write leaves the earlier one. Into a run folder only
-:data:`instrumentor_analysis.reports.FILES` are ever written.
+:data:`instrumentor_analysis.reports.FILES` are ever written, and tt-perf-report's tables; a run
+folder may be somebody else's, so no link in it is followed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ from instrumentor_analysis.model import Summary
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.shared.errors import NothingMeasured
-from instrumentor_analysis.shared.files import becoming, copy, read_bytes, write_whole
+from instrumentor_analysis.shared.files import (
+    becoming,
+    copy,
+    read_bytes,
+    refuse_links,
+    write_whole,
+)
 
 if TYPE_CHECKING:
     from instrumentor_analysis.load.run_folder import RunFolder
@@ -81,7 +88,7 @@ def write_all(
     run = None if analysis is None else analysis.folder
     detail = details.of(analysis, None, read_sources(summary, source_root, run))
     written = {name: folder / file for name, file in found.items()}
-    _write(_Job(summary, detail, folder), written)
+    _write(_Job(summary, detail, folder), written, within=folder)
     return written
 
 
@@ -95,6 +102,7 @@ def write_to(
     raw_op_codes: bool = False,
     advice: bool = True,
     classic_colors: bool = False,
+    within: Path | None = None,
 ) -> tuple[Path, ...]:
     """Write reports where the user wants them; each is there whole or not at all.
 
@@ -104,6 +112,7 @@ def write_to(
         replace: what is there; else FileExistsError, also for a folder that holds anything.
         raw_op_codes, advice: columns of ``csv``.
         classic_colors: of ``chart``, a colour per op instead of its category's.
+        within: a folder that no link may lead out of; else targets are the user's own words.
 
     Returns:
         What was written.
@@ -129,7 +138,7 @@ def write_to(
         advice=advice,
         classic_colors=classic_colors,
     )
-    _write(job, targets)
+    _write(job, targets, within)
     return tuple(targets.values())
 
 
@@ -150,13 +159,15 @@ def with_stacked(targets: Mapping[str, Path], *, stacked: bool = True) -> dict[s
     return found
 
 
-def _write(job: _Job, targets: Mapping[str, Path]) -> None:
+def _write(job: _Job, targets: Mapping[str, Path], within: Path | None) -> None:
     # All contents are made before the first file is written, so that an error leaves no half of a
     # set.
     made = {target: _MAKERS[name](job) for name, target in targets.items()}
     for target, content in made.items():
         if not content:
             raise NothingMeasured(f"there is nothing to plot for {target}")
+        if within is not None:
+            refuse_links(within, target)
     for target, content in made.items():
         if isinstance(content, bytes):
             write_whole(target, content)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, ClassVar
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
-Weight = Literal["wrong", "caution", "note"]
-_WEIGHTS: tuple[Weight, ...] = ("wrong", "caution", "note")
+from instrumentor_analysis.shared.documents import plain
+from instrumentor_analysis.shared.warning_codes import LEVELS, Weight, code_of
+
+#: What says that others are ignored: shown always.
+IGNORED = "ignored"
+_WEIGHTS: tuple[Weight, ...] = tuple(LEVELS)
 
 
 class Caveat(Struct, frozen=True):
@@ -30,21 +33,46 @@ class Caveat(Struct, frozen=True):
     place: str = ""
     hint: str = ""
 
+    JSON_PROPERTIES: ClassVar[tuple[str, ...]] = ("code",)
+
+    @property
+    def code(self) -> str:
+        """Its stable code, such as ``W201``; empty for what has none."""
+        return code_of(self.kind)
+
+    @property
+    def labelled(self) -> str:
+        """As text, with its code at the end."""
+        return f"{self} [{self.code}]" if self.code else str(self)
+
     def __str__(self) -> str:
         """As text: place, message and hint on one line."""
         place = f"{self.place}: " if self.place else ""
         hint = f" ({self.hint})" if self.hint else ""
         return f"{place}{self.message}{hint}"
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, Any]:
         """An entry of ``warnings`` in the documents."""
-        return asdict(self)
+        entry: dict[str, Any] = plain(self)
+        return entry
 
 
 def by_weight(caveats: Iterable[Caveat], *, notes: bool = True) -> tuple[Caveat, ...]:
     """Each once, the heaviest first; without those of weight ``note`` on demand."""
-    kept = [each for each in dict.fromkeys(caveats) if notes or each.weight != "note"]
+    every = dict.fromkeys(caveats)
+    kept = [each for each in every if notes or each.weight != "note" or each.kind == IGNORED]
     return tuple(sorted(kept, key=lambda each: _WEIGHTS.index(each.weight)))
+
+
+def without(caveats: Iterable[Caveat], codes: Collection[str]) -> tuple[Caveat, ...]:
+    """Those that are not ignored, and one that says which were."""
+    every = tuple(caveats)
+    ignored = [each for each in every if each.code and each.code in codes]
+    if not ignored:
+        return every
+    named = ", ".join(dict.fromkeys(each.code for each in ignored))
+    text = f"{len(ignored)} warning{'' if len(ignored) == 1 else 's'} ignored: {named}"
+    return (*(each for each in every if each not in ignored), Caveat(IGNORED, text, "note"))
 
 
 def read_caveats(value: Any) -> tuple[Caveat, ...]:

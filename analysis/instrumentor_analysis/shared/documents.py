@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -14,9 +15,101 @@ from typing import Any, TypeVar
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import fields as struct_fields
 
-from instrumentor_analysis.shared.files import read_text
+from instrumentor_analysis.shared.files import LIMIT_BYTES, read_bytes
 
-T = TypeVar("T", bound=Struct)
+S = TypeVar("S", bound=Struct)
+T = TypeVar("T")
+
+#: A number that may be wider than 64 bits, or out of the range of a float.
+_WIDE = re.compile(r"\d{19}|[eE]\+?\d{3}")
+#: No path holds a null character, no text half of one; other halves are bytes of a name that is
+#: no UTF-8.
+_NONE = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
+
+
+def parsed(text: str | bytes, *, infinite: bool = False) -> Any:
+    """JSON of whatever origin, in values that every reader can handle.
+
+    Whole numbers wider than 64 bits are floats; null characters and halves of one are replaced.
+
+    Args:
+        infinite: NaN and infinity stay what they are; else they are None, as we write them.
+
+    Raises:
+        ValueError: it is none, or nested deeper than any document of ours.
+    """
+    if isinstance(text, bytes):
+        text = text.decode()  # json.loads() would take halves of characters
+    try:
+        whole = _whole if infinite else _finite_whole
+        value = json.loads(
+            text,
+            parse_int=whole if _WIDE.search(text) else None,
+            parse_float=_finite if not infinite and _WIDE.search(text) else None,
+            parse_constant=float if infinite else _nothing,
+        )
+        return _of_characters(value) if "\\u" in text or _NONE.search(text) else value
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _whole(digits: str) -> int | float:
+    made = int(digits) if len(digits) < 21 else 0
+    return made if 0 < abs(made) < 2**63 or len(digits) < 19 else float(digits)
+
+
+def _finite(digits: str) -> float | None:
+    made = float(digits)
+    return made if math.isfinite(made) else None
+
+
+def _finite_whole(digits: str) -> int | float | None:
+    made = _whole(digits)
+    return made if math.isfinite(made) else None
+
+
+def _nothing(name: str) -> None:
+    """In the place of NaN and infinity."""
+
+
+def _of_characters(value: Any) -> Any:
+    if isinstance(value, str):
+        return _NONE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_of_characters(each) for each in value]
+    if isinstance(value, dict):
+        return {_of_characters(k): _of_characters(v) for k, v in value.items()}
+    return value
+
+
+def read(path: Path, limit: int = LIMIT_BYTES) -> Any:
+    """As :func:`parsed`, of a file.
+
+    Raises:
+        OSError, ValueError: it cannot be read, or is no JSON.
+    """
+    return parsed(read_bytes(path, limit))
+
+
+def object_in(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty where there is none."""
+    try:
+        found = read(path)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def converted(value: Any, kind: type[T], *, strict: bool = True) -> T:
+    """A value as one of a type.
+
+    Raises:
+        ValidationError: it is none; says where.
+    """
+    try:
+        return convert(value, kind, strict=strict)
+    except UnicodeError:  # of a name that is no UTF-8, where it wants something else than a text
+        raise ValidationError("a text stands where there is none") from None
 
 
 def plain(value: Any) -> Any:
@@ -40,15 +133,19 @@ def plain(value: Any) -> Any:
     return value
 
 
-def fitted(document: Mapping[str, Any], kind: type[T]) -> T:
-    """What a document says of a class; what is missing or of another type has its default."""
+def fitted(document: Mapping[str, Any], kind: type[S], /, **usual: Any) -> S:
+    """What a document says of a class; what is missing or of another type has its default.
+
+    Args:
+        usual: defaults of fields that have none.
+    """
     # As a whole, which is nearly always possible; else field by field, to lose only what is wrong.
     with suppress(ValidationError):
-        return convert(document, kind)
-    known: dict[str, Any] = {}
+        return converted({**usual, **document}, kind)
+    known = dict(usual)
     for each in struct_fields(kind):
         with suppress(KeyError, ValidationError):
-            known[each.name] = convert(document[each.encode_name], each.type)
+            known[each.name] = converted(document[each.encode_name], each.type)
     return kind(**known)
 
 
@@ -73,4 +170,4 @@ def in_words(value: Any) -> str:
 def kept(name: str) -> Any:
     """The document of that name in the package's data; not to be changed."""
     path = Path(__file__).parents[1] / "data" / f"{name}.json"
-    return json.loads(read_text(path))
+    return read(path)

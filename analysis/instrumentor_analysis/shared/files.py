@@ -160,6 +160,21 @@ def copy(source: Path | str, target: Path) -> None:
         shutil.copyfileobj(old, new, 1 << 20)
 
 
+def refuse_links(folder: Path, target: Path) -> None:
+    """Refuse a place below a folder that a link on the way would lead out of it.
+
+    The last name may be a link: what is written whole takes its place, and follows it nowhere.
+
+    Raises:
+        Unfit: a folder on the way is a link.
+        ValueError: the target is not below the folder.
+    """
+    way = target.relative_to(folder).parents
+    for path in (folder / each for each in way if each.name):
+        if path.is_symlink():
+            raise Unfit(path, "is a symbolic link, behind which nothing is written")
+
+
 def write_whole(target: Path, content: bytes, *, replace: bool = True) -> None:
     """Put a file in place at once; a failure leaves what was there, and names the target.
 

@@ -17,6 +17,7 @@ from instrumentor_analysis.model import Mfu, WallClock
 from instrumentor_analysis.ops.roofline import architecture, known
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.errors import BadOption
+from instrumentor_analysis.shared.units import quantity
 
 if TYPE_CHECKING:
     from instrumentor_analysis.load.table import Table
@@ -54,7 +55,7 @@ def with_mfu(
     if wall is None or wall.samples_per_s is None:
         if work is None:
             return analysis
-        text = "no MFU: the record does not say how many samples each steady step had"
+        text = "There is no MFU: the record does not say how many samples each steady step had."
         return _with_warning(analysis, Caveat("no-mfu", text))
     if work is None:
         tokens = wall.tokens_per_s and wall.tokens_per_s / wall.samples_per_s
@@ -78,10 +79,12 @@ def _uncounted(facts: ModelFacts) -> Caveat:
     first, more = facts.uncounted[:3], len(facts.uncounted) - 3
     names = ", ".join(first) + (f" and {more} more" if more > 0 else "")
     verb = "has" if len(facts.uncounted) == 1 else "have"
-    text = f"no model FLOPs: {names} {verb} no formula"
+    text = f"There are no model FLOPs, because {names} {verb} no formula"
     if facts.counted_flops and facts.counted_samples:
-        text += f"; the other ops make {facts.counted_flops / facts.counted_samples:,.0f} a sample"
-    return Caveat("no-flops", text, "note", hint="report --flops N --peak-tflops N takes yours")
+        others = quantity(facts.counted_flops / facts.counted_samples, "FLOPs")
+        text += f"; the other ops make {others} a sample"
+    text += ". `report --flops N --peak-tflops N` takes yours."
+    return Caveat("no-flops", text, "note")
 
 
 def _require_positive(name: str, value: float | None) -> None:

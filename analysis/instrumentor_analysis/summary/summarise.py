@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from instrumentor_analysis.clock.causes import by_place, causes
 from instrumentor_analysis.clock.neighbours import doubts, is_busy
+from instrumentor_analysis.clock.phases import phases
 from instrumentor_analysis.clock.timings import (
     Timings,
     main_label,
@@ -20,11 +22,15 @@ from instrumentor_analysis.clock.timings import (
     unfit_steps,
     wall_clock,
 )
+from instrumentor_analysis.clock.what_if import what_if
+from instrumentor_analysis.clock.xla_layers import xla_layers
 from instrumentor_analysis.load.run_folder import RunFolder, open_run
+from instrumentor_analysis.load.schema import SIMULATED
 from instrumentor_analysis.model import HOST_BOUND_PERCENT, Step, Summary, WallClock
-from instrumentor_analysis.ops.roofline import SIMULATED, known
+from instrumentor_analysis.ops.roofline import known
 from instrumentor_analysis.shared.caveats import Caveat, by_weight, read_caveats
 from instrumentor_analysis.shared.errors import AnalysisError, BadOption, NothingMeasured
+from instrumentor_analysis.shared.units import alike, quantity
 from instrumentor_analysis.summary.analysis import Analysis
 from instrumentor_analysis.summary.mfu import with_mfu
 from instrumentor_analysis.summary.verdict import decide, overhead_percent
@@ -36,17 +42,17 @@ if TYPE_CHECKING:
 
 _INFLATES = Caveat(
     "profiler-cost",
-    "Tracy inflates the wall clock by some 10 to 15 %",
-    hint="--untraced measures by how much",
+    "Tracy makes the wall clock some 10 to 15 % longer; --untraced measures by how much.",
 )
-_NO_SPLIT = Caveat("no-split", "Tracy does not split host time into Python and PJRT", "note")
+_NO_SPLIT = Caveat("no-split", "Tracy does not split host time into Python and PJRT.", "note")
 _NO_DEVICE_TIMES = Caveat(
     "simulated",
-    "the device was simulated: results are real, and no time here is one of a device; ops are "
-    "shown without times, and there is no verdict",
+    "The device was simulated: results are real, but no time here is one of a device. Ops have no "
+    "times, and there is no verdict. Run it on a device for figures.",
     "wrong",
-    hint="run it on a device for figures",
 )
+#: What is planned for a script that can run on XLA.
+_OF_XLA = ("host-reads-moved", "host-reads-as-written", "sync-inserted")
 #: Outliers that are named.
 _MOST_OUTLIERS = 3
 #: Width of the median's interval from which more steps are asked for, percent of the median.
@@ -102,8 +108,8 @@ def analyse(
             f"{sources[0]} holds no timed step and no ops",
             "Read run.log in it: the script may have ended before its first step.",
         )
-    elif folder.profiler != "wallclock":
-        text = f"the {folder.profiler} profile holds no ops: wall clock only"
+    elif folder.profiler != "wallclock" and not _ops_explained(analysis.summary):
+        text = f"The {folder.profiler} profile holds no ops; there is the wall clock alone."
         analysis = replace(analysis, summary=_warn(analysis.summary, Caveat("no-ops", text)))
     summary = replace(analysis.summary, steps=_steps(analysis))
     if summary.verdict is None and not _simulated(analysis):  # no time there is a device's
@@ -114,11 +120,25 @@ def analyse(
     return with_mfu(replace(analysis, summary=summary), arch=arch)
 
 
+def _ops_explained(summary: Summary) -> bool:
+    """Why there are no ops is told already, or the run did not come that far."""
+    return summary.partial or any(each.kind == "no-torch-ops" for each in summary.warnings)
+
+
 def _simulated(analysis: Analysis) -> bool:
-    """Whether the run's device was a simulator, as its environment or the script itself says."""
-    model = analysis.timings.model
-    told = model is not None and model.arch == SIMULATED
-    return told or bool(analysis.folder.environment.get("simulator"))
+    """Whether the device was a simulator, as the run or the ops themselves say."""
+    if _told(analysis.folder, analysis.timings):
+        return True
+    around = analysis.folder.run_around
+    if around is None:
+        return False
+    run = open_run(around)
+    return _told(run, read_timings(run.timings, run.batch_dim))
+
+
+def _told(folder: RunFolder, timings: Timings) -> bool:
+    told = timings.model is not None and timings.model.arch == SIMULATED
+    return told or folder.says_simulated
 
 
 def _in_log(folder: RunFolder) -> str | None:
@@ -140,22 +160,25 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     label = main_label(timings)
     wall = None if label is None else by_label[label]
     warnings = [*read_caveats(folder.facts.get("warnings")), *folder.warnings, *timings.warnings]
+    warnings = [each for each in warnings if _applies(each, timings)]
     warnings += doubts(folder.facts.get("machine"))
     if wall is not None and wall.samples == 0:
-        text = "no steady step was timed: only the compile step is known"
-        warnings.append(Caveat("no-steady-step", text, "wrong", hint="more --steps"))
+        text = "No steady step was timed; only the first step is known. Use more --steps."
+        warnings.append(Caveat("no-steady-step", text, "wrong"))
     if timings.cancelled:
         count = len(timings.cancelled)
         text = (
-            f"{count} {'sample was' if count == 1 else 'samples were'} begun and never ended: the "
-            "iteration left the timed lines by continue or by a branch without their end; what was "
-            "timed may be only a part of a step"
+            f"{count} {'sample was' if count == 1 else 'samples were'} begun and never ended, "
+            "because the iteration left the timed lines early (continue, or another branch). What "
+            "was timed may be only a part of a step."
         )
         warnings.append(Caveat("unended-samples", text, "wrong"))
     for each in by_label.values():
         warnings += _of_several_kinds(each)
         # On a busy machine steps scatter and drift, and there is nothing in them to look for.
         warnings += () if is_busy(folder.facts.get("machine")) else _unsteady(each)
+    noted = causes(folder.facts.get("causes"))
+    warnings += by_place(noted)
     untraced, cost_percent = _untraced(folder, wall)
     return Summary(
         profiler=folder.profiler,
@@ -163,7 +186,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         wall_clock=wall,
         wall_clock_by_label=by_label,
         loop=folder.mapping("loop") or None,
-        environment=folder.environment,
+        environment={**folder.environment, **_threads(timings)},
         run=folder.run,
         interrupted=folder.facts.get("interrupted") is True,
         partial=folder.facts.get("partial") is True,
@@ -175,7 +198,23 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         profiler_cost_percent=cost_percent,
         barrier=timings.barrier,
         memory=timings.memory,
+        host_layers=xla_layers(timings.samples, label),
+        causes=noted,
+        phases=phases(timings.extra, None if wall is None else wall.iteration),
+        what_if=what_if(timings.extra, None if wall is None else wall.iteration),
     )
+
+
+def _applies(warning: Caveat, timings: Timings) -> bool:
+    """What is true of a script on XLA says nothing of its run on another device."""
+    devices = {sample.device for sample in timings.samples}
+    return warning.kind not in _OF_XLA or not devices or bool(devices & {"xla", None})
+
+
+def _threads(timings: Timings) -> dict[str, int]:
+    """How many threads torch had, where the record tells."""
+    told = timings.model
+    return {} if told is None or told.threads is None else {"torch_threads": told.threads}
 
 
 def _of_several_kinds(wall: WallClock) -> Iterator[Caveat]:
@@ -184,49 +223,55 @@ def _of_several_kinds(wall: WallClock) -> Iterator[Caveat]:
         # Recompiling costs a run far more than its steps.
         count, seconds = len(wall.compilations), sum(c.ms for c in wall.compilations) / 1000
         text = (
-            f"{'1 step' if count == 1 else f'{count} steps'} compiled after the first "
-            f"({seconds:.1f} s), left out of the steady ones: usual once for the optimizer's "
-            "graph; more of them mean that shapes change"
+            f"{'1 later step' if count == 1 else f'{count} later steps'} compiled "
+            f"({quantity(seconds, 's')}) and {'is' if count == 1 else 'are'} left out. Once is "
+            "usual (the optimizer's graph); more often, shapes change: pad to fixed sizes."
         )
-        yield Caveat("recompiled", text, hint="pad to fixed sizes")
+        yield Caveat("recompiled", text)
     if wall.populations:
-        kinds = (f"{each.samples} of {each.median_ms:.1f} ms" for each in wall.populations)
+        kinds = (f"{x.samples} of {quantity(x.median_ms, 'ms')}" for x in wall.populations)
         text = (
-            f"steps of {len(wall.populations)} kinds take turns ({', '.join(kinds)}): their common "
-            "median describes none of them"
+            f"Steps of {len(wall.populations)} kinds take turns ({', '.join(kinds)}), so their "
+            "common median describes none of them. Use --loop or --region to time one."
         )
-        yield Caveat("several-kinds", text, "wrong", hint="--loop or --region times one of them")
+        yield Caveat("several-kinds", text, "wrong")
 
 
 def _unsteady(wall: WallClock) -> Iterator[Caveat]:
     """That steps of one kind are not alike, and what may be the cause."""
     interval, middle, trend = wall.median_interval_ms, wall.median_ms, wall.trend_percent
     if wall.drifts and trend is not None:
-        text = f"{wall.label} got {abs(trend):.0f} % {'slower' if trend > 0 else 'faster'} during "
-        text += "the run: it has not reached steady state, and its interval holds both ends"
-        hint = "more --steps" if trend > 0 else "more --warmup, more --steps"
-        yield Caveat("not-steady", text, "wrong", hint=hint)
+        text = f"Not steady: steps got {abs(trend):.0f} % slower during the run. Use more --steps."
+        if trend < 0:
+            text = (
+                f"Still warming up: steps got {-trend:.0f} % faster during the run. Use more "
+                "--warmup and --steps."
+            )
+        yield Caveat("not-steady", text, "wrong")
     elif wall.outliers:
         yield _outliers(wall)
     elif interval is not None and middle:
         if interval.high - interval.low > SCATTER_PERCENT / 100 * middle:
+            (low, high), unit = alike([interval.low, interval.high], "ms")
             text = (
-                f"the median of {wall.label} is uncertain ({interval.low:.1f} .. "
-                f"{interval.high:.1f} ms): the steps differ too much for so few of them"
+                f"The median of {wall.label} is uncertain ({low} to {high} {unit}), because the "
+                f"{wall.samples} steps differ too much. Use more --steps."
             )
-            yield Caveat("scatter", text, hint="more --steps")
+            yield Caveat("scatter", text)
 
 
 def _outliers(wall: WallClock) -> Caveat:
     """The steps that are far above the others, the slowest of them by name."""
     slowest = sorted(wall.outliers, key=lambda each: -each.ms)
-    told = (f"{s.name} {s.ms:.1f} ms, {s.times_median:.1f} times" for s in slowest[:_MOST_OUTLIERS])
+    told = (
+        f"{s.name} {quantity(s.ms, 'ms')}, {s.times_median:.1f}x" for s in slowest[:_MOST_OUTLIERS]
+    )
     count = len(slowest)
     more = f" and {count - _MOST_OUTLIERS} more" if count > _MOST_OUTLIERS else ""
     are = "1 step is an outlier" if count == 1 else f"{count} steps are outliers"
     text = (
-        f"{are} of {wall.label} ({', '.join(told)} the median{more}): a pause, other work on the "
-        "machine, or a compilation that no counter shows"
+        f"{are} of {wall.label}: {', '.join(told)} the median{more} (warm-up, another process, or "
+        "a recompilation)."
     )
     return Caveat("outlier", text)
 
@@ -270,19 +315,28 @@ def _tracy(
         if summary.wall_clock is None or asked:
             raise
         # The wall clock is worth showing without the device; the reason is not hidden.
-        missing = Caveat("no-device", f"no device figures: {error.message}", hint=error.hint)
+        missing = Caveat(
+            "no-device", f"There are no device figures: {error.message}", hint=error.hint
+        )
         return replace(analysis, summary=_warn(summary, missing, *inflates, _NO_SPLIT))
     ops = located(device.ops, folder.tracy_log(MESSAGES))
     summary = _of_ops(summary, device, ops, folder)
     wall_ms, why_not = _same_step_wall(timings, device)
     remarks = [*figures.unbalanced(summary.devices), *figures.remarks(ops, device.pooled)]
     remarks += [*device.warnings, *why_not]
-    if wall_ms:
+    if not _timed(device):  # of which one warning tells, and there is no device to compare with
+        remarks = [each for each in remarks if each.kind != "invalid-durations"]
+    elif wall_ms:
         remarks += inflates if summary.host_layers else [*inflates, _NO_SPLIT]
     summary = _against_wall(_warn(summary, *remarks), wall_ms)
     bounds = figures.bounds(ops) if device.architecture.has_peaks else None
     summary = replace(summary, verdict=decide(summary, bounds))
     return replace(analysis, summary=summary, ops=ops, device=device)
+
+
+def _timed(device: DeviceSteps) -> bool:
+    """Whether the ops' cycles are times."""
+    return device.architecture.name != SIMULATED
 
 
 def _of_ops(summary: Summary, device: DeviceSteps, ops: Table, folder: RunFolder) -> Summary:
@@ -315,7 +369,7 @@ def _of_ops(summary: Summary, device: DeviceSteps, ops: Table, folder: RunFolder
         program_cache_hit_percent=figures.program_cache_hit_percent(ops),
         locations=by_source_line(ops, folder.diff, pooled),
         architecture=device.architecture.name,
-        host_layers=layers_of_steps(folder.tracy_log(ZONES), shown),
+        host_layers=layers_of_steps(folder.tracy_log(ZONES), shown) or summary.host_layers,
     )
 
 
@@ -337,8 +391,8 @@ def _torch(analysis: Analysis, csv: Path) -> Analysis:
     profiled = analysis.timings.profiled
     if on_device and profiled is not None:
         text = (
-            "overhead is of the step under torch.profiler, which slows the host down; the steady "
-            "steps ran without it"
+            "The overhead is that of the step under torch.profiler, which slows the host down; the "
+            "steady steps ran without it."
         )
         # The one step that both figures describe is the profiled one.
         summary = _warn(summary, Caveat("profiled-overhead", text))
@@ -354,8 +408,9 @@ def _against_wall(summary: Summary, wall_ms: float | None) -> Summary:
         return summary
     if device_ms > wall_ms:
         text = (
-            f"the device worked longer ({device_ms:.1f} ms) than the step took ({wall_ms:.1f} ms): "
-            "the clock did not wait for the device, or ops of sub-devices overlap"
+            f"The device worked longer ({quantity(device_ms, 'ms')}) than the step took "
+            f"({quantity(wall_ms, 'ms')}): the clock did not wait for the device, or ops of "
+            "sub-devices overlap."
         )
         summary = _warn(summary, Caveat("longer-than-wall", text, "wrong"))
     overhead = overhead_percent(wall_ms, device_ms)
@@ -378,10 +433,13 @@ def _same_step_wall(timings: Timings, device: DeviceSteps) -> tuple[float | None
         mark = device.marks[at]
         of_name = [s.ms for s in timings.samples if s.name == mark.name]
         if sum(m.name == mark.name for m in device.marks) > 1 or len(of_name) > 1:
-            text = f"step {mark.name} occurs more than once: which wall clock is its own is unknown"
-            return None, [Caveat("no-overhead", f"{text}, so there is no overhead")]
+            text = (
+                f"There is no overhead: step {mark.name} occurs more than once, and which wall "
+                "clock is its own is unknown."
+            )
+            return None, [Caveat("no-overhead", text)]
         if not of_name:
-            text = f"step {mark.name} was not timed: there is no overhead"
+            text = f"There is no overhead, because step {mark.name} was not timed."
             return None, [Caveat("no-overhead", text)]
         found += of_name
     return sum(found) / len(found), []
@@ -406,7 +464,7 @@ def _with_device(step: Step, at: int | None, device: DeviceSteps | None) -> Step
         return step
     if at is None:
         return replace(step, complete=False)
-    device_ms = device.device_ms.get(at)
+    device_ms = device.device_ms.get(at) if _timed(device) else None
     return replace(
         step,
         complete=device.marks[at].complete,

@@ -12,12 +12,14 @@ from collections.abc import Iterable, Mapping
 
 from instrumentor_analysis.clock.iterations import BEFORE, DATA, NEXT, OPTIMIZER
 from instrumentor_analysis.clock.neighbours import is_busy
+from instrumentor_analysis.clock.phases import PREPARE
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
     HOST_BOUND_PERCENT,
     Category,
     Evidence,
     Lever,
+    Phases,
     Summary,
     Verdict,
     VerdictName,
@@ -36,10 +38,10 @@ INPUT_PERCENT, OPTIMIZER_PERCENT = 40.0, 40.0
 ONE_OP_PERCENT = 40.0
 #: Share of the step that its ops have to account for, under the profiler, percent.
 OPS_PERCENT = 50.0
-#: Wall clock per op below which calling the op costs more than what it computes, microseconds.
-LAUNCH_US = 15.0
+#: Wall clock per op below which calling it may cost more than what it computes, microseconds.
+SHORT_US = 15.0
 #: Ops below which that says nothing.
-LAUNCH_OPS = 50
+SHORT_OPS = 50
 #: Device time beyond the wall clock that is still put down to two clocks, percent.
 CLOCKS_DIFFER_PERCENT = 5.0
 
@@ -185,7 +187,7 @@ def decide(
     """
     if _is_busy(summary):
         return None
-    outside = _of_iteration(summary.wall_clock)
+    outside = _of_phases(summary.phases) or _of_iteration(summary.wall_clock)
     if outside is not None:
         return outside
     overhead = summary.overhead_percent
@@ -227,6 +229,28 @@ def _is_busy(summary: Summary) -> bool:
     return is_busy(summary.run.get("machine"))
 
 
+def _of_phases(found: Phases | None) -> Verdict | None:
+    """What takes most of the iteration beside forward and backward, by the extra steps."""
+    if found is None:
+        return None
+    parts: tuple[tuple[VerdictName, tuple[str, ...], str, float, tuple[Lever, ...]], ...] = (
+        ("input-bound", (DATA,), "waiting for data", INPUT_PERCENT, _INPUT_LEVERS),
+        ("input-bound", (PREPARE,), "preparing the batch", INPUT_PERCENT, _INPUT_LEVERS),
+        ("input-bound", (DATA, PREPARE), "getting a batch ready", INPUT_PERCENT, _INPUT_LEVERS),
+        ("optimizer-bound", (OPTIMIZER,), "the optimizer", OPTIMIZER_PERCENT, _OPTIMIZER_LEVERS),
+    )
+    for name, owners, what, threshold, levers in parts:
+        share = sum(map(found.percent, owners))
+        if share >= threshold:
+            evidence = (
+                Evidence("iteration", found.ms, "ms"),
+                *(Evidence(each.name, each.ms, "ms") for each in found.phases),
+                Evidence(what, share, "% of the iteration", threshold),
+            )
+            return Verdict(name, f"{what} takes {share:.0f} % of each iteration", evidence, levers)
+    return None
+
+
 def _of_iteration(wall: WallClock | None) -> Verdict | None:
     """What takes most of the iteration beside the timed region; None where that is not so."""
     whole = None if wall is None else wall.iteration
@@ -262,13 +286,14 @@ def _of_cpu_ops(summary: Summary) -> Verdict | None:
     evidence = (
         Evidence(f"self time of {top.op}", top.percent or 0.0, "% of all ops", ONE_OP_PERCENT),
         Evidence("ops of a step", count, "ops"),
-        Evidence("wall clock per op", per_op_us, "us", LAUNCH_US),
+        Evidence("wall clock per op", per_op_us, "us"),
     )
-    if per_op_us < LAUNCH_US and count >= LAUNCH_OPS:
+    if per_op_us < SHORT_US and count >= SHORT_OPS:
         reason = (
-            f"{count:,} ops of {per_op_us:.1f} us each: calling them takes longer than computing"
+            f"{count:,} short ops ({per_op_us:.1f} us each, calling included); whether calling "
+            "them dominates was not measured: double the batch to see"
         )
-        return Verdict("launch-bound", reason, evidence, (_COMPILE, _BATCH))
+        return Verdict("mixed", reason, evidence, (_BATCH, _COMPILE))
     if (top.percent or 0.0) >= ONE_OP_PERCENT:
         reason = f"{top.percent:.0f} % of the ops' time is in {top.op}"
         return Verdict("op-bound", reason, evidence, (_one_op(top.op), _COMPILE))

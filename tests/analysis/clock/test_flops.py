@@ -60,7 +60,8 @@ def test_an_op_without_a_formula_leaves_nothing_to_quote(tmp_path: Path) -> None
     assert summary.wall_clock is not None and summary.wall_clock.mfu is None
     (told,) = (each for each in summary.warnings if each.kind == "no-flops")
     assert told.message == (
-        "no model FLOPs: aten::a, mine::b have no formula; the other ops make 2,000 a sample"
+        "There are no model FLOPs, because aten::a, mine::b have no formula; the other ops make "
+        "2.0 kFLOPs a sample. `report --flops N --peak-tflops N` takes yours."
     )
 
 

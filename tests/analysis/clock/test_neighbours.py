@@ -27,7 +27,7 @@ BUSY = {**QUIET, "other_cpus": 5.2, "load_before": 9.0}
             ("other processes used 5.2 of its 8 CPUs during the run",),
         ),
         ({**QUIET, "frequency_mhz_after": 2100.0}, ("fell from 3,400 to 2,100 MHz",)),
-        ({**QUIET, "device_holders": 1}, ("another process had the device open",)),
+        ({**QUIET, "device_holders": 1}, ("Another process had the device open",)),
         ({**QUIET, "device_holders": 2}, ("2 other processes had the device open",)),
         ({"cpus": 8, "other_cpus": None}, ()),
         (None, ()),
@@ -55,13 +55,13 @@ def test_how_busy_others_were() -> None:
 def test_a_report_warns_of_it(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run", event("step_steady_1", 2.0), machine=BUSY)
     summary = analyse(folder).summary
-    assert any(text.startswith("the machine was busy") for text in texts(summary.warnings))
+    assert any(text.startswith("Machine busy") for text in texts(summary.warnings))
     assert summary.run["machine"] == BUSY
 
 
 def test_a_comparison_says_of_which_run() -> None:
     found = compare(side([1.0] * 5), side([1.0] * 5, "new", run={"machine": BUSY}))
-    assert any(note.startswith("new: the machine was busy") for note in found.notes)
+    assert any(note.startswith("new: Machine busy") for note in found.notes)
     assert judge(compare(side([1.0] * 5), side([9.0] * 5, "new")), 5).outcome == "regression"
     busy = compare(side([1.0] * 5), side([9.0] * 5, "new", run={"machine": BUSY}))
     assert judge(busy, 5).outcome == "undecided"
@@ -70,5 +70,5 @@ def test_a_comparison_says_of_which_run() -> None:
 def test_a_comparison_of_many_runs_says_it_once() -> None:
     sides = [side([1.0] * 5, name, run={"machine": BUSY}) for name in "abcd"]
     notes = compare_runs(sides[:2], sides[2:]).notes
-    assert sum("was busy" in note for note in notes) == 1
-    assert any(note.startswith("4 of 4 runs, such as a: the machine was busy") for note in notes)
+    assert sum("Machine busy" in note for note in notes) == 1
+    assert any(note.startswith("4 of 4 runs, such as a: Machine busy") for note in notes)

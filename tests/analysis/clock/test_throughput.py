@@ -123,7 +123,7 @@ def test_no_batch_no_mfu_but_a_warning(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run", event("step_steady_1", 2.0))
     summary = with_mfu(analyse(folder), 1e9, peak_tflops=1.0).summary
     assert summary.wall_clock.mfu is None
-    assert any(warning.startswith("no MFU") for warning in texts(summary.warnings))
+    assert any(warning.startswith("There is no MFU") for warning in texts(summary.warnings))
 
 
 @pytest.mark.parametrize(("flops", "peak"), [(0.0, 1.0), (-1.0, 1.0), (float("nan"), 1.0),

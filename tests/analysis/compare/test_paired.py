@@ -10,13 +10,14 @@ import pytest
 
 from instrumentor_analysis.compare.paired import (
     evidence,
+    gate,
     interval,
     middle,
     rejected,
     ruled_out_above,
     verdict,
 )
-from tests.analysis.compare.turns import TURNS, decided_after, differences
+from tests.analysis.compare.turns import TURNS, decided_after, differences, gated_after
 
 #: Pairs within which nearly all differences of 3 % are found (tests/benchmarks/bench_pairs.py).
 WITHIN = {
@@ -38,6 +39,23 @@ def test_equal_versions_are_told_apart_in_one_of_a_hundred_cases(kind: str) -> N
 def test_a_difference_of_3_percent_is_found(kind: str, pairs: int) -> None:
     found = [decided_after(kind, seed, 1.03, pairs) for seed in range(40)]
     assert sum(end is not None for end in found) >= 38
+
+
+@pytest.mark.parametrize("kind", TURNS)
+def test_the_gate_is_as_seldom_wrong(kind: str) -> None:
+    """Goals: 1 % of equal code fails, 5 % of 3 % slower code passes."""
+    equal = [gated_after(kind, seed, 1.0, 40)[0] for seed in range(60)]
+    slower = [gated_after(kind, seed, 1.03, 40)[0] for seed in range(60)]
+    assert equal.count("regression") < 4 and slower.count("none") < 9
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.015, 1.03])
+def test_asked_after_each_pair_the_gate_says_what_was_simulated(ratio: float) -> None:
+    kind = "machine loaded now and then"
+    said, after = gated_after(kind, 3, ratio, 60)
+    found = differences(kind, 3, ratio, 60)
+    assert gate(found[:after], 0.0) == said
+    assert all(gate(found[:n], 0.0) == "undecided" for n in range(1, after))
 
 
 def test_the_evidence_is_a_martingale_under_every_order_of_signs() -> None:

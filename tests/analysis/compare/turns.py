@@ -9,7 +9,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from instrumentor_analysis.compare.paired import FALSE_VERDICT, evidence
+from instrumentor_analysis.compare.paired import (
+    FALSE_ALARM,
+    FALSE_VERDICT,
+    GATE_POINTS,
+    MISSED,
+    Gated,
+    evidence,
+    middle,
+)
 from tests.analysis.compare.recorded import RECORDED
 from tests.analysis.series import Series, correlated, drifting, of_two_kinds, with_outliers
 
@@ -71,3 +79,18 @@ def decided_after(kind: str, seed: int, ratio: float, most: int) -> int | None:
     logs = evidence(differences(kind, seed, ratio, most), np.array([0.0]))[:, 0]
     over = np.flatnonzero(logs >= -math.log(FALSE_VERDICT))
     return int(over[0]) + 1 if len(over) else None
+
+
+def gated_after(kind: str, seed: int, ratio: float, most: int) -> tuple[Gated, int]:
+    """What the gate at 0 % says, and after how many pairs: as it is asked after each."""
+    found = differences(kind, seed, ratio, most)
+    limit = math.log1p(GATE_POINTS / 100)
+    highest = np.maximum.accumulate(evidence(found, np.array([0.0, limit])))
+    over = highest >= [-math.log(FALSE_ALARM), -math.log(MISSED)]
+    for pairs in np.flatnonzero(over.any(axis=1)) + 1:
+        centre = middle(found[:pairs])
+        if over[pairs - 1, 0] and centre > 0:
+            return "regression", int(pairs)
+        if over[pairs - 1, 1] and centre < limit:
+            return "none", int(pairs)
+    return "undecided", most

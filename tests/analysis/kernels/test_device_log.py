@@ -14,6 +14,7 @@ from instrumentor_analysis.kernels.device_log import ZONE_LIMIT, ZoneKey, read_d
 from instrumentor_analysis.kernels.model import Machine
 from instrumentor_analysis.shared.errors import AnalysisError, DamagedFile
 from tests.analysis.kernels.printed import DEVICE_LOG
+from tests.conftest import ROOT
 
 HEAD = "".join(DEVICE_LOG.splitlines(keepends=True)[:2])
 
@@ -30,6 +31,17 @@ def test_zones_by_device_core_risc_and_name(tmp_path: Path) -> None:
     assert zones[ZoneKey(0, 1, 1, "NCRISC", "NCRISC-KERNEL")].cycles == (500,)
     assert zones[ZoneKey(0, 2, 1, "NCRISC", "NCRISC-KERNEL")].cycles == (100,)
     assert log.core_cycles() == {(0, 1, 1): 500, (0, 2, 1): 100}
+
+
+def test_a_recorded_log_of_a_simulated_device() -> None:
+    """Two programs of two cores each, by tt-metal's own profiler on all five RISCs."""
+    log = read_device_log(ROOT / "fixtures" / "ttnn" / "simulated_device_log.csv")
+    assert log.machine == Machine("wormhole_b0", 1000, 72)
+    assert {zone.key.core for zone in log.zones} == {(0, 18, 18), (0, 19, 18)}
+    riscs = {"BRISC", "NCRISC", "TRISC_0", "TRISC_1", "TRISC_2"}
+    assert {zone.key.risc for zone in log.zones} == riscs
+    assert all(zone.begins == zone.ends == 2 for zone in log.zones)
+    assert not log.skipped
 
 
 def test_unequal_begins_and_ends(tmp_path: Path) -> None:

@@ -33,6 +33,11 @@ def test_the_floor_is_of_the_named_chip_and_of_whole_runs(tmp_path: Path) -> Non
         simulated_report(folder_with(tmp_path, changed(), arch="z80"))
 
 
+def test_of_a_part_of_a_run_no_limit_is_told(tmp_path: Path) -> None:
+    part = kernel.console(simulated_report(folder_with(tmp_path, changed(complete=False))))
+    assert "not known: the run ended before the kernel did" in part and "none found" not in part
+
+
 def test_devices_that_are_run_as_one_are_said(tmp_path: Path) -> None:
     document = changed()
     document["tensors"]["a"]["devices"] = 4

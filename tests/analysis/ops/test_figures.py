@@ -79,18 +79,18 @@ def test_gaps_of_pooled_steps_are_those_of_one() -> None:
         ((10_000.0,), ""),
         (
             (12_000.0,),
-            "1 gap above 10 ms (12 ms) is a pause of the host, such as compilation: it is",
+            "1 gap above 10 ms (12.0 ms) is a pause of the host, such as compilation: it is",
         ),
         (
             (12_000.0, 1_400_000.0),
-            "2 gaps above 10 ms (1.4 s together) are pauses of the host, such as compilation: they "
-            "are",
+            "2 gaps above 10 ms (1.41 s together) are pauses of the host, such as compilation: "
+            "they are",
         ),
     ],
 )
 def test_pauses_are_remarked_on(gaps_us: tuple[float, ...], said: str) -> None:
     ops = per_op_of(op(), *(op(gap_us=gap_us) for gap_us in gaps_us))
-    left_out = " left out of the potential savings (choose a steady step)"
+    left_out = " left out of the potential savings. Choose a steady step."
     assert texts(figures.remarks(ops)) == ([said + left_out] if said else [])
 
 
@@ -102,7 +102,7 @@ def test_remarks_on_pooled_steps_are_of_one() -> None:
     # In one step of many it is said all the same.
     steady = per_op_of(op(), op())
     (said,) = figures.remarks(concat([per_op_of(*rows[::2]), *[steady] * 9]), 10)
-    assert said.message.startswith("1 gap above 10 ms (40 ms) is a pause")
+    assert said.message.startswith("1 gap above 10 ms (40.0 ms) is a pause")
 
 
 def test_more_than_a_peak_is_remarked_on() -> None:
@@ -111,8 +111,8 @@ def test_more_than_a_peak_is_remarked_on() -> None:
     assert figures.remarks(rounded) == []
     above = per_op_of(*[matmul(2048, 2048, 2048, at_peak / 1.98)] * 2, op(us=1.0))
     assert texts(figures.remarks(above)) == [
-        "2 ops show more than 105 % of a peak (up to 198 %): the architecture or the core count "
-        "is probably wrong (--arch changes it)"
+        "2 ops show more than 105 % of a peak (up to 198 %), so the architecture or the core count "
+        "is probably wrong. --arch changes it."
     ]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from instrumentor_analysis.ops.per_op import COLUMNS, with_totals
+from instrumentor_analysis.ops.per_op import NAMES, with_totals
 from tests.analysis.ops_rows import Row, host_op, matmul, op, per_op_of, signpost
 
 
 def test_columns_and_one_row_per_row() -> None:
     ops = per_op_of(op(), signpost("s"), op())
-    assert tuple(ops.columns) == COLUMNS
+    assert tuple(ops.columns) == NAMES
     assert ops["id"].tolist() == [2, 3, 4]
     assert ops["is_signpost"].tolist() == [False, True, False]
     assert ops["op"].tolist()[1] == "s (signpost)"

@@ -46,10 +46,10 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     assert "wormhole" in caught.value.hint
 
 
-ASSUMED = "the file names no architecture; wormhole is assumed (--arch changes it)"
+ASSUMED = "The file names no architecture; wormhole is assumed. --arch changes it."
 UNKNOWN = (
-    "quasar: no peaks known for this architecture: utilisation is blank (--arch NAME compares the "
-    "ops with the peaks of another one)"
+    "No peaks are known for quasar, so utilisation is blank. --arch NAME compares the ops with the "
+    "peaks of another architecture."
 )
 
 
@@ -66,7 +66,7 @@ def of_archs(*names: str, cores: str = "64") -> Ops:
         (("wormhole_b0",), "p100", ("blackhole_p100", 48, True), []),
         (("",), None, ("wormhole", 48, True), [ASSUMED]),
         (("wormhole_b0", "blackhole"), None, ("wormhole_b0", 48, True),
-         ["several architectures in the file (wormhole_b0, blackhole); wormhole_b0 is used"]),
+         ["The file names several architectures (wormhole_b0, blackhole); wormhole_b0 is used."]),
         (("quasar",), None, ("quasar", 48, False), [UNKNOWN]),
         (("quasar",), "p100", ("blackhole_p100", 48, True), []),
     ],

@@ -37,11 +37,11 @@ def test_a_long_compile_step_does_not_flatten_the_others() -> None:
     first, *others = bars(drawing, "compile", "wait")
     assert first.height == 180
     assert texts(drawing, "text") == ["compile", "1", "2", "3", "4"]
-    assert texts(drawing, "muted") == ["0", "200", "400", "ms", "35,210.4 ms"]
+    assert texts(drawing, "muted") == ["0", "200", "400", "ms", "35.2 s"]
     assert all(180 * 0.8 < bar.height < 180 for bar in others)
     assert others[-1].height == pytest.approx(180 / 1.08, abs=0.01)
     assert bars(drawing, "device")[-1].height == pytest.approx(63.2 / 421 * 180 / 1.08, abs=0.01)
-    assert drawing.keys[-1].text == "dashed: median 410.8 ms"
+    assert drawing.keys[-1].text == "dashed: median 411 ms"
 
 
 def test_names_and_values_of_close_bars_do_not_overlap() -> None:
@@ -52,17 +52,17 @@ def test_names_and_values_of_close_bars_do_not_overlap() -> None:
     steps = (*first, *(Step(f"step_steady_{n}", "steady", "x", 10.0) for n in range(2, 30)))
     drawing = charts.steps(replace(wallclock_only(), steps=steps))
     assert texts(drawing, "text")[:4] == ["c", "w1", "2", "3"]
-    assert "900.0 ms" in texts(drawing, "muted") and "800.0 ms" not in texts(drawing, "muted")
+    assert "900 ms" in texts(drawing, "muted") and "800 ms" not in texts(drawing, "muted")
     # Warm-up steps are cut off as the compile step is: they flatten nothing.
     drawn = bars(drawing)
     assert [bar.height == 180 for bar in drawn[:3]] == [True, True, False]
-    assert drawn[1].tip == "step_warmup_1: 800.0 ms"
+    assert drawn[1].tip == "step_warmup_1: 800 ms"
 
 
 def test_outliers_and_steps_without_a_device() -> None:
     drawing = charts.steps(several_labels())
     assert [bar.colour for bar in bars(drawing)] == ["device", "device", "outlier", "device"]
-    assert bars(drawing)[2].tip == "step_steady_3: 409.5 ms, outlier"
+    assert bars(drawing)[2].tip == "step_steady_3: 410 ms, outlier"
     assert [key.text for key in drawing.keys][:2] == ["wall clock", "outlier"]
 
 
@@ -84,7 +84,7 @@ def test_parts_of_the_time() -> None:
     assert by_op[-1].kind == "rest"
     assert "not measured" not in " ".join(part.text for part in by_op)
     assert [part.text for part in charts.step_parts(tracy())] == [
-        "device: 63.2 ms", "rest: 357.8 ms",
+        "device: 63.2 ms", "rest: 358 ms",
     ]  # fmt: skip
     assert charts.step_parts(torch_cpu()) == ()
     assert charts.op_parts(torch_cpu())[0].text == "aten::addmm: 61.9 %, 19.5 ms, 12 x"
@@ -113,7 +113,7 @@ def test_gap_bins_leave_empty_ends_out() -> None:
 def test_roofline_points_lie_under_their_roof(tmp_path: Path) -> None:
     detail = details.of(analyse(run_folder(tmp_path / "run")))
     slow, fast = op_points(detail)
-    assert slow.text.startswith("Matmul 32 x 1280 x 5120 HiFi4 BF16 x BF16 => BF16: 1 x, 187.0 us")
+    assert slow.text.startswith("Matmul 32 x 1280 x 5120 HiFi4 BF16 x BF16 => BF16: 1 x, 187 us")
     assert slow.bound == "SLOW"
     moved = 2 * (32 * 1280 + 1280 * 5120 + 32 * 5120)
     assert slow.intensity == pytest.approx(2 * 32 * 1280 * 5120 / moved)

@@ -2,50 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from instrumentor_analysis.reports import formatting
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "not measured"),
-        (math.nan, "not measured"),
-        (math.inf, "not measured"),
-        (0.0, "0.0 ms"),
-        (35_210.44, "35,210.4 ms"),
-        (12.05, "12.1 ms"),
-        (9.456, "9.46 ms"),
-        (0.2864, "0.286 ms"),
-        (0.00042, "0.00042 ms"),
-        (-3.5, "-3.50 ms"),
-    ],
-)
-def test_ms(value: float | None, text: str) -> None:
-    assert formatting.ms(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "not measured"),
-        (0.656, "0.656 us"),
-        (812.7, "812.7 us"),
-        (7_730.0, "7.73 ms"),
-        (8_000_123.0, "8.00 s"),
-    ],
-)
-def test_readable_us(value: float | None, text: str) -> None:
-    assert formatting.readable_us(value) == text
-
-
-def test_a_column_has_the_decimals_of_its_largest_figure() -> None:
-    assert formatting.column([120.0, 0.5, None], "ms") == ["120.0 ms", "0.5 ms", "-"]
-    assert formatting.column([7.7269, 0.99], "ms") == ["7.727 ms", "0.990 ms"]
-    assert formatting.column([], "ms") == []
 
 
 def test_visible_shows_what_a_terminal_would_obey() -> None:

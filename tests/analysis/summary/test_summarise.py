@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from instrumentor_analysis.load.perf_trace import join
 from instrumentor_analysis.model import SCHEMA, Summary, WallClock
 from instrumentor_analysis.ops import steps as steps_module
+from instrumentor_analysis.reports.summary import console
 from instrumentor_analysis.shared.errors import (
     AnalysisError,
     EmptyWindow,
@@ -101,7 +103,7 @@ def test_gaps_and_source_lines_of_all_steps_are_those_of_one(tmp_path: Path) -> 
     assert (every.gaps.count, every.gaps.pause_count, every.gaps.pause_us) == (2, 1, 20_000.0)
     assert every.locations == one.locations
     assert (every.locations.lines[0].op_count, every.locations.unlocated_count) == (2, 1)
-    assert warned(every, "1 gap above 10 ms (20 ms)")
+    assert warned(every, "1 gap above 10 ms (20.0 ms)")
 
 
 def test_a_large_file_is_read_by_its_chosen_step_only(
@@ -178,18 +180,18 @@ LEFT = {"event": "cancelled", "pid": 1, "name": "step_steady_2"}
 @pytest.mark.parametrize(
     ("events", "profiler", "said"),
     [
-        (SAMPLES, "torch", "wall clock only"),
+        (SAMPLES, "torch", "the wall clock alone"),
         ((*SAMPLES, LEFT, LEFT), "wallclock", "2 samples were begun and never ended"),
         # Two of four are no exception.
         (
             steady_events(866.0, 381.0, 760.0, 341.0, 830.0, 300.0, 810.0, 350.0),
             "wallclock",
-            "uncertain (300.0 .. 866.0 ms)",
+            "uncertain (300 to 866 ms)",
         ),
         (
             steady_events(10.0, 11.0, 300.0, 10.5),
             "wallclock",
-            "step_steady_3 300.0 ms, 28.6 times the median",
+            "step_steady_3 300 ms, 28.6x the median",
         ),
     ],
 )
@@ -210,7 +212,7 @@ def test_compile_only_is_still_summarised(tmp_path: Path) -> None:
     summary = summarise(folder)
     assert (summary.wall_clock.samples, summary.wall_clock.compile_ms) == (0, 900.0)
     assert summary.window.step == "step_compile"
-    assert warned(summary, "no steady step was timed", "no steady step is complete")
+    assert warned(summary, "No steady step was timed", "No steady step is complete")
 
 
 @pytest.mark.parametrize(
@@ -281,7 +283,9 @@ def test_an_outlier_is_not_the_step_that_is_shown(tmp_path: Path) -> None:
         "step_steady_3", "the last typical steady step",
     )  # fmt: skip
     assert summary.overhead_percent == pytest.approx((2.1 - 0.3) / 2.1 * 100)
-    told = "step_steady_4 is not shown: it is an outlier, 10.0 times the median of the others"
+    told = (
+        "step_steady_4 is not shown, because it is an outlier, 10.0 times the median of the others."
+    )
     assert told in texts(summary.warnings)
     asked = summarise(folder, step=4)
     assert asked.step_wall_clock_ms == 20.0
@@ -300,7 +304,7 @@ def test_only_steps_of_the_main_label_are_shown(tmp_path: Path) -> None:
     summary = summarise(folder)
     assert (summary.scope, summary.window.step) == ("fwd+bwd", "step_steady_2")
     assert summary.step_wall_clock_ms == 2.0
-    assert "step_steady_3 is not shown: it is a sample of step" in texts(summary.warnings)
+    assert "step_steady_3 is not shown, because it is a sample of step." in texts(summary.warnings)
     pooled = summarise(folder, step="all")
     assert pooled.window.steps == ("step_steady_1", "step_steady_2")
 
@@ -311,7 +315,7 @@ def test_where_every_steady_step_is_odd_the_last_is_shown_and_named(tmp_path: Pa
     assert summary.window.step == "step_steady_1"
     assert (
         "step_steady_1, which is shown, is a warmup step by the record: no other steady step is "
-        "complete" in texts(summary.warnings)
+        "complete." in texts(summary.warnings)
     )
 
 
@@ -371,7 +375,7 @@ def test_devices_that_ran_other_ops_in_the_step_are_said(tmp_path: Path) -> None
     both = [op(), op(device=1)]
     odd = step("step_steady_1", [*both, op("CopyDeviceOperation", device=1)])
     path = write(tmp_path / "x.csv", [*odd, *step("step_steady_2", both)])
-    assert warned(summarise(path, step=1), "the 2 devices did not run the same ops")
+    assert warned(summarise(path, step=1), "The 2 devices did not run the same ops")
     # Not of a step that is not shown.
     assert not warned(summarise(path), "did not run the same ops")
 
@@ -404,6 +408,37 @@ def test_of_a_simulated_device_only_the_structure_is_shown(tmp_path: Path, seen:
     assert said.weight == "wrong"
 
 
+def test_recorded_ops_of_a_simulated_device_keep_what_was_emitted(tmp_path: Path) -> None:
+    run = run_folder(
+        tmp_path / "run", *SAMPLES, ops=FIXTURES / "simulated_wormhole.csv", profiler="tracy",
+        environment={"simulator": "/sim/libttsim_wh.so"},
+    )  # fmt: skip
+    csv = run / "tracy_perf" / "ops_perf_results.csv"
+    # Alone, too, it is known as the file of that run.
+    for analysis in (analyse(run), analyse(csv)):
+        frame, summary = analysis.ops, analysis.summary
+        assert summary.architecture == "simulated" and summary.verdict is None
+        assert list(frame["cores"]) == [6, 2, 6, 3, 4, 6]
+        assert list(frame["global_call_count"]) == [13, 14, 15, 16, 17, 18]
+        assert set(map(str, frame["op_code"])) == {"MatmulDeviceOperation"}
+        assert all(math.isnan(time) for time in frame["device_time_us"])
+        ours = [step for step in summary.steps if step.op_count]
+        assert ours and all(step.device_time_ms is None for step in ours)
+        assert all(step.overhead_percent is None for step in ours)
+        assert not warned(summary, "no valid device duration")
+    text = console(summarise(run))
+    assert "Ops\n" in text and "self time" not in text
+
+
+def test_a_file_that_says_so_is_of_a_simulated_device(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    assert summarise(FIXTURES / "simulated_wormhole.csv").architecture == "wormhole"
+    joined = join(FIXTURES / "simulated_wormhole.csv", None, file, simulated=True)
+    assert joined.rows == 12
+    summary = summarise(file)
+    assert summary.architecture == "simulated" and summary.device_time_ms is None
+
+
 def test_the_device_log_names_the_architecture(tracy: Path) -> None:
     logs = tracy / "tracy_profile" / ".logs"
     logs.mkdir(parents=True)
@@ -420,7 +455,7 @@ def test_on_a_busy_machine_recompilations_are_told_and_no_scatter(tmp_path: Path
     scattered = steady_events(10.0, 10.1, 300.0, 10.2, 10.0)
     first = event("step_compile", 4000.0)
     found = summarise(run_folder(tmp_path / "run", first, *scattered, again, machine=busy))
-    assert warned(found, "1 step compiled after the first")
+    assert warned(found, "1 later step compiled")
     assert not warned(found, "outlier")
 
 

@@ -160,7 +160,7 @@ def test_a_small_share_bounds_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("median_ms", "ops", "percent", "name"),
-    [(8.0, 120, 62.0, "op-bound"), (8.0, 120, 20.0, "mixed"), (1.2, 300, 62.0, "launch-bound"),
+    [(8.0, 120, 62.0, "op-bound"), (8.0, 120, 20.0, "mixed"), (1.2, 300, 62.0, "mixed"),
      (0.1, 20, 20.0, "mixed")],
 )  # fmt: skip
 def test_a_step_on_the_cpu_by_its_ops(
@@ -173,6 +173,8 @@ def test_a_step_on_the_cpu_by_its_ops(
     )  # fmt: skip
     assert found is not None and found.name == name
     assert found.levers
+    # No time of calling an op is measured on the CPU.
+    assert ("was not measured: double the batch" in found.reason) == (ops == 300)
 
 
 def test_nothing_is_concluded_on_a_busy_machine() -> None:

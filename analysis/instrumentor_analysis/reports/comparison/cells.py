@@ -33,17 +33,6 @@ def signed(value: float | None, unit: str = "%") -> str:
     return f"{value:+,.{digits}f} {unit}"
 
 
-def column(values: Sequence[float | None], like: Sequence[float | None] = ()) -> list[str]:
-    """Times of one column in the unit that suits the largest of them and of ``like``."""
-    factor, unit = _scale([*values, *like])
-    return formatting.column([None if v is None else v * factor for v in values], unit)
-
-
-def _scale(values: Sequence[float | None]) -> tuple[float, str]:
-    largest = max((abs(v) for v in values if v is not None), default=0.0)
-    return (1e3, "us") if largest < 0.5 else (1.0, "ms")
-
-
 def changes(
     values: Sequence[float], comparison: Comparison, like: Sequence[float | None]
 ) -> list[str]:
@@ -53,11 +42,10 @@ def changes(
         values: milliseconds.
         like: the times of both sides, milliseconds.
     """
-    factor, unit = _scale(like)
-    texts = formatting.column([value * factor for value in values], unit)
+    texts = formatting.column(values, "ms", like)
     nothing = nothing_ms(comparison)
     return [
-        f"0 {unit}" if abs(value) < nothing else text if value < 0 else f"+{text}"
+        f"0 {text.split()[-1]}" if abs(value) < nothing else text if value < 0 else f"+{text}"
         for value, text in zip(values, texts, strict=True)
     ]
 

@@ -52,6 +52,7 @@ def sections(comparison: Comparison, limits: Limits) -> tuple[Section, ...]:
     found = (
         _times(comparison),
         _figures(comparison),
+        _owners(comparison),
         # There is a handful of categories: 99 shows all.
         _shares("Where the device time goes", "category", comparison, comparison.categories, 99),
         _ops(comparison, limits.ops),
@@ -71,15 +72,17 @@ def _times(comparison: Comparison) -> Section | None:
     rows: list[tuple[str, ...]] = []
     tones: list[Tone] = []
     for timing in every_timing(comparison):
-        medians = cells.column([timing.base_median_ms, timing.new_median_ms])
+        medians = formatting.column([timing.base_median_ms, timing.new_median_ms], "ms")
         change = cells.signed(timing.change_percent)
         rows.append((timed(timing), *medians, change, cells.interval(timing)))
         tones.append(tone(timing))
         rates_known = timing.base_rate is not None and timing.new_rate is not None
         if rates_known and timing is not comparison.device:
-            rates = formatting.column([timing.base_rate, timing.new_rate], "/s")
+            rates = formatting.column([timing.base_rate, timing.new_rate], "samples/s")
             change = cells.signed((1 / timing.ratio - 1) * 100)
-            rows.append(("samples a second", *rates, change, cells.interval(timing, inverse=True)))
+            rows.append(
+                (f"{timing.label} only", *rates, change, cells.interval(timing, inverse=True))
+            )
             tones.append(tone(timing))
     heads = _heads(comparison, "median", "change", "95 % interval")
     table = Table.of(heads, rows, tones={_CHANGE: tones}, least=_LEAST)
@@ -91,9 +94,9 @@ def _figures(comparison: Comparison) -> Section | None:
     # Where it was taken several times it stands among the steady steps, with its interval.
     timed = {"device_time_ms"} if comparison.device else set()
     rows = [_figure(each) for each in comparison.figures if each.key not in timed]
-    note = "taken once on each side: there is no interval"
+    note = "one measurement on each side, so without an interval"
     if comparison.base.runs or comparison.new.runs:
-        note = "of one run on each side, whose median is in the middle: there is no interval"
+        note = "from the run in the middle of each side, so without an interval"
     table = Table.of(_heads(comparison, "", "change"), rows, least=_LEAST, note=note)
     return Section("Figures", (table,)) if rows else None
 
@@ -101,14 +104,22 @@ def _figures(comparison: Comparison) -> Section | None:
 def _figure(figure: Figure) -> tuple[str, ...]:
     values = figure.base, figure.new
     texts = formatting.column(values, figure.unit)
-    if not figure.unit:
-        texts = [formatting.ABSENT if v is None else f"{v:,.0f}" for v in values]
     unit = "points" if figure.unit == "%" else "%"
     return (figure.name, *texts, cells.signed(figure.change_percent, unit))
 
 
 def _moved(comparison: Comparison, share: Share | OpChange) -> bool:
     return abs(share.change_ms) >= cells.nothing_ms(comparison)
+
+
+def _owners(comparison: Comparison) -> Section | None:
+    """Phases of the iteration on both sides, the one that changed most first."""
+    shown = comparison.owners
+    rows = _sided([share.name for share in shown], comparison, shown)
+    note = "extra iterations with a barrier around each phase, without an interval"
+    table = Table.of(_heads(comparison, "owner", "change"), rows, least=_LEAST, note=note)
+    heading = "Where the iteration goes" + cells.per_sample(comparison)
+    return Section(heading, (table,)) if shown else None
 
 
 def _shares(
@@ -135,7 +146,7 @@ def _sided(
     """Rows with the times of both sides, in one unit, and their difference."""
     old, now = [each.base_ms or None for each in shown], [each.new_ms or None for each in shown]
     changes = cells.changes([each.change_ms for each in shown], comparison, [*old, *now])
-    times = cells.column(old, now), cells.column(now, old)
+    times = formatting.column(old, "ms", now), formatting.column(now, "ms", old)
     return list(zip(names, *times, changes, *more, strict=True))
 
 

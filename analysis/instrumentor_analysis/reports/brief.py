@@ -1,0 +1,85 @@
+"""The report that ends a run: about twelve lines, the verdict first; the rest is on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from instrumentor_analysis.model import Summary, WallClock
+from instrumentor_analysis.reports import formatting, headline, terminal
+from instrumentor_analysis.reports.document import Document, Figures, Line, Verdict
+from instrumentor_analysis.reports.summary import verdict_of
+
+#: Ops that are named, and the least share that one of them has, percent.
+_MOST_OPS, _LEAST_OP_PERCENT = 4, 3.0
+#: Warnings that are shown.
+_MOST_WARNINGS = 3
+#: Figures of a step on a device that decide what to do next.
+_OF_DEVICE = ("device time", "overhead")
+
+
+def console(summary: Summary, *, width: int = 80, color: bool = False) -> str:
+    """The text; a figure that was not measured has no line."""
+    every = headline.warnings(summary, notes=False)
+    more = len(every) - _MOST_WARNINGS
+    verdict = verdict_of(summary)
+    document = Document(
+        headline.title(summary),
+        headline.subtitle(summary),
+        verdict=None if verdict is None else _short(verdict),
+        statements=headline.above_the_figures(summary),
+        figures=(Figures("", tuple(_lines(summary))),),
+        warnings=every[:_MOST_WARNINGS],
+    )
+    text = terminal.render([document], width=width, color=color)
+    return f"{text}{formatting.plural(more, 'more warning')} in the report\n" if more > 0 else text
+
+
+def _short(verdict: Verdict) -> Verdict:
+    """What it is and the first thing to try: its evidence is among the figures."""
+    first = tuple(Line("next", f"{lever.what}: {lever.said}") for lever in verdict.levers[:1])
+    return replace(verdict, evidence=(), details=first, levers=())
+
+
+def _lines(summary: Summary) -> Iterator[Line]:
+    wall = summary.wall_clock
+    if wall is not None:
+        yield from _clock(wall)
+    for line in headline.step_figures(summary).lines:
+        if line.name in _OF_DEVICE and line.tone != "absent":
+            yield line
+    if summary.memory is not None:
+        peaks = summary.memory.allocated_bytes, summary.memory.resident_bytes
+        for peak, note in zip(peaks, ("on the GPU", "of the process"), strict=True):
+            if peak is not None:
+                yield Line("peak memory", formatting.size(peak), note)
+    ops = _ops(summary)
+    if ops:
+        yield Line("top ops", ops)
+
+
+def _clock(wall: WallClock) -> Iterator[Line]:
+    """The iteration and its parts, throughput, and the timed region with its interval."""
+    found = {line.name: line for line in headline.wall_clock_figures_of(wall)}
+    only = found.get(f"{wall.label} only")
+    if "iteration" in found:
+        whole = found["iteration"]
+        yield replace(whole, value=f"{whole.value} {whole.note}", note="")
+    tokens = found.get("tokens", found.get(f"{wall.label} tokens"))
+    for line in (found.get("throughput", only), tokens):
+        if line is not None:
+            yield line
+    if "median" in found:
+        interval = found["median"].note.partition(";")[0]
+        note = ", ".join(filter(None, (formatting.plural(wall.samples, "step"), interval)))
+        yield replace(found["median"], name=wall.label, note=note)
+    elif "first step" in found:
+        yield replace(found["first step"], note="no steady step was timed")
+
+
+def _ops(summary: Summary) -> str:
+    """``mm 38 %, addmm 24 %``: by device time, on the CPU by their own time."""
+    shares = [(op.op.removeprefix("aten::"), op.percent or 0.0) for op in summary.slow_ops]
+    shown = [each for each in shares if each[1] >= _LEAST_OP_PERCENT][:_MOST_OPS]
+    return ", ".join(f"{formatting.squeezed(name)} {percent:.0f} %" for name, percent in shown)

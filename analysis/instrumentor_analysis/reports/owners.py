@@ -1,0 +1,136 @@
+"""Who owns the time of an iteration, as a table (the largest owner first) and as a waterfall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from instrumentor_analysis.clock import phases as names
+from instrumentor_analysis.model import Cause, Phase, Phases, WhatIf
+from instrumentor_analysis.reports import formatting
+from instrumentor_analysis.reports.document import Column, Section, Table
+from instrumentor_analysis.reports.drawing import Bar, Drawing, Label, Scale, Shape, grid
+
+TITLE = "Where the iteration goes"
+#: What each owner is, in the words of its row.
+SAID = {
+    names.DATA: "waiting for the next batch",
+    names.PREPARE: "ahead of the forward: moving the batch, clearing gradients",
+    names.FORWARD: "forward and loss",
+    names.BACKWARD: "backward",
+    names.OPTIMIZER: "optimizer steps",
+    names.OTHER: "the rest of the loop: clipping, logging, callbacks",
+}
+_COLOURS = {
+    names.DATA: "host",
+    names.PREPARE: "tm",
+    names.FORWARD: "compute",
+    names.BACKWARD: "dm",
+    names.OPTIMIZER: "ccl",
+}
+_WIDTH, _LEFT, _PITCH, _BAR = 1000.0, 150.0, 30.0, 20.0
+#: Sizes of memory that differ by less are not worth a column, as a share.
+_ALIKE = 0.01
+
+
+def section(found: Phases | None, *, drawn: bool = False) -> Section:
+    """The owners of the iteration's time; a section without anything where none were measured.
+
+    Args:
+        drawn: with the waterfall.
+    """
+    if found is None:
+        return Section("")
+    return Section(
+        TITLE, (table(found),), charts=(waterfall(found),) if drawn else (), beside=drawn
+    )
+
+
+def what_if(found: Sequence[WhatIf]) -> Section:
+    """Predictions, marked as such."""
+    intervals = [each.interval_ms for each in found]
+    between = [
+        formatting.ABSENT
+        if each is None
+        else f"{formatting.number(each.low)} .. {formatting.number(each.high)}"
+        for each in intervals
+    ]
+    columns = (
+        Column("if", [each.change for each in found], right=False),
+        Column("iteration", formatting.column([each.ms for each in found], "ms")),
+        Column("saves", [formatting.share(each.saving_percent) for each in found]),
+        Column("95 % interval, ms", between, optional=True),
+    )
+    note = (
+        "A model, not measured: the iteration without these phases, where the rest stays as it is."
+    )
+    return Section("What if", (Table(columns, note),))
+
+
+def causes(found: Sequence[Cause], most: int) -> Section:
+    """What kept compilers from making one program of a step, the costliest first."""
+    shown = found[:most]
+    columns = (
+        Column("kind", [each.kind for each in shown], right=False),
+        Column("where", [each.place or "a library" for each in shown], right=False, foreign=True),
+        Column("count", [formatting.count(each.count) for each in shown]),
+        Column("compiling", formatting.column([each.ms or None for each in shown], "ms")),
+        Column("why", [each.what for each in shown], right=False, foreign=True, least=20),
+    )
+    return Section("What interrupts the compiler", (Table(columns),))
+
+
+def table(found: Phases) -> Table:
+    """A row for each owner, the largest first."""
+    rows = sorted(found.phases, key=lambda each: -each.ms)
+    columns = [
+        Column("owner", [each.name for each in rows], right=False),
+        Column("time", formatting.column([each.ms for each in rows], "ms")),
+        Column("share", [formatting.share(each.percent) for each in rows]),
+        Column("", shares=[each.percent for each in rows], right=False, colours="cyan"),
+        *_memory(rows),
+        Column("", [SAID.get(each.name, "") for each in rows], False, "absent", optional=True),
+    ]
+    return Table(tuple(columns), note(found))
+
+
+def _memory(rows: list[Phase]) -> list[Column]:
+    """Memory by phase where it is not the same in all of them."""
+    for title, sizes in (
+        ("on the device", [each.allocated_bytes for each in rows]),
+        ("on the host", [each.resident_bytes for each in rows]),
+    ):
+        known = [size for size in sizes if size is not None]
+        if known and max(known) - min(known) > _ALIKE * max(known):
+            texts = [formatting.ABSENT if s is None else formatting.size(s) for s in sizes]
+            return [Column(title, texts, optional=True)]
+    return []
+
+
+def note(found: Phases) -> str:
+    """How it was measured, and what that cost."""
+    extra = formatting.plural(found.count, "extra iteration")
+    text = (
+        f"{found.statistic.capitalize()} of {extra} behind the samples, with a barrier at each "
+        f"border: {formatting.ms(found.ms)}"
+    )
+    if found.longer_percent is not None:
+        text += f", {found.longer_percent:+.1f} % against those without"
+    return f"{text}. {formatting.percent(found.unowned_percent)} of it has no owner."
+
+
+def waterfall(found: Phases) -> Drawing:
+    """A bar for each phase, in the order in which they come, each from where the last one ends."""
+    count = len(found.phases)
+    x = Scale(0, found.ms or 1.0, _WIDTH - _LEFT)
+    height = count * _PITCH
+    shapes: list[Shape] = [*grid(x, None, (_WIDTH - _LEFT, height))]
+    start_ms = 0.0
+    for at, each in enumerate(found.phases):
+        left, width = x.at(start_ms), max(x.at(each.ms), 1.0)
+        said = f"{each.name}: {formatting.ms(each.ms)}, {formatting.percent(each.percent)}"
+        colour = _COLOURS.get(each.name, "other")
+        shapes.append(Label(-10, at * _PITCH + 19, each.name, "text", "end"))
+        shapes.append(Bar(left, at * _PITCH + 5, width, _BAR, colour, said))
+        start_ms += each.ms
+    says = "; ".join(f"{each.name} {formatting.ms(each.ms)}" for each in found.phases)
+    return Drawing(TITLE, says, (-_LEFT, -8, _WIDTH, height + 40), tuple(shapes))

@@ -1,0 +1,131 @@
+"""Figures as a reader sees them: one function from a value with its unit to text.
+
+Three significant digits, in the unit that reads best: ``1.87 MFLOPs``, ``26,100 samples/s``,
+``1.05 s``, ``5.1 us``. Documents keep the units that their names say; this is for people.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from instrumentor_analysis.shared.documents import parsed
+
+NOT_MEASURED = "not measured"
+#: The same in a cell of a table, under a heading that says what it is.
+ABSENT = "-"
+
+_DIGITS = 3
+#: In seconds, the largest first; below 100 s there are no minutes.
+_TIMES = {"min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
+_LEAST_MINUTES = 100.0
+_PREFIXES = {"P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0}
+#: Units that take a prefix. Rates such as samples/s do not: their thousands are written out.
+_PREFIXED = ("FLOPs", "FLOP/s", "B", "B/s")
+_FAMILIES = (
+    _TIMES,
+    *({f"{prefix}{base}": factor for prefix, factor in _PREFIXES.items()} for base in _PREFIXED),
+)
+#: Of each unit all that may stand for it, with their factors.
+_UNITS = {unit: family for family in _FAMILIES for unit in family}
+
+
+def measured(value: float | None) -> bool:
+    """There is a figure: neither None nor NaN nor infinite."""
+    return value is not None and math.isfinite(value)
+
+
+def quantity(value: float | None, unit: str = "", absent: str = NOT_MEASURED) -> str:
+    """``412 ms``: a value of that unit as text, in the larger or smaller unit that reads better.
+
+    Args:
+        unit: of the value: a time (``us``, ``ms``, ``s``), ``B``, ``FLOPs``, ``FLOP/s`` with any
+            prefix, ``%``, anything else as it is; empty for a count.
+        absent: what stands for no figure, which has no unit.
+    """
+    if value is None or not math.isfinite(value):
+        return absent
+    if unit == "%":
+        return f"{value:,.1f} %"
+    scaled, shown = _scaled(value, unit)
+    text = f"{round(scaled):,}" if shown in ("", "B") else number(scaled)
+    return f"{text} {shown}".rstrip()
+
+
+def number(value: float, digits: int = _DIGITS) -> str:
+    """So many significant digits with thousands separators; zeros beyond the first decimal go."""
+    text = f"{_rounded(value, digits):,.{_decimals(value, digits)}f}"
+    whole, point, fraction = text.partition(".")
+    return f"{whole}.{fraction.rstrip('0') or '0'}" if point else whole
+
+
+def column(
+    values: Sequence[float | None], unit: str, like: Sequence[float | None] = ()
+) -> list[str]:
+    """Figures of one column: one unit and so many decimals as suit the largest of them.
+
+    Args:
+        like: further figures of that unit which decide with them.
+    """
+    texts, shown = alike(values, unit, like, _DIGITS + 1)
+    return [text if text == ABSENT else f"{text} {shown}".rstrip() for text in texts]
+
+
+def alike(
+    values: Sequence[float | None],
+    unit: str,
+    like: Sequence[float | None] = (),
+    digits: int = _DIGITS,
+) -> tuple[list[str], str]:
+    """Numbers that stand side by side, all with the same unit and decimals, and that unit.
+
+    Args:
+        digits: significant ones of the largest.
+    """
+    known = [value for value in (*values, *like) if value is not None and math.isfinite(value)]
+    largest = max(map(abs, known), default=0.0)
+    scaled, shown = _scaled(largest, unit)
+    factor = scaled / largest if largest else 1.0
+    decimals = {"": 0, "%": 1}.get(unit, min(_decimals(scaled, digits), 3))
+    return [
+        ABSENT if v is None or not math.isfinite(v) else f"{v * factor:,.{decimals}f}"
+        for v in values
+    ], shown
+
+
+def _decimals(value: float, digits: int) -> int:
+    """Digits behind the point that show so many significant ones, after rounding."""
+    rounded = abs(_rounded(value, digits))
+    return max(digits - 1 - math.floor(math.log10(rounded)), 0) if rounded else 0
+
+
+def _rounded(value: float, digits: int = _DIGITS) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+def _scaled(value: float, unit: str) -> tuple[float, str]:
+    """The value in the unit that reads best, after rounding: 999.9 ms are 1.0 s."""
+    units = _UNITS.get(unit)
+    if units is None and "/" in unit:
+        head, _, per = unit.partition("/")
+        scaled, head = _scaled(value, head)
+        return scaled, f"{head}/{per}"
+    if units is None or not value:
+        return value, unit
+    plain = value * units[unit]
+    size = abs(_rounded(plain))
+    fitting = [name for name, factor in units.items() if size >= factor]
+    shown = next(
+        (name for name in fitting if name != "min" or size >= _LEAST_MINUTES),
+        min(units, key=lambda name: units[name]),
+    )
+    return plain / units[shown], shown
+
+
+def shapes_in_words(text: str) -> str:
+    """``[[64, 3, 32, 32], []]`` as ``64x3x32x32, scalar``; what is no list of shapes stays."""
+    try:
+        shapes = parsed(text)
+        return ", ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
+    except (ValueError, TypeError):
+        return text

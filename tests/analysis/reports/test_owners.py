@@ -1,0 +1,52 @@
+"""The owners of an iteration's time in every format."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import msgspec
+
+from instrumentor_analysis.model import Phase, Phases, Summary
+from instrumentor_analysis.reports import owners
+from instrumentor_analysis.reports.drawing import Bar
+from instrumentor_analysis.reports.summary import console, html, markdown
+
+FOUND = Phases(
+    count=20,
+    ms=100.0,
+    phases=(
+        Phase("data", 55.0, 55.0, 10**9),
+        Phase("forward", 15.0, 15.0, 2 * 10**9),
+        Phase("backward", 29.0, 29.0, 3 * 10**9),
+    ),
+    unowned_percent=1.0,
+    longer_percent=2.5,
+)
+
+
+def test_the_largest_owner_comes_first_and_the_cost_is_said() -> None:
+    table = owners.table(FOUND)
+    assert list(table.columns[0].texts) == ["data", "backward", "forward"]
+    assert "20 extra iterations" in table.note and "+2.5 % against those without" in table.note
+    assert "1.0 % of it has no owner" in table.note
+    assert [column.title for column in table.columns][4] == "on the host"
+
+
+def test_the_note_names_the_statistic_of_its_figure() -> None:
+    assert owners.note(FOUND).startswith("Median of 20 extra iterations")
+    mean = msgspec.structs.replace(FOUND, statistic="mean")
+    assert owners.note(mean).startswith("Mean of 20 extra iterations")
+
+
+def test_each_bar_of_the_waterfall_begins_where_the_last_one_ends() -> None:
+    bars = [shape for shape in owners.waterfall(FOUND).shapes if isinstance(shape, Bar)]
+    assert len(bars) == 3
+    for one, following in pairwise(bars):
+        assert abs(one.x + one.width - following.x) < 0.1
+
+
+def test_every_format_shows_them_and_none_without() -> None:
+    summary = Summary("wallclock", phases=FOUND)
+    for text in (console(summary), markdown(summary), html(summary)):
+        assert owners.TITLE in text and "backward" in text
+    assert owners.TITLE not in console(Summary("wallclock"))

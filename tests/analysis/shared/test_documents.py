@@ -1,0 +1,75 @@
+"""JSON of others in values that every reader can handle."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from msgspec import Struct, ValidationError
+
+from instrumentor_analysis.shared.documents import converted, fitted, object_in, parsed, read
+
+
+class Figure(Struct):
+    name: str
+    ms: float = 1.0
+    note: str = ""
+
+
+def test_what_json_has_is_what_python_makes_of_it() -> None:
+    assert parsed('{"a": [1, 2.5, true, null, "\\ud83d\\ude00 \\u00e9"]}') == {
+        "a": [1, 2.5, True, None, "\U0001f600 é"]
+    }
+    (widest,) = parsed(b"[-9223372036854775807]")  # a time in nanoseconds has 19 digits
+    assert widest == -9223372036854775807 and isinstance(widest, int)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[" * 100_000, '{"a":' * 50_000, b"\xff", b'"\xed\xa0\x80"']
+)
+def test_what_is_no_document_of_ours_is_one_kind_of_error(text: str | bytes) -> None:
+    with pytest.raises(ValueError):
+        parsed(text)
+
+
+@pytest.mark.parametrize("digits", [20, 400, 5000])
+def test_a_number_of_many_digits_is_a_float(digits: int) -> None:
+    text = f"[{'9' * digits}, -{'9' * digits}, 7]"
+    found, below, seven = parsed(text, infinite=True)
+    assert isinstance(found, float) and below == -found
+    assert seven == 7 and isinstance(seven, int)
+    assert parsed(text) == ([None, None, 7] if math.isinf(found) else [found, below, 7])
+
+
+def test_what_is_no_figure_is_none_as_we_write_it() -> None:
+    text = "[NaN, Infinity, -Infinity, 1e400, 1e300, 1.5]"
+    assert parsed(text) == [None, None, None, None, 1e300, 1.5]
+    assert repr(parsed(text, infinite=True)) == "[nan, inf, -inf, inf, 1e+300, 1.5]"
+
+
+def test_what_no_text_holds_is_replaced_and_bytes_of_a_name_stay() -> None:
+    found = parsed('{"\\ud800": ["a\\udfff", {"b": "\\u0000"}], "name": "\\udcff"}')
+    assert found == {"\ufffd": ["a\ufffd", {"b": "\ufffd"}], "name": "\udcff"}
+
+
+def test_of_a_file_that_is_none_there_is_no_object(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    assert object_in(path) == {}
+    for text in ("[1]", "{", "1" * 10_000):
+        path.write_text(text)
+        assert object_in(path) == {}
+    path.write_text('{"a": 1}')
+    assert object_in(path) == {"a": 1} == read(path)
+
+
+def test_what_a_document_lacks_has_its_default() -> None:
+    assert fitted({"name": "x", "ms": 2.0}, Figure) == Figure("x", 2.0)
+    assert fitted({"ms": "fast", "note": "n"}, Figure, name="usual") == Figure("usual", note="n")
+    assert fitted({"name": None}, Figure, name="usual") == Figure("usual")
+    assert fitted({"ms": "\udcff"}, Figure, name="usual") == Figure("usual")
+
+
+def test_a_name_that_is_no_text_is_the_usual_error() -> None:
+    with pytest.raises(ValidationError):
+        converted(["\udcff"], list[float])

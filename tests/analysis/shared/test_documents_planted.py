@@ -1,0 +1,141 @@
+"""Folders of runs that somebody prepared: each is read, or refused by name, and never a surprise.
+
+Every value of every document is exchanged for what does not belong there, and what is then asked
+for is all that the analysis can be asked: the summary, every report, and a comparison.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from instrumentor_analysis.compare.comparing import compare
+from instrumentor_analysis.compare.side import load_side, side_of_document
+from instrumentor_analysis.reports.write import write_all
+from instrumentor_analysis.shared.documents import parsed
+from instrumentor_analysis.shared.errors import AnalysisError
+from instrumentor_analysis.summary.summarise import analyse
+from tests.analysis.records import batch, event, run_folder, steady_events
+
+FACTS: dict[str, Any] = {
+    "script": "/p/train.py", "name": "a", "label": "", "arguments": ["--x"], "command": ["python"],
+    "batch_size": 4, "batch_dim": 0, "scope": "fwd+bwd", "duration_s": 1.5, "started": "2026-01-01",
+    "script_exit_code": 0, "profiler": "wallclock", "machine": {"cpus": 2, "other_cpus": 0.1},
+    "verification": {
+        "status": "partly", "verified": ["forward"], "unverified": {"backward": "why"},
+        "problems": [], "notes": ["n"], "parameters": None, "cost_ms": 0.1,
+    },
+    "environment": {"packages": {"torch": "2"}, "devices": [], "cpu_count": 2},
+    "warnings": [{"kind": "k", "message": "m", "weight": "note", "place": "", "hint": ""}],
+    "loop": {"file": "/p/train.py", "line": 3}, "linked": ["d"], "linked_changed": [],
+    "artifacts": {"log": "run.log"}, "interrupted": False, "partial": False,
+}  # fmt: skip
+EVENTS: list[dict[str, Any]] = [
+    event("step_compile", 30.0, device="tt", barrier="sync", **batch(4, 8)),
+    *steady_events(*([2.0, 2.1] * 5), device="tt", barrier="sync", nodes=7, **batch(4, 8)),
+    {"event": "iteration", "pid": 1, "name": "step_steady_1", "index": 1, "ms": 3.0, "data_ms": 1},
+    {"event": "barrier", "pid": 1, "device": "tt", "method": "sync", "idle": True, "left_ms": 0.1,
+     "reads": 1, "cost_ms": 0.2},
+    {"event": "memory", "pid": 1, "bytes": 1000},
+    {"event": "model", "pid": 1, "trainable": 10, "frozen": 0},
+    {"event": "compiled", "pid": 1, "name": "step_steady_4"},
+    {"event": "steady", "pid": 1, "names": ["step_steady_1"]},
+    {"event": "refused", "pid": 1, "reason": "why"},
+    {"event": "warning", "pid": 1, "text": "t", "kind": "k"},
+]  # fmt: skip
+#: Of another type, endless, out of every range, no text, or what a page or a terminal would obey.
+NASTY: tuple[Any, ...] = (
+    {}, [], None, True, "x", -1, int("9" * 400), 1e308, 5e-324, float("nan"), "\ud800", "\udcff",
+    "a\0b\n\x1b[2J</script>", [[1]], {"a": {"\ud800": "\0"}}, [None], 2**63,
+)  # fmt: skip
+STEPS = (0, 6, 11)  # of them, at each place
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where a value can be exchanged, the whole of it included."""
+    yield path
+    if isinstance(value, (dict, list)):
+        keys = value if isinstance(value, dict) else range(min(1, len(value)))
+        for key in keys:
+            yield from places(value[key], (*path, key))
+
+
+def exchanged(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """A copy with something else at one place."""
+    if not path:
+        return new
+    made = copy.deepcopy(value)
+    inner = made
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = new
+    return made
+
+
+def ask_all(folder: Path, base: Path) -> None:
+    """Everything that a report or a comparison does with a run folder."""
+    try:
+        analysis = analyse(folder)
+        write_all(analysis.summary, folder, analysis=analysis, formats=("json", "markdown", "html"))
+        compare(load_side(base), load_side(folder))
+        compare(load_side(base), load_side(folder / "summary.json"))
+    except AnalysisError:
+        pass
+
+
+def planted(kind: str) -> list[Any]:
+    """Each place of a document with some of what does not belong there, in turn."""
+    found = list(places(FACTS))
+    if kind == "events":
+        found = [(at, *path) for at, each in enumerate(EVENTS) for path in places(each)]
+    return [(path, nasty) for at, path in enumerate(found) for nasty in nasties(at)]
+
+
+def nasties(at: int) -> list[Any]:
+    """Some of them, others at each place."""
+    return [NASTY[(at + step) % len(NASTY)] for step in STEPS]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_folder(tmp_path_factory.mktemp("runs") / "base", *EVENTS, **FACTS)
+
+
+@pytest.mark.parametrize("kind", ["facts", "events"])
+def test_whatever_a_folder_holds_it_is_read(kind: str, base: Path, tmp_path: Path) -> None:
+    ask_all(base, base)
+    whole = {"facts": FACTS, "events": EVENTS}[kind]
+    for path, new in planted(kind):
+        made = exchanged(whole, path, new)
+        text = json.dumps(made)
+        if kind == "facts":
+            folder = run_folder(tmp_path / "run", *EVENTS)
+            (folder / "run.json").write_text(text)
+        else:
+            folder = run_folder(tmp_path / "run", **FACTS)
+            (folder / "timings.jsonl").write_text("".join(json.dumps(e) + "\n" for e in made))
+        try:
+            ask_all(folder, base)
+        except Exception:
+            print(f"{kind} {path} = {new!r:.40}")
+            raise
+
+
+def test_whatever_a_summary_holds_it_is_read_or_refused(base: Path) -> None:
+    ask_all(base, base)
+    document = json.loads((base / "summary.json").read_text())
+    for at, path in enumerate(places(document)):
+        for new in nasties(at):
+            made = parsed(json.dumps(exchanged(document, path, new)))
+            try:
+                compare(load_side(base), side_of_document(made, "a", "a.json"))
+            except AnalysisError:
+                pass
+            except Exception:
+                print(f"{path} = {new!r:.40}")
+                raise

@@ -1,0 +1,66 @@
+"""Figures as a reader sees them: three digits, in the unit that reads best."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from instrumentor_analysis.shared.units import alike, column, number, quantity
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, "ms", "not measured"),
+        (math.nan, "ms", "not measured"),
+        (math.inf, "", "not measured"),
+        (0.0, "ms", "0 ms"),
+        (0.0051, "ms", "5.1 us"),
+        (1_050.0, "ms", "1.05 s"),
+        (999.7, "ms", "1.0 s"),
+        (99.96, "s", "1.67 min"),
+        (754_000.0, "ms", "12.6 min"),
+        (-3.5, "ms", "-3.5 ms"),
+        (0.0004, "us", "0.0004 us"),
+        (0.00187, "GFLOPs", "1.87 MFLOPs"),
+        (9.0e6, "FLOPs", "9.0 MFLOPs"),
+        (0.142, "TFLOP/s", "142 GFLOP/s"),
+        (500.74e6, "B", "501 MB"),
+        (12, "B", "12 B"),
+        (288.0, "GB/s", "288 GB/s"),
+        (26_140.0, "samples/s", "26,100 samples/s"),
+        (0.52, "samples/s", "0.52 samples/s"),
+        (0.0313, "ms/sample", "31.3 us/sample"),
+        (84.61, "%", "84.6 %"),
+        (1_873, "", "1,873"),
+    ],
+)
+def test_a_quantity(value: float | None, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+@pytest.mark.parametrize("exponent", range(-12, 15))
+@pytest.mark.parametrize("unit", ["us", "ms", "s", "B", "FLOPs", "TFLOP/s", "samples/s", ""])
+def test_no_figure_has_an_exponent(exponent: int, unit: str) -> None:
+    assert "e" not in quantity(2.614 * 10.0**exponent, unit).split()[0]
+
+
+def test_a_column_has_the_unit_and_the_decimals_of_its_largest_figure() -> None:
+    assert column([120.0, 0.5, None], "ms") == ["120.0 ms", "0.5 ms", "-"]
+    assert column([7.7269, 0.99], "ms") == ["7.727 ms", "0.990 ms"]
+    assert column([0.12, 0.001], "ms") == ["120.0 us", "1.0 us"]
+    assert column([0.12], "ms", like=[5.0]) == ["0.120 ms"]
+    assert column([1_873.0, 2.0], "") == ["1,873", "2"]
+    assert column([], "ms") == []
+
+
+def test_parts_have_the_unit_of_the_whole() -> None:
+    assert alike([69.0, 7.24, 1.1], "ms", [80.6]) == (["69.0", "7.2", "1.1"], "ms")
+    assert alike([900.0, 40.0], "ms", [1_050.0]) == (["0.90", "0.04"], "s")
+
+
+def test_zeros_behind_the_first_decimal_go() -> None:
+    assert [number(each) for each in (2.0, 2.5, 2.504, 25.0, 250.0)] == [
+        "2.0", "2.5", "2.5", "25.0", "250",
+    ]  # fmt: skip

@@ -1,0 +1,89 @@
+"""Codes of warnings never change their meaning; the page is that of the table."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from instrumentor_analysis.shared.caveats import IGNORED, Caveat, by_weight, without
+from instrumentor_analysis.shared.warning_codes import LEVELS, WARNINGS, explained
+from tests import warnings_page
+
+ROOT = Path(__file__).resolve().parents[3]
+PINNED = Path(__file__).with_name("warning_codes.txt")
+#: What has no code: sentences of other reports.
+_FREE = {"text", "kernel", "comparison", IGNORED}
+#: Kinds whose constructor names them by a variable.
+_BY_VARIABLE = {
+    *("host-read-inside", "save-inside", "fetch-inside", "copy-inside"),
+    *("host-reads-moved", "host-reads-as-written", "validation-stays", "checkpoint-stays"),
+    *("validation-unproven", "checkpoint-unproven"),
+    *("breakpoint", "own-profiler", "several-processes", "outlives-stop", "recorder"),
+    *("no-torch-ops", "discovered", "different-ops", "busy-machine"),
+}
+
+
+def _made() -> Iterator[tuple[str, str, str]]:
+    """Every warning that a line of the product makes by name: where, kind, level."""
+    for folder in ("instrumentor", "analysis"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == "Caveat" and node.args:
+                    kind, levels = node.args[0], [*node.args[2:3]]
+                    levels += [k.value for k in node.keywords if k.arg == "weight"]
+                    level = levels[0] if levels else ast.Constant("caution")
+                    if isinstance(kind, ast.Constant) and isinstance(level, ast.Constant):
+                        yield f"{path.name}:{node.lineno}", str(kind.value), str(level.value)
+
+
+def test_a_code_never_changes_its_meaning() -> None:
+    """Add lines for new warnings; never change or remove one."""
+    pinned = [line.split() for line in PINNED.read_text(encoding="utf-8").splitlines()]
+    assert [[each.code, each.kind] for each in WARNINGS if [each.code, each.kind] in pinned] == [
+        pair for pair in pinned if explained(pair[0]) is not None
+    ]
+    codes = {code for code, _ in pinned}
+    assert {each.code for each in WARNINGS} <= codes, "add the new ones to warning_codes.txt"
+    assert len(codes) == len(pinned)
+
+
+def test_every_warning_has_its_code_and_the_level_of_the_table() -> None:
+    seen = set()
+    for place, kind, level in _made():
+        if kind in _FREE:
+            continue
+        found = explained(kind)
+        assert found is not None, f"{place}: {kind} has no code"
+        assert level == found.weight, f"{place}: {kind} is {level}, in the table {found.weight}"
+        seen.add(kind)
+    assert {each.kind for each in WARNINGS} == seen | _BY_VARIABLE
+
+
+@pytest.mark.parametrize("each", WARNINGS, ids=lambda each: each.code)
+def test_a_row_is_whole_sentences(each: object) -> None:
+    row = explained(getattr(each, "code"))  # noqa: B009
+    assert row is not None
+    assert row.weight in LEVELS and not row.title.endswith(".") and row.why.endswith(".")
+    assert row.remedy
+
+
+def test_the_page_is_that_of_the_table(request: pytest.FixtureRequest) -> None:
+    page = ROOT / "docs" / "warnings.md"
+    if request.config.getoption("--update-goldens"):
+        page.write_text(warnings_page.text(), encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == warnings_page.text()
+
+
+def test_what_is_ignored_is_counted() -> None:
+    every = (Caveat("outlier", "one"), Caveat("outlier", "two"), Caveat("scatter", "three"))
+    kept = by_weight(without(every, {"W205"}), notes=False)
+    assert [str(each) for each in kept] == ["three", "2 warnings ignored: W205"]
+    assert without(every, ()) == every
+
+
+def test_a_warning_ends_with_its_code() -> None:
+    assert Caveat("outlier", "Step 2 is an outlier").labelled == "Step 2 is an outlier [W205]"
+    assert Caveat("text", "of an old file").labelled == "of an old file"
