@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
@@ -22,7 +23,7 @@ from instrumentor.shared.errors import EXIT_CODES, UsageError
 
 _EPILOG = (
     "Start with: instrument --dry-run train.py, then instrument run train.py. Exit codes: "
-    + "; ".join(f"{code} {text.split(':')[0]}" for code, text in EXIT_CODES.items())
+    + "; ".join(f"{code} {re.split('[:;]', text)[0]}" for code, text in EXIT_CODES.items())
     + "."
 )
 # What is wrong with a configuration must not keep them from their work, which it says nothing of.
@@ -71,7 +72,7 @@ def application(verbs: Iterable[str] = VERBS, *, outline: bool = False) -> typer
         if name == "kernel":
             app.add_typer(module.app, name=name)
             continue
-        function = getattr(module, name)
+        function = _function(name)
         app.command(
             name,
             cls=getattr(module, "Command", None),
@@ -87,7 +88,11 @@ def _nothing() -> None:
 
 
 def _module(verb: str) -> ModuleType:
-    return import_module(f"instrumentor.cli.verbs.{verb}")
+    return import_module(f"instrumentor.cli.verbs.{verb.replace('-', '_')}")
+
+
+def _function(verb: str) -> Any:
+    return getattr(_module(verb), verb.replace("-", "_"))
 
 
 def _show_version(value: bool) -> None:
@@ -121,7 +126,7 @@ def _defaults() -> dict[str, Any]:
         console.warn(text)
     if not table:
         return {}
-    verbs = {name: getattr(_module(name), name).declared for name in VERBS if name != "kernel"}
+    verbs = {name: _function(name).declared for name in VERBS if name != "kernel"}
     known = {name: _by_key(declared.values()) for name, declared in verbs.items()}
     # One file serves all verbs: a key is an error only when no verb has it, and each verb is given
     # the keys that it has.
@@ -131,12 +136,27 @@ def _defaults() -> dict[str, Any]:
             raise UsageError(
                 f"{path}: [tool.instrument] has no option {key!r}", "See instrument run --help."
             )
-        _check(f"{path}: [tool.instrument]: {key}", every[key].type, value)
+        where = f"{path}: [tool.instrument]: {key}"
+        _check(where, every[key].type, value)
+        if path is not None and key in _WRITTEN:
+            _refuse_outside(where, value, path.parent)
 
     def given(options: Mapping[str, Declared]) -> dict[str, Any]:
         return {options[key].key: value for key, value in table.items() if key in options}
 
     return {name: given(options) for name, options in known.items()}
+
+
+#: Options that name a place where a run writes.
+_WRITTEN = ("output", "history")
+
+
+def _refuse_outside(where: str, value: str, project: Path) -> None:
+    """A file that comes with a project does not choose a place outside of it to be written to."""
+    if not (Path.cwd() / value).resolve().is_relative_to(project.resolve()):
+        raise UsageError(
+            f"{where}: {value} lies outside of the project", "Give it on the command line."
+        )
 
 
 def _by_key(options: Iterable[Declared]) -> dict[str, Declared]:

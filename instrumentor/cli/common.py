@@ -146,9 +146,10 @@ def _mistyped(script: Path, arguments: Sequence[str], ours: Set[str]) -> dict[st
 def show_edits(edits: Sequence[Mapping[str, Any]]) -> None:
     """The edits of a plan's document, a line each."""
     console.out("edits:")
-    for edit in edits:
-        place = f"{Path(edit['file']).name}:{edit['line']:<5}"
-        console.out(f"  {place} {edit['kind']:<14} {edit['reason']}")
+    places = [f"{console.shown(Path(edit['file']))}:{edit['line']}" for edit in edits]
+    wide = max(map(len, places), default=0)
+    for edit, place in zip(edits, places, strict=True):
+        console.out(f"  {place:<{wide}}  {edit['kind']:<13}  {edit['reason']}")
 
 
 def configured(context: typer.Context) -> frozenset[str]:

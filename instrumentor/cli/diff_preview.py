@@ -50,5 +50,5 @@ def show(
         f"{explanation['forward']['line']}{backed}{counted})"
     )
     console.say(console.counts_line(prepared.plan.counts(), prepared.plan.options.steps))
-    console.warn_all(prepared.plan.warnings)
+    console.warn_all(prepared.plan.warnings, ignored=prepared.plan.options.ignore_warnings)
     console.say(f"Next: {next_commands.run(words, target)}")

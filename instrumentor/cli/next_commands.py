@@ -41,7 +41,7 @@ def typed(context: typer.Context) -> list[str]:
 
 def target(started: Started) -> list[str]:
     """The script, module or launcher, and the arguments behind it."""
-    what = ["-m", started.module] if started.module else [str(started.script)]
+    what = ["-m", started.module] if started.module else [console.word(started.script)]
     return [*what, *(started.launcher or started.arguments)]
 
 
@@ -71,10 +71,11 @@ def instead(
         rewrite: the options with which it was declined; None where running it has not helped.
         options, script: as they were typed.
     """
+    from instrumentor.locate.rules.loops import SeveralLoops
     from instrumentor.run.discovery import may_help
 
     others = _without(options, ("--loop", "--region"))
-    loops = [r for r in declined.reasons if r.kind == "several-loops"]
+    loops = [r for r in declined.reasons if r.kind == SeveralLoops.kind]
     said = ["Say which one:" if loops else declined.reasons[0].remedy]
     said += [run([*others, "--loop", f"{r.file.name}:{r.line}"], script) for r in loops]
     region = next((r.region for r in declined.reasons if r.region), "")

@@ -19,13 +19,18 @@ from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError, RegressionFound, Undecided, UsageError
 from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, Checked, option
 from instrumentor.shared.options import Options, names
+from instrumentor.shared.outputs import run_folder
 from instrumentor.shared.project import Project, find_project
 from instrumentor.workspace import git
 from instrumentor.workspace.versions import Frozen, frozen
+from instrumentor_analysis.shared.units import column
 
 if TYPE_CHECKING:
+    from instrumentor.run.launchers import Started
     from instrumentor.run.pairs import Paired, Version
 
+#: In the record until the first pair is there.
+_BEGUN = b'{"schema": "instrument-pairs/1"}'
 #: The user's files as they stand, in the place of a commit.
 WORKTREE = "WORKTREE"
 _HOW = "For example: instrument compare --refs main..HEAD train.py"
@@ -76,7 +81,7 @@ class PairOptions(Checked):
     output: Path | None = option(
         OUTPUT,
         None,
-        "Of versions: the folder of their runs; default NAME_pairs in the working directory.",
+        "Of versions: the folder of their runs; default instrument-runs/NAME_pairs-N.",
         *("-o", "--output"),
         metavar="DIR",
         variable=False,
@@ -91,8 +96,7 @@ class _Wanted:
     """One version: what it is called, and what it runs."""
 
     name: str
-    script: Path
-    arguments: tuple[str, ...]
+    started: Started
     ref: str = WORKTREE
     python: str | None = None
     setting: str = ""
@@ -101,7 +105,12 @@ class _Wanted:
 def are_scripts(words: Sequence[str], options: PairOptions) -> bool:
     """Whether versions are to be run, not finished runs compared."""
     asked = options.refs or options.pythons or options.set
-    return bool(asked) or any(word.endswith(".py") for word in words)
+    return bool(asked) or any(map(begins_script, words))
+
+
+def begins_script(word: str) -> bool:
+    """Whether a script, or `-m` and a module, begins here: what follows is its own."""
+    return word.endswith(".py") or word == "-m"
 
 
 def compare_versions(
@@ -119,11 +128,11 @@ def compare_versions(
         UsageError: it is not clear which two versions are meant.
         RegressionFound, Undecided: what the gate, if there is one, says.
     """
-    from instrumentor.run.pairs import run_pairs
+    from instrumentor.run.pairs import RECORD, run_pairs
     from instrumentor.run.training import run_name
 
     wanted = _wanted(groups, options)
-    output = options.output or Path(f"{run_name(wanted[1].script.absolute())}_pairs")
+    name = f"{run_name(wanted[1].started.script.absolute())}_pairs"
     narrator = shown.narrator
 
     def tell(paired: Paired) -> None:
@@ -132,11 +141,12 @@ def compare_versions(
 
     with ExitStack() as stack, common.working(narrator):
         base, new = (stack.enter_context(_standing(each, options)) for each in wanted)
+        folder = run_folder(options.run.folder, options.output, name, RECORD, _BEGUN)
         try:
             paired = run_pairs(
                 base,
                 new,
-                options.run.folder / output,
+                folder,
                 most=options.pairs,
                 resolution_percent=options.resolution,
                 gate_percent=gate_percent,
@@ -173,8 +183,19 @@ def _wanted(groups: Sequence[Sequence[str]], options: PairOptions) -> tuple[_Wan
 
 
 def _of_words(words: Sequence[str]) -> _Wanted:
-    script, *arguments = words
-    return _Wanted(" ".join(words), Path(script), tuple(arguments))
+    """What `SCRIPT ARGS` or `-m MODULE ARGS` start.
+
+    Raises:
+        UsageError: there is no such module.
+    """
+    from instrumentor.run.launchers import started
+
+    module, rest = "", words
+    if words[0] == "-m":
+        if len(words) == 1:
+            raise UsageError("-m takes a module", "For example: -m package.train")
+        module, rest = words[1], words[2:]
+    return _Wanted(" ".join(words), started(rest, module, Path.cwd()))
 
 
 def parse_refs(text: str) -> tuple[str, str]:
@@ -201,17 +222,19 @@ def _standing(wanted: _Wanted, options: PairOptions) -> Iterator[Version]:
     """
     from instrumentor.run.pairs import Version
 
-    run, cwd = options.run, options.run.folder
-    project = find_project(cwd / wanted.script)
+    run, cwd, started = options.run, options.run.folder, wanted.started
+    project = find_project(cwd / started.script)
     commit = _commit(project, wanted)
     found = project_python(project, wanted, run)
     links = {"link": run.link, "no_link": run.no_link}
-    with frozen(project, wanted.script, cwd, commit, **links) as copy:
+    with frozen(project, started.script, cwd, commit, **links) as copy:
         if copy.linked and wanted.ref != WORKTREE:
             console.say(f"Linked into the copy of {wanted.name}: {_listed(copy)} (your own)")
         made = replace(
             run,
-            rewrite=replace(options.rewrite, profiler="wallclock"),
+            rewrite=replace(options.rewrite, profiler="wallclock", test=started.test),
+            module=started.module,
+            launcher=started.launcher,
             profiler="wallclock",
             python=found,
             cwd=copy.counterpart(cwd),
@@ -219,10 +242,10 @@ def _standing(wanted: _Wanted, options: PairOptions) -> Iterator[Version]:
             link=(),
             no_link=(),
         )
-        script = copy.counterpart((cwd / wanted.script).absolute())
-        arguments = wanted.arguments
+        script = copy.counterpart((cwd / started.script).absolute())
+        arguments = started.arguments
         if wanted.setting:
-            made, arguments = _with_setting(wanted, script, made)
+            made, arguments = _with_setting(wanted, script, project, made)
         yield Version(_name(wanted, commit), script, arguments, made, commit)
 
 
@@ -265,15 +288,19 @@ def project_python(project: Project, wanted: _Wanted, run: RunOptions) -> str | 
 
 
 def _with_setting(
-    wanted: _Wanted, script: Path, options: RunOptions
+    wanted: _Wanted, script: Path, project: Project, options: RunOptions
 ) -> tuple[RunOptions, tuple[str, ...]]:
     from instrumentor.tune.edits import applied
     from instrumentor.tune.settings import Configuration, parsed
-    from instrumentor.tune.target import read_target
+    from instrumentor.tune.target import NotApplicable, read_target
 
     name, value = parsed(wanted.setting)
-    target = read_target(script, wanted.arguments, options.folder, options.rewrite)
-    variant = applied(target, Configuration.of({name: value}))
+    target = read_target(script, wanted.started.arguments, options.folder, options.rewrite)
+    try:
+        variant = applied(target, Configuration.of({name: value}))
+    except NotApplicable as error:  # of a file in the copy: the user's is the one to be looked at
+        file = project.root / error.file.relative_to(target.project.root)
+        raise NotApplicable(file, error.line, f"{name}: {error.reason}", error.hint) from error
     rewrite = replace(options.rewrite, variant=variant)
     return replace(options, rewrite=rewrite), tuple(variant.arguments)
 
@@ -285,7 +312,7 @@ def progress_of(paired: Paired) -> str:
     """The last pair, and what all say so far, on a line."""
     pair = paired.pairs[-1]
     base, new = (each.times_ms[paired.figure] for each in (pair.base, pair.new))
-    return f"  {base:.4g} ms, {new:.4g} ms. So far: {statement(paired)}"
+    return f"  {', '.join(column([base, new], 'ms'))}. So far: {statement(paired)}"
 
 
 def statement(paired: Paired) -> str:
@@ -301,12 +328,26 @@ def statement(paired: Paired) -> str:
         first, last = sorted(sign * (end - 1) * 100 for end in (ends.low, ends.high))
         return f"{word} (95 %: {first:.1f} to {last:.1f} %), {count}"
     if ends is None:
-        return f"too few pairs to tell {base} from {new}, {count}"
+        return _too_few(paired)
     between = f"{(ends.low - 1) * 100:+.1f} to {(ends.high - 1) * 100:+.1f} %"
     if found.outcome == "same":
         limit = f"no difference of {found.resolution_percent:g} % or more"
         return f"{limit} between {base} and {new} (95 %: {between}), {count}"
     return f"undecided: the time of {new} differs from that of {base} by {between} (95 %), {count}"
+
+
+def _too_few(paired: Paired) -> str:
+    """What so few pairs show, and how many a verdict takes at least."""
+    from instrumentor.run.pairs import differences
+    from instrumentor_analysis.compare.paired import fewest_pairs
+
+    found = paired.verdict
+    faster = found.ratio < 1
+    agree = sum((each < 0) == faster for each in differences(paired.pairs))
+    word, times = ("faster", 1 / found.ratio) if faster else ("slower", found.ratio)
+    compared = f"{paired.new.name}: {word} than {paired.base.name}"
+    seen = f"{compared} in {agree} of {found.pairs} pairs (x{times:.3g})"
+    return f"{seen}; a verdict needs at least {max(fewest_pairs(), found.pairs + 1)}"
 
 
 def _show(paired: Paired, shown: common.Shown) -> None:
@@ -324,7 +365,8 @@ def _show(paired: Paired, shown: common.Shown) -> None:
         return
     folder = console.quoted(console.shown(paired.folder))
     console.say(f"Wrote {folder}/ (your files were not touched)")
-    console.say(f"Next: instrument compare {folder}/*_base -- {folder}/*_new")
+    # What is slower within a run: a comparison of the runs would answer again, with less.
+    console.say(f"Next: instrument report {folder}/{len(paired.pairs):02}_new")
 
 
 def _duration(seconds: float) -> str:
@@ -332,13 +374,13 @@ def _duration(seconds: float) -> str:
 
 
 def _judge(paired: Paired) -> None:
-    from instrumentor.run.pairs import GATE_POINTS
+    from instrumentor_analysis.compare.paired import GATE_POINTS
 
     percent = paired.gate_percent or 0.0
     told = f"slower than {paired.base.name} by more than {percent:g} %"
-    if paired.regression:
+    if paired.gate == "regression":
         raise RegressionFound(f"{paired.new.name} is {told}", "Compare the runs op by op.")
-    if not paired.no_regression:
+    if paired.gate == "undecided":
         raise Undecided(
             f"undecided whether {paired.new.name} is {told}, after {len(paired.pairs)} pairs",
             "Allow more --pairs, or quieten the machine.",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from instrumentor.cli.app import _defaults
 from instrumentor.cli.config import find_defaults
 from instrumentor.shared.errors import UsageError
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
@@ -92,3 +93,18 @@ def test_one_that_is_too_large_or_too_deep(tmp_path: Path) -> None:
     write(tmp_path, "[tool.instrument]\nsteps = " + "[" * 100_000)
     with pytest.raises(UsageError, match="not TOML: nested too deeply"):
         find_defaults(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["output", "history"])
+@pytest.mark.parametrize("place", ["../victim", "link/x", "/victim"])
+def test_a_file_chooses_no_place_outside_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, place: str
+) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path / "p")
+    write(tmp_path / "p", f'[tool.instrument]\n{key} = "{place}"\n')
+    with pytest.raises(UsageError, match=f"{key}: {place} lies outside of the project"):
+        _defaults()
+    write(tmp_path / "p", f'[tool.instrument]\n{key} = "runs/x"\n')
+    assert _defaults()["run"] == {key: "runs/x"}

@@ -18,6 +18,7 @@ import pytest
 
 from instrumentor.cli import main as cli
 from instrumentor.cli.verbs.run import run as run_verb
+from instrumentor.plan.passes import PASSES
 from instrumentor.rewrite.engine import strip
 from instrumentor.rewrite.prepare import prepare
 from instrumentor.run.options import RunOptions
@@ -40,6 +41,7 @@ RUN_OPTIONS: dict[str, tuple[str, object]] = {
     "--steps": ("9", 9),
     "--warmup": ("3", 3),
     "--time-budget": ("60", 60.0),
+    "--phases": ("3", 3),
     "--scope": ("step", "step"),
     "--output": ("a b", Path("a b")),
     "--label": ("bf16", "bf16"),
@@ -47,7 +49,10 @@ RUN_OPTIONS: dict[str, tuple[str, object]] = {
     "--mode": ("inference", "inference"),
     "--region": ("1-2", ("", 1, 2)),
     "--keep-validation": ("", True),
+    "--skip-validation": ("", True),
+    "--skip-saving": ("", True),
     "--host-reads": ("as-written", "as-written"),
+    "--ignore-warnings": ("W205,w206", ("W205", "W206")),
     "--python": ("py", "py"),
     "--tt-xla": ("data", Path("data")),
     "--tracy-tools-folder": ("data", Path("data")),
@@ -475,7 +480,7 @@ class TestApply:
         repo = git_repo({"train.py": train, "main.py": evaluates})
         done = run_cli("apply", "main.py", "-o", "copy.py", cwd=repo)
         assert done.returncode == 0, done.stderr
-        assert "warning: main.py:5: left as it is, because the copy is of another" in done.stderr
+        assert "warning: main.py:5: This statement stays, because the copy is" in done.stderr
         assert strip((repo / "copy.py").read_bytes()) == (repo / "train.py").read_bytes()
 
 
@@ -568,6 +573,12 @@ def test_every_option_is_documented(request: pytest.FixtureRequest) -> None:
         assert options_table.put(page) == page, "pytest tests/cli/test_main.py --update-goldens"
 
 
+def test_the_help_names_every_pass() -> None:
+    for command in ("run", "explain", "apply"):
+        said = options_of(commands()[command])["--only"].help
+        assert said and all(re.search(rf"\b{name}\b", said) for name in PASSES), command
+
+
 def test_every_exit_code_is_documented() -> None:
     assert [int(row[0]) for row in _rows("running.md", "Exit codes")] == list(EXIT_CODES)
 
@@ -593,6 +604,8 @@ def test_version_and_help(run_cli: RunCli, tmp_path: Path) -> None:
     shown = run_cli("--help", cwd=tmp_path).stdout
     for code in EXIT_CODES:
         assert re.search(rf"\b{code}\b", shown)
+    listed = " ".join(shown.partition("Exit codes:")[2].split()).rstrip(".").split("; ")
+    assert [int(each.split()[0]) for each in listed] == list(EXIT_CODES), "no clause stands alone"
     assert "..." not in shown.partition("Commands:")[2], "a short help is cut off"
     for name in COMMANDS:
         assert run_cli(*name.split(), "--help", cwd=tmp_path).returncode == 0

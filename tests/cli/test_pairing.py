@@ -8,10 +8,10 @@ import pytest
 
 from instrumentor.cli.pairing import PairOptions, _wanted, are_scripts, parse_refs, statement
 from instrumentor.run.options import RunOptions
-from instrumentor.run.pairs import Paired, Version
+from instrumentor.run.pairs import Measured, Pair, Paired, Version, judged
 from instrumentor.shared.errors import UsageError
 from instrumentor.tune.settings import parsed
-from instrumentor_analysis.compare.paired import Outcome, Verdict
+from instrumentor_analysis.compare.paired import Outcome, Verdict, fewest_pairs, verdict
 from instrumentor_analysis.model import Interval
 
 
@@ -45,7 +45,10 @@ def test_finished_runs_are_no_scripts() -> None:
 def test_versions_differ_in_one_thing() -> None:
     words = ["train.py", "--config", "a.yaml"], ["train.py", "--config", "b.yaml"]
     base, new = _wanted(words, PairOptions())
-    assert (base.name, new.arguments) == ("train.py --config a.yaml", ("--config", "b.yaml"))
+    assert (base.name, new.started.arguments) == (
+        "train.py --config a.yaml",
+        ("--config", "b.yaml"),
+    )
     base, new = _wanted([["train.py"]], PairOptions(pythons=("py310", "py312")))
     assert (base.python, new.python) == ("py310", "py312")
     base, new = _wanted([["train.py"]], PairOptions(set="batch_size=64"))
@@ -86,7 +89,6 @@ def test_a_setting_is_one_of_tunes() -> None:
             (0.95, 1.08),
             "undecided: the time of HEAD differs from that of main by -5.0 to +8.0 % (95 %), ",
         ),
-        ("undecided", 1.0, None, "too few pairs to tell main from HEAD, "),
     ],
 )
 def test_the_verdict_is_a_sentence(
@@ -97,3 +99,30 @@ def test_the_verdict_is_a_sentence(
     found = Verdict(outcome, ratio, interval, 9, 1.0)
     paired = Paired(Path("out"), *sides, (), "iteration", False, found, 240.0)
     assert statement(paired) == f"{said}9 pairs"
+
+
+@pytest.mark.parametrize(
+    ("new_ms", "said"),
+    [
+        ([20.0] * 6, "HEAD: faster than main in 6 of 6 pairs (x3.5); a verdict needs at least 10"),
+        (
+            [77.0, 77.0, 60.0],
+            "HEAD: slower than main in 2 of 3 pairs (x1.03); a verdict needs at least 10",
+        ),
+    ],
+)
+def test_too_few_pairs_say_what_they_show_and_how_many_it_takes(
+    new_ms: list[float], said: str
+) -> None:
+    sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("main", "HEAD")]
+    pairs = [
+        Pair(*(Measured(Path("run"), {"iteration": each}) for each in (70.0, ms)), new_first=False)
+        for ms in new_ms
+    ]
+    assert statement(judged(Path("out"), sides[0], sides[1], pairs, 1.0, None)) == said
+
+
+def test_a_verdict_takes_no_fewer_pairs_than_is_said() -> None:
+    agree = [0.5] * fewest_pairs()
+    assert verdict(agree, 1.0).outcome == "slower"
+    assert verdict(agree[1:], 1.0).outcome == "undecided"

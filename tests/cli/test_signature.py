@@ -101,6 +101,8 @@ class Limited(Checked):
         ({"mode": "c"}, "--mode c: must be one of a, b"),
         ({"numbers": (8, 0)}, "--numbers: must be 1 or more"),
         ({"limit_s": 0.0}, "--limit 0.0: must be above 0"),
+        ({"limit_s": float("nan")}, "--limit nan: must be a finite number"),
+        ({"limit_s": float("inf")}, "--limit inf: must be a finite number"),
     ],
 )
 def test_a_value_that_an_option_does_not_take(given: dict[str, Any], said: str) -> None:

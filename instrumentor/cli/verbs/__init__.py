@@ -24,6 +24,7 @@ VERBS: dict[str, tuple[str, dict[str, bool]]] = {
     "diagnose": ("instrument diagnose run.log", {}),
     "restore": ("instrument restore", {}),
     "profile": ("instrument profile pytest -svv tests/test_mnist.py", SCRIPT_LAST),
+    "explain-warning": ("instrument explain-warning W205", {}),
     "tune": ("instrument tune --batch-sizes 64,128,256 train.py", SCRIPT_LAST),
     "skill": ("instrument skill > SKILL.md", {}),
     "kernel": ("", {}),  # a group

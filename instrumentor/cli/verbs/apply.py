@@ -45,7 +45,7 @@ def apply(
     write_new(output, prepared.replacements[main], force=asked.force)
     if main != prepared.script:
         console.say(f"The loop is in {main}: {output} is the copy of that module")
-    console.warn_all(prepared.plan.warnings)
+    console.warn_all(prepared.plan.warnings, ignored=rewrite.ignore_warnings)
     console.say(f"Wrote {output} (your file was not touched)")
     following = ("python3", output) if main == prepared.script else ("instrument", "run", script)
     console.say(f"Next: {console.quoted(*following)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from instrumentor.cli import common
-from instrumentor.cli.pairing import PairOptions, PairSteps
+from instrumentor.cli.pairing import PairOptions, PairSteps, begins_script
 from instrumentor.cli.signature import Only, Verb, Without
 from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
@@ -58,8 +58,9 @@ def compare(
         typer.Argument(
             metavar="BASE NEW [MORE...] | BASE... -- NEW... | SCRIPT ARGS [-- SCRIPT ARGS]",
             help=(
-                "A script, run in pairs at two commits (--refs), under two interpreters, with and "
-                "without a setting, or with other arguments (after --). Or finished runs: run "
+                "A script (or -m MODULE), run in pairs at two commits (--refs), under two "
+                "interpreters, with and without a setting, or with other arguments (after --). Or "
+                "finished runs: run "
                 "folders or summary.json files; @NAME is a pinned run of the history, @last "
                 "the newest one, SCRIPT@NAME and SCRIPT@last those of one script. Each is "
                 "compared with the first; with -- the runs before it are repeats of one version, "
@@ -106,7 +107,7 @@ class Command(typer.core.TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given = [_AGAINST if arg == "--" else arg for arg in args]
-        script = next((at for at, arg in enumerate(given) if arg.endswith(".py")), None)
+        script = next((at for at, arg in enumerate(given) if begins_script(arg)), None)
         if script is not None:  # from there on options are the script's own
             given.insert(script, "--")
         return super().parse_args(ctx, given)
@@ -119,7 +120,7 @@ def _groups(runs: list[str]) -> list[list[str]]:
         UsageError: there is not one such mark with runs on both sides.
     """
     if _AGAINST not in runs:
-        one = runs[0].endswith(".py") and not (len(runs) == 2 and runs[1].endswith(".py"))
+        one = begins_script(runs[0]) and not (len(runs) == 2 and runs[1].endswith(".py"))
         return [runs] if one else [[run] for run in runs]
     at = runs.index(_AGAINST)
     groups = [runs[:at], runs[at + 1 :]]

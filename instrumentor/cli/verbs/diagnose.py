@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from instrumentor.cli import common
 from instrumentor.cli.signature import Verb
 from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
+from instrumentor_analysis.shared.documents import object_in
 from instrumentor_analysis.shared.files import LIMIT_BYTES, read_text
 
 SCHEMA = "instrument-diagnosis/1"
@@ -79,10 +79,7 @@ def _show_unknown(path: Path, telling: Sequence[tuple[int, str]], traceback: str
 
 def _in_users_lines(log: Path) -> str:
     """Why the run beside a log failed, as the run told it; its log names the lines of a copy."""
-    try:
-        failure = json.loads(read_text(log.with_name("run.json")))["failure"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+    failure = object_in(log.with_name("run.json")).get("failure")
     return failure if isinstance(failure, str) else ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,7 +67,7 @@ def explain(
     if shown.json:
         console.out_json(explanation.to_json())
     elif explanation.eligible:
-        _show(explanation.to_json())
+        _show(explanation.to_json(), rewrite.ignore_warnings)
         console.out(f"Next: {next_commands.dry_run(next_commands.typed(context), target)}")
     else:
         from instrumentor.locate.located import Declined
@@ -93,7 +93,7 @@ def _by_running(script: Path, options: RunOptions, arguments: list[str]) -> Expl
     console.say(f"Seen in {seen.sentence}")
     for name, chains in seen.chains.items():
         for file, line, function in chains[0] if chains else ():
-            console.say(f"  {name:<9} {file}:{line} in {function}")
+            console.say(f"  {name:<9} {console.shown(Path(file))}:{line} in {function}")
     plan = prepared_by(seen, path, options.rewrite, arguments).plan
     return Explanation(True, (), plan, plan.to_json())
 
@@ -107,12 +107,12 @@ _LEFT_OUT = {
 }
 
 
-def _show(document: dict[str, Any]) -> None:
+def _show(document: dict[str, Any], ignored: Collection[str]) -> None:
     loop, region = document["loop"], document["region"]
-    start = f"{loop['file']}:{loop['line']}"
+    start = f"{console.shown(Path(loop['file']))}:{loop['line']}"
     if region is None:
         console.out(f"{start}: {document['label']} of what is called there")
-        console.warn_all(read_caveats(document["warnings"]), notes=True)
+        console.warn_all(read_caveats(document["warnings"]), notes=True, ignored=ignored)
         return
     where = f" in {loop['function']}()" if loop["function"] else ""
     console.out(f"{start}: training loop{where}, lines {loop['line']}-{loop['end_line']}")
@@ -121,21 +121,23 @@ def _show(document: dict[str, Any]) -> None:
         console.out(f"  {name:<14} {text}")
     for name, label in _LEFT_OUT.items():
         if document[name]:
-            console.out(f"  {label}: lines {', '.join(map(str, document[name]))}")
+            lines = sorted(document[name])
+            word = "line" if len(lines) == 1 else "lines"
+            console.out(f"  {label}: {word} {', '.join(map(str, lines))}")
     common.show_edits(document["edits"])
-    console.warn_all(read_caveats(document["warnings"]), notes=True)
+    console.warn_all(read_caveats(document["warnings"]), notes=True, ignored=ignored)
 
 
 def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What was found, by what it is to the run."""
     loop, region, sync = document["loop"], document["region"], document["sync"]
     counter, stop = document["counter"], document["stop"]
-    elsewhere = f"{Path(region['file']).name}, " if region["file"] != loop["file"] else ""
+    elsewhere = f"{console.shown(Path(region['file']))}, " if region["file"] != loop["file"] else ""
     lines = f"lines {region['start_line']}-{region['end_line']}"
     yield "timed region", f"{elsewhere}{lines} ({document['label']})"
     for found in document["evidence"]:
         guessed = "" if found["by"] in ("type", "use") else " (a guess)"
-        place = f"{Path(found['file']).name}:{found['line']}"
+        place = f"{console.shown(Path(found['file']))}:{found['line']}"
         yield found["part"], f"{place}, known by its {found['by']}: {found['name']}{guessed}"
     words = {
         "keep": f"the script's own {sync['api']} at line {sync['line']} is kept",
@@ -146,7 +148,9 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if counter:
         yield "counter", f"{counter['name']} at line {counter['line']} ({counter['position']})"
     yield "accumulation", document["accumulation"]
-    yield "stop", f"after line {stop['line']}, by {stop['strategy']}"
+    # Behind the step there may be lines that belong to it, such as the counter's.
+    ends = [edit["line"] for edit in document["edits"] if edit["pass"] == "early_stop"]
+    yield "stop", f"after line {(ends or [stop['line']])[0]}, by {stop['strategy']}"
 
 
 def _margin(file: Path, document: dict[str, Any]) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from instrumentor_analysis.summary.history_entry import Entry
 
 SCHEMA = "instrument-history/1"
+#: Rows of the table, the newest; a store may hold far more than anybody reads.
+MOST_ROWS = 1000
 _PLOTS: dict[str, Literal["png", "svg", "pdf"]] = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
 
 
@@ -86,7 +88,10 @@ def history(
         head = {"schema": SCHEMA, "project": place[0], "script": place[1]}
         console.out_json({**head, "runs": plain(entries)})
     else:
-        console.show(reports.console, entries)
+        console.show(reports.console, entries[-MOST_ROWS:])
+        if len(entries) > MOST_ROWS:
+            earlier = len(entries) - MOST_ROWS
+            console.say(f"Earlier runs that are not shown: {earlier}; --json lists all")
         _show_noise(kept, entries[-1])
 
 
@@ -123,6 +128,7 @@ def _chosen(entries: tuple[Entry, ...], number: int | None, script: Path) -> Ent
 def _show_noise(kept: History, like: Entry) -> None:
     """How much runs of equal code differ, of those measured as the newest was."""
     from instrumentor_analysis.compare.runs import noise_of
+    from instrumentor_analysis.shared.units import quantity
 
     # Of runs measured in the same way only: other arguments or steps are another noise.
     groups = kept.repeats(like.key, like.conditions)
@@ -130,7 +136,7 @@ def _show_noise(kept: History, like: Entry) -> None:
     if noise is not None:
         runs = sum(len(group) for group in groups)
         console.out(
-            f"\nRuns of the same commit and label differ by {noise.percent:.2g} % "
+            f"\nSpread of runs with this commit and label: {quantity(noise.percent, '%')} "
             f"({runs} runs, {like.profiler} {like.scope or ''})".replace(" )", ")")
         )
 

@@ -52,6 +52,13 @@ class Iterated:
     once: bool = option(
         WHERE, False, "Measure the files as they are now, print the summary and exit.", once=True
     )
+    try_edits: bool = option(
+        WHERE,
+        False,
+        "Also simulate each edit that the findings name and that is one number: block_count, "
+        "larger blocks, the full grid.",
+        once=True,
+    )
     restore: bool = option(
         WHERE,
         False,
@@ -257,7 +264,8 @@ def iterate(
         return
     if not criteria.given and not shown.quiet:
         console.warn("nothing validates the kernel: give --validate COMMAND or --reference FILE")
-    _Rounds(work, script, quiet=shown.quiet or shown.json).go(once=asked.once)
+    quiet = shown.quiet or shown.json
+    _Rounds(work, script, quiet=quiet, tries=asked.try_edits).go(once=asked.once)
     if shown.json:
         console.out_json({**summary_json(work.session), "folder": str(work.session.folder)})
     for line in () if shown.json else summary_lines(work.session):
@@ -273,8 +281,8 @@ def iterate(
 class _Rounds:
     """The conversation of an iteration."""
 
-    def __init__(self, work: Iteration, script: Path, *, quiet: bool) -> None:
-        self.work, self.script, self.quiet = work, script, quiet
+    def __init__(self, work: Iteration, script: Path, *, quiet: bool, tries: bool) -> None:
+        self.work, self.script, self.quiet, self.tries = work, script, quiet, tries
 
     def say(self, text: str) -> None:
         if not self.quiet:
@@ -296,7 +304,7 @@ class _Rounds:
 
     def round(self) -> None:
         """One version."""
-        from instrumentor.kernels.session_text import version_line
+        from instrumentor.kernels.session_text import tried_line, version_line
 
         number = len(self.work.session.versions) + 1
         runs = f"{self.work.repeat} runs"
@@ -310,6 +318,8 @@ class _Rounds:
             self.say(f"  change: {limit.change}")
             if not self.work.only_simulated:
                 self.say(f"  gain: {limit.worth}")
+        for tried in self.work.try_edits() if self.tries and version.good else ():
+            self.say(tried_line(tried))
         best = self.work.last_good()
         if version.state in ("slower", "invalid", "failed") and best is not None:
             self.offer(best.number, number)

@@ -48,4 +48,5 @@ def _show(result: Profiled, *, json: bool) -> None:
     if result.trace is not None:
         console.say(f"Host and device timeline: open {result.trace} in tt-metal's Tracy GUI")
         console.say(f"  ({GUI})")
-    console.say(f"Next: tt-perf-report {console.quoted(result.csv)}")
+    reader = "instrument report" if result.simulated else "tt-perf-report"
+    console.say(f"Next: {reader} {console.quoted(result.csv)}")

@@ -27,6 +27,7 @@ def show(results: Sequence[RunResult], *, json: bool) -> None:
     """The run whose median is in the middle, then each run's figures and how much they differ."""
     from instrumentor_analysis.clock.intervals import reach
     from instrumentor_analysis.compare.runs import noise_of
+    from instrumentor_analysis.shared.units import quantity
 
     samples = [wall.samples_ms for each in results if (wall := each.summary.wall_clock) is not None]
     timed = [run for run in samples if run and min(run) > 0]
@@ -36,15 +37,15 @@ def show(results: Sequence[RunResult], *, json: bool) -> None:
         runs = [{**each.summary.to_json(), "folder": str(each.folder)} for each in results]
         console.out_json({"schema": SCHEMA, "noise_percent": percent, "runs": runs})
         return
-    from instrumentor.cli.verbs.report import show_summary
+    from instrumentor_analysis.reports import brief
 
     middle = sorted(results, key=_median)[(len(results) - 1) // 2]
-    show_summary(middle.summary)
+    console.show(brief.console, middle.summary)
     console.out(f"\n{len(results)} runs; the report above is that of {_name(middle)}")
     for line in _table(results):
         console.out(f"  {line}")
     if percent is not None:
-        console.out(f"Runs differ by {percent:.2g} % ({_between(timed)})")
+        console.out(f"Runs differ by {quantity(percent, '%')} ({_between(timed)})")
     folders = " ".join(console.quoted(console.shown(each.folder)) for each in results)
     console.say(f"Next: instrument compare BASE... -- {folders}")
 
@@ -56,7 +57,8 @@ def _name(result: RunResult) -> str:
 def _table(results: Sequence[RunResult]) -> Iterator[str]:
     """A line for each run: its median, the interval of it, its iteration, and what to doubt."""
     from instrumentor_analysis.clock.neighbours import is_busy
-    from instrumentor_analysis.reports.formatting import ms, number
+    from instrumentor_analysis.reports.formatting import ms
+    from instrumentor_analysis.reports.headline import between
 
     width = max(len(_name(each)) for each in results)
     for each in results:
@@ -67,10 +69,10 @@ def _table(results: Sequence[RunResult]) -> Iterator[str]:
         interval, whole = wall.median_interval_ms, wall.iteration
         told = [f"{wall.label} {ms(wall.median_ms)}"]
         if interval is not None:
-            told.append(f"95 % {number(interval.low)} .. {number(interval.high)}")
+            told.append(f"95 % {between(interval, wall.median_ms)}")
         told.append(f"{wall.samples} steps")
         told += [] if whole is None else [f"iteration {ms(whole.median_ms)}"]
-        told += ["the machine was busy"] if is_busy(each.summary.run.get("machine")) else []
+        told += ["machine busy"] if is_busy(each.summary.run.get("machine")) else []
         yield f"{_name(each):<{width}}  {', '.join(told)}"
 
 

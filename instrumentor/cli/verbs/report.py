@@ -97,7 +97,7 @@ class Asked(ReportOptions):
         MEASURE,
         None,
         "Compare against this architecture's peaks: wormhole, blackhole, p150, p100, bh20, n1; "
-        "default: the one the file names.",
+        "simulated: its cycles are no times; default: the one the file names.",
         metavar="NAME",
     )
     group_by: GroupBy = option(

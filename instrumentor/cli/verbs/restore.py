@@ -27,7 +27,7 @@ def restore(*, shown: common.Json) -> None:
         # Raised at the end: the other files are back, and copies are swept all the same.
         failure = error
         done = error.restored
-    removed = (*sweep(), *remove_dead())
+    removed = (*sweep(console.warn), *remove_dead(console.warn))
     if shown.json:
         console.out_json(
             {

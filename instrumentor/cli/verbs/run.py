@@ -103,6 +103,7 @@ def _measure(script: Path, arguments: list[str], options: RunOptions, asked: Ask
 
     narrator = asked.narrator
     narrator.total = options.rewrite.steps or 0  # unknown
+    narrator.budget_s = options.rewrite.budget_s if options.rewrite.steps is None else None
     with common.working(narrator, show_partial):
         result = run_script(script, arguments, options, narrator)
     if asked.repeat == 1:
@@ -128,9 +129,14 @@ def _show(result: RunResult, asked: Asked) -> None:
         besides = [each for each in result.warnings if each.kind != NO_OPS]
         console.warn_all(besides, notes=asked.verbose)
         return
-    from instrumentor.cli.verbs.report import show_summary
+    if asked.verbose:
+        from instrumentor.cli.verbs.report import show_summary
 
-    show_summary(result.summary, notes=asked.verbose)
+        show_summary(result.summary, notes=True)
+        return
+    from instrumentor_analysis.reports import brief
+
+    console.show(brief.console, result.summary)
 
 
 def _closing(result: RunResult, *, in_place: bool) -> None:
@@ -142,6 +148,9 @@ def _closing(result: RunResult, *, in_place: bool) -> None:
     restored = in_place and not result.users_files.originals_changed
     fate = "your file is restored" if restored else result.users_files.fate
     console.say(f"Wrote {console.shown(result.folder)}/ ({fate})")
+    page = result.folder / "report.html"
+    if page.is_file():
+        console.say(f"Page: {page.resolve().as_uri()}")
     console.say(f"Next: instrument report {console.quoted(console.shown(result.folder))}")
 
 
@@ -191,4 +200,5 @@ def _describe(found: DryRun) -> None:
     for name, value in sorted(found.environment.items()):
         console.say(f"  {name}={shlex.quote(value)} \\")
     console.say(f"  {shlex.join(found.command)}")
-    console.warn_all(found.prepared.plan.warnings)
+    plan = found.prepared.plan
+    console.warn_all(plan.warnings, ignored=plan.options.ignore_warnings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,10 @@ from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import WHERE, option
 from instrumentor.tune.options import TrialOptions, TuneOptions
-from instrumentor_analysis.shared.files import read_bytes
+from instrumentor_analysis.load.run_folder import read_facts
+
+#: Of the table: what a terminal of ordinary width, a log and a pull request show whole.
+_WIDEST = 100
 
 if TYPE_CHECKING:
     from instrumentor.tune.report import Report
@@ -43,7 +45,11 @@ def tune(
     *,
     options: TuneOptions,
     rewrite: Annotated[
-        TrialOptions, Without("profiler", "keep_validation", "only", "skip", "time_budget_s")
+        TrialOptions,
+        Without(
+            *("profiler", "keep_validation", "skip_validation", "skip_saving"),
+            *("only", "skip", "time_budget_s", "phases"),
+        ),
     ],
     run: Annotated[RunOptions, Only("python", "tt_xla", "link", "no_link")],
     asked: Asked,
@@ -93,7 +99,7 @@ def _show(tuned: Tuned, report: Report, *, json: bool, quiet: bool) -> None:
         console.out_json(document)
     else:
         paint = painter(console.colored(sys.stdout))
-        for line in table_lines(table(document), console.terminal_width(), paint):
+        for line in table_lines(table(document), min(console.terminal_width(), _WIDEST), paint):
             console.out(line)
         console.out()
         for note in document["notes"]:
@@ -118,7 +124,7 @@ def _fate(folder: Path, *, quiet: bool) -> str:
     """What the trials say of the user's files; names the links, and what changed behind them."""
     from instrumentor.workspace.linked_data import UsersFiles, listed
 
-    runs = [json.loads(read_bytes(path)) for path in folder.glob("trials/*/run*/run.json")]
+    runs = [read_facts(path.parent)[0] for path in folder.glob("trials/*/run*/run.json")]
     linked, changed = (
         dict.fromkeys(Path(name) for run in runs for name in run.get(key, ()))
         for key in ("linked", "linked_changed")

@@ -39,6 +39,18 @@ def test_the_list(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "10.00 ms" in lines[2] and "5.00 ms" in lines[3]
 
 
+def test_of_many_runs_the_newest_are_shown_and_the_others_counted(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("instrumentor.cli.verbs.history.MOST_ROWS", 1)
+    assert call(["history", str(script)]) == 0
+    said = capsys.readouterr()
+    assert "trace" in said.out and "baseline" not in said.out
+    assert "Earlier runs that are not shown: 1; --json lists all" in said.err
+    assert call(["history", str(script), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 2
+
+
 def test_without_a_script_all_are_listed(
     script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,7 @@ BEGINS = "        optimizer.zero_grad()\n"
 TIMED = script(loop="print(time.time() - start)").replace(
     BEGINS, f"        start = time.time()\n{BEGINS}"
 )
-MESSAGE = "the script's own timer stays"
+MESSAGE = "The script's own timer stays."
 TIMER = f"train.py:{TIMED.splitlines().index('        start = time.time()') + 1}: {MESSAGE}"
 
 
