@@ -6,6 +6,7 @@
 # make test-ttl    the suite that needs tt-lang's simulator (CPython 3.11 or newer, 1 GB)
 # make test-ttsim  the suite on ttnn and a simulated Wormhole (see docs/contributing.md)
 # make bench       the benchmarks: ratios, measured in one run
+# make ablate      what each ability of reading changes in CORPUS, a folder or a list of scripts
 # make lint        ruff, mypy --strict, and who may import whom
 # make clean       remove what these made, the environments included
 #
@@ -30,7 +31,7 @@ PYTEST = .venv/bin/python -m pytest
 # Whoever is done takes over tests of the others.
 SPREAD = -n $(WORKERS) --dist worksteal
 
-.PHONY: help venv venv-xla venv-ttl venv-ttnn venv-ttsim demo test test-all test-xla test-ttl test-tracy test-ttsim bench lint clean
+.PHONY: help venv venv-xla venv-ttl venv-ttnn venv-ttsim demo test test-all test-xla test-ttl test-tracy test-ttsim bench ablate lint clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -82,6 +83,11 @@ test-ttsim: venv venv-ttsim
 
 bench: venv
 	.venv/bin/python tests/benchmarks/bench_cli.py
+	.venv/bin/python tests/benchmarks/bench_analysis.py
+
+ablate: venv
+	@test -n '$(CORPUS)' || { echo 'make ablate CORPUS=FOLDER'; exit 2; }
+	.venv/bin/python -m tests.ablation '$(CORPUS)'
 
 lint: venv
 	.venv/bin/ruff check .

@@ -107,6 +107,7 @@ def main() -> int:
     _pip(folder, "--upgrade", "pip", *pip_args)
     cuda = _announce(environment, folder, pip_args)
     _check_disk(folder, environment.cuda_disk_gb if cuda else environment.disk_gb, str(folder))
+    print(f"Installing into {environment.folder}: some minutes without a word", flush=True)
     _pip(folder, *environment.requirements, *pip_args)
     stamp.write_text(fingerprint)
     print(f"{environment.folder} is ready", flush=True)
@@ -185,8 +186,8 @@ def _pip(folder: Path, *arguments: str) -> None:
 
 
 def _pip_process(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """What pip says of its progress is shown: gigabytes may be on their way."""
-    command = [str(_python(folder)), "-m", "pip", "install", *arguments]
+    """What pip does is announced by us; of pip itself, what went wrong is heard."""
+    command = [str(_python(folder)), "-m", "pip", "install", "--quiet", *arguments]
     environment = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", **os.environ}
     return subprocess.run(command, env=environment, check=False, cwd=ROOT)
 

@@ -100,8 +100,8 @@ def expectation(
     return Expectation(
         device=device,
         reads_inside="host read inside" in words or "between the micro-steps" in words,
-        validates=validates or "validation stays" in words or not validation,
-        saves="checkpoint stays" in words or not saves,
+        validates=validates or "Validation is kept" in words or not validation,
+        saves="Checkpoint is kept" in words or not saves,
         syncs_inside=syncs_inside,
     )
 

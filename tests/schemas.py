@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from inspect import cleandoc
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 
@@ -42,8 +42,22 @@ def described(
 ) -> dict[str, dict[str, Any]]:
     """The schema of each class and of those that it is made of, by name."""
     _, found = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
-    names = {kind.__name__: _fields(kind) for kind in _reached(kinds)}
+    reached = {kind.__name__: kind for kind in _reached(kinds)}
+    for name, schema in found.items():
+        if name in reached:
+            schema["properties"] |= _computed(reached[name])
+    names = {name: _fields(kind) for name, kind in reached.items()}
     return {name: _described(schema, names.get(name, {})) for name, schema in found.items()}
+
+
+def _computed(kind: type[Any]) -> dict[str, Any]:
+    """The properties of a class that its document has as well."""
+    made: dict[str, Any] = {}
+    for name in getattr(kind, "JSON_PROPERTIES", ()):
+        getter = getattr(kind, name).fget
+        kept = msgspec.json.schema(get_type_hints(getter)["return"])
+        made[name] = {**kept, "description": _in_json(cleandoc(getter.__doc__))}
+    return made
 
 
 def _fields(kind: type[Any]) -> dict[str, str]:

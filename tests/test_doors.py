@@ -16,12 +16,13 @@ from tests.conftest import ROOT
 PACKAGES = (ROOT / "instrumentor", ROOT / "analysis" / "instrumentor_analysis")
 DOOR = "analysis/instrumentor_analysis/shared/files.py"
 
-#: Functions by module, and methods of a path, that open, make or copy files.
+#: Functions by module, and methods of a path, that open, make or copy files, remove a tree of them,
+#: or read JSON that may be anybody's.
 FUNCTIONS = {
     "": {"open"},
     "io": {"open", "FileIO"},
     "os": {"open", "fdopen", "truncate", "mknod", "mkfifo", "sendfile", "copy_file_range"},
-    "shutil": {"copy", "copy2", "copyfile", "copyfileobj", "copytree", "move"},
+    "shutil": {"copy", "copy2", "copyfile", "copyfileobj", "copytree", "move", "rmtree"},
     "sqlite3": {"connect"},
     "np": {"load", "loadtxt", "genfromtxt", "fromfile", "save", "savetxt"},
     "pd": {"read_csv", "read_json"},
@@ -29,6 +30,7 @@ FUNCTIONS = {
     "zipfile": {"ZipFile"},
     "gzip": {"open"},
     "mmap": {"mmap"},
+    "json": {"load", "loads"},
 }
 METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 
@@ -36,6 +38,7 @@ _SCRIPTS = "the script's own process, with its rights, in folders of its run"
 #: Calls by file, and why each is no way for a stranger's file.
 ALLOWED: dict[str, tuple[set[str], str]] = {
     DOOR: ({"os.open", "os.fdopen", "shutil.copyfileobj"}, "the door"),
+    "analysis/instrumentor_analysis/shared/documents.py": ({"json.loads"}, "the door of JSON"),
     "instrumentor/cli/main.py": ({"os.open"}, "/dev/null"),
     "instrumentor/kernels/validate.py": ({"np.load", "np.loadtxt"}, "of a stream from the door"),
     "instrumentor/machine/device_locks.py": ({"os.open"}, "a lock file, made and never written"),
@@ -47,18 +50,28 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "instrumentor/workspace/shadow.py": ({"shutil.move"}, "a rename of a regular file"),
     "instrumentor/workspace/copying.py": ({"shutil.copyfileobj"}, "of streams from the door"),
     "instrumentor/workspace/private_git.py": ({"shutil.copytree"}, "each file by the door"),
+    "instrumentor/workspace/in_place/journal.py": (
+        {"json.loads"},
+        "paths, in which nothing may be replaced",
+    ),
     "instrumentor/workspace/in_place/disk.py": (
         {"os.open", "os.fdopen"},
         "a new file, or what is synced: neither follows a link nor waits",
     ),
     "instrumentor/shared/private.py": ({"os.open"}, "a folder"),
-    "instrumentor/runtime/guard.py": ({"open", "os.fdopen"}, "of /proc, and the pid's own file"),
+    "instrumentor/shared/removal.py": ({"os.open"}, "folders, to remove what is in them"),
+    "instrumentor/runtime/guard.py": (
+        {"open", "os.fdopen", "json.loads"},
+        "of /proc, the pid's own file, and the tool's own words",
+    ),
     "instrumentor/runtime/kernel_gate.py": ({".open"}, _SCRIPTS),
-    "instrumentor/runtime/kernel_simulation.py": ({"open"}, _SCRIPTS),
-    "instrumentor/runtime/launch.py": ({"open"}, _SCRIPTS),
-    "instrumentor/runtime/torch_hook.py": ({"open"}, _SCRIPTS),
-    "instrumentor/runtime/recorder/flops.py": ({"open"}, _SCRIPTS),
+    "instrumentor/runtime/kernel_simulation.py": ({"open", "json.loads"}, _SCRIPTS),
+    "instrumentor/runtime/launch.py": ({"open", "json.load"}, _SCRIPTS),
+    "instrumentor/runtime/torch_hook.py": ({"open", "json.load"}, _SCRIPTS),
+    "instrumentor/runtime/tracy_start.py": ({".read_text"}, "of /proc, in the script's process"),
+    "instrumentor/runtime/recorder/flops.py": ({"open", "json.load"}, _SCRIPTS),
     "instrumentor/runtime/recorder/records.py": ({"os.open"}, _SCRIPTS),
+    "instrumentor/runtime/recorder/resident.py": ({"open"}, _SCRIPTS),
     "instrumentor/runtime/recorder/runtimes.py": ({"open"}, _SCRIPTS),
     "instrumentor/runtime/recorder/recorder.py": ({".open"}, "no file"),
 }
@@ -112,6 +125,7 @@ def test_every_exception_is_needed() -> None:
     [
         "open('x')", "Path('x').read_text()", "path.open('rb')", "os.open(p, 0)", "x.touch()",
         "shutil.move(a, b)", "np.load(p)", "sqlite3.connect(p)", "self.path.write_bytes(b'')",
+        "json.loads(x)", "shutil.rmtree(x)",
     ],
 )  # fmt: skip
 def test_the_search_sees_other_doors(text: str) -> None:

@@ -18,7 +18,7 @@ TESTS = ROOT / "tests"
 TESTED_IN = {
     "tests/cli/test_main.py": (
         "shared/about cli/diff_preview cli/verbs/apply cli/verbs/explain cli/verbs/preview "
-        "cli/verbs/skill"
+        "cli/verbs/skill cli/verbs/explain_warning"
     ),
     "tests/run/test_command.py": "cli/verbs/profile",
     "tests/cli/verbs/test_compare.py": "cli/comparing",
@@ -28,7 +28,6 @@ TESTED_IN = {
     "tests/end_to_end/test_readiness.py": "cli/verbs/doctor",
     "tests/end_to_end/test_sampling.py": "cli/verbs/repeat",
     "tests/end_to_end/test_tune.py": "cli/verbs/tune tune/trials",
-    "tests/end_to_end/test_witness.py": "run/verification",
     "tests/kernels/test_cli.py": "cli/verbs/kernel",
     "tests/kernels/test_gate.py": "runtime/kernel_gate",
     "tests/kernels/test_run.py": "kernels/device kernels/pipeline",
@@ -40,31 +39,24 @@ TESTED_IN = {
     "tests/locate/region/test_accumulation.py": "locate/region/modes",
     "tests/locate/meaning/test_kinds.py": "locate/loop/by_hand",
     "tests/run/process/test_running.py": "run/process/model run/process/tree",
-    "tests/run/profilers/test_tracy.py": "runtime/tracy_start",
     "tests/machine/test_interpreter.py": "runtime/probe",
-    "tests/runtime/recorder/test_barrier.py": (
-        "runtime/recorder/produced runtime/recorder/runtimes runtime/recorder/waits"
-    ),
-    "tests/runtime/recorder/test_witness.py": (
-        "runtime/recorder/graph runtime/recorder/judging runtime/recorder/watch"
-    ),
+    "tests/runtime/recorder/test_barrier.py": "runtime/recorder/produced runtime/recorder/runtimes",
+    "tests/runtime/recorder/test_phases.py": "runtime/recorder/resident",
+    "tests/runtime/recorder/test_witness.py": "runtime/recorder/graph runtime/recorder/judging",
     "tests/end_to_end/test_discovery.py": "runtime/recorder/observer runtime/recorder/whole_step",
     "tests/tune/test_edits.py": "shared/variant",
     "tests/workspace/test_copy_planner.py": "workspace/git_listing",
-    "tests/workspace/test_shadow.py": "workspace/run_location workspace/private_git",
+    "tests/workspace/test_shadow.py": "workspace/run_location",
     "tests/analysis/clock/test_iterations.py": "analysis/clock/populations",
     "tests/analysis/test_parity.py": (
-        "analysis/ops/advice analysis/load/attributes analysis/load/cells analysis/ops/op_models "
-        "analysis/load/schema"
+        "analysis/ops/advice analysis/load/attributes analysis/load/cells analysis/ops/op_models"
     ),
     "tests/analysis/kernels/test_simulated_report.py": "analysis/reports/kernel_simulated",
     "tests/analysis/compare/test_comparing.py": (
         "analysis/compare/figures analysis/compare/notes analysis/compare/statement"
     ),
     "tests/analysis/compare/test_ops.py": "analysis/compare/op_lists",
-    "tests/analysis/reports/test_summary.py": (
-        "analysis/reports/breakdown analysis/reports/headline analysis/reports/terminal"
-    ),
+    "tests/analysis/reports/test_summary.py": "analysis/reports/breakdown",
     "tests/analysis/reports/comparison/test_document.py": (
         "analysis/reports/comparison/cells analysis/reports/comparison/charts "
         "analysis/reports/comparison/rows"
@@ -74,6 +66,7 @@ TESTED_IN = {
 
 #: Tests of what holds across modules, and of the repository itself.
 ACROSS = {
+    "ablation",
     "choose",  # a profiler: profilers/__init__.py
     "crank_standin",
     "documentation",

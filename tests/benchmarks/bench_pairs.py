@@ -2,7 +2,8 @@
 
 N pairs of versions run in turn, of times that machines could have made; in each pair a coin decides
 who is first. Counted are verdicts between equal versions, and those of a version that takes 3 %
-more time. Seeded; about four minutes for N = 500, the default.
+more time; then what the gate at 0 % says of the same. Seeded; about eight minutes for N = 500, the
+default.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.analysis.compare.turns import TURNS, decided_after
+from tests.analysis.compare.turns import TURNS, decided_after, gated_after
 
 MOST = 200
 
@@ -28,6 +29,22 @@ def main(count: int) -> None:
         half, most = taken[count // 2], taken[min(count - 1, count * 95 // 100)]
         shown = [str(each) if each <= MOST else f"> {MOST}" for each in (half, most)]
         print(f"  {kind:<34}{false / count * 100:10.1f}{found:10.1f}{shown[0]:>13}{shown[1]:>6}")
+    print(f"\nThe gate at 0 % over {count:,} comparisons of at most {MOST} pairs, %")
+    print(f"  {'':<34}{'equal code':>22}   {'3 % slower':>22}")
+    heads = f"{'fails':>7}{'passes':>8}{'pairs':>7}"
+    print(f"  {'times of runs':<34}{heads}   {heads}")
+    for kind in TURNS:
+        both = [_gated(kind, ratio, count) for ratio in (1.0, 1.03)]
+        print(f"  {kind:<34}" + "   ".join(both))
+
+
+def _gated(kind: str, ratio: float, count: int) -> str:
+    """Percent that fail and pass, and the pairs that it takes at the median."""
+    made = [gated_after(kind, seed, ratio, MOST) for seed in range(count)]
+    said = [outcome for outcome, _ in made]
+    fails, passes = (said.count(each) / count * 100 for each in ("regression", "none"))
+    pairs = sorted(pairs for _, pairs in made)[count // 2]
+    return f"{fails:7.1f}{passes:8.1f}{pairs:7}"
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from instrumentor_analysis.shared.caveats import read_caveats
 from tests.waiting import HANG_S, wait_for
-from tests.warned import texts
 
 SCRIPT = """\
 import os
@@ -107,8 +107,8 @@ def records(folder: Path, event: str | None = None) -> list[dict[str, Any]]:
 
 def beside_noise(warnings: list[Any]) -> list[str]:
     """Warnings other than those of steps that took long: a busy machine makes these true."""
-    noise = ("times the median", "is uncertain", "steady state", "was busy", "clock fell")
-    return [text for text in texts(warnings) if not any(part in text for part in noise)]
+    noise = {"outlier", "scatter", "not-steady", "busy-machine", "slower-clock"}
+    return [str(each) for each in read_caveats(warnings) if each.kind not in noise]
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int, int]]:

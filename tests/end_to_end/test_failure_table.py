@@ -46,7 +46,7 @@ TRACY = [
     ("no-port", "--port"),
     ("pandas", "pandas < 3"),
     ("overflow", "--op-support-count"),
-    pytest.param("no-data", "without os._exit", marks=pytest.mark.slow),
+    pytest.param("no-data", "opened no device", marks=pytest.mark.slow),
     pytest.param("no-tools", "--tracy-tools-folder", marks=pytest.mark.slow),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def test_each_version_runs_its_own_files(run_cli: RunCli, repo: Path) -> None:
     assert document["base"]["commit"] != document["new"]["commit"]
     folder = Path(document["folder"])
     assert "second" not in said(folder, "01_base") and "second" in said(folder, "01_new")
-    after = {name: facts for name, facts in snapshot(repo).items() if "_pairs" not in name}
+    after = {name: facts for name, facts in snapshot(repo).items() if "instrument-runs" not in name}
     assert {**after, ".": 0} == {**before, ".": 0}
 
 
@@ -47,7 +48,8 @@ def test_uncommitted_changes_are_a_version(run_cli: RunCli, repo: Path) -> None:
     made = run_cli("compare", *FEW, "--refs", "HEAD..", "-o", "out", "train.py", cwd=repo)
     assert made.returncode == 0, made.stderr
     assert "second" in said(repo / "out", "01_base") and "edited" in said(repo / "out", "01_new")
-    assert "Too few pairs to tell HEAD" in made.stdout and "from your files" in made.stdout
+    assert re.match(r"Your files: (faster|slower) than HEAD .* in [0-2] of 2 pairs", made.stdout)
+    assert "a verdict needs at least 10" in made.stdout
     assert "your files were not touched" in made.stderr
 
 
@@ -58,6 +60,31 @@ def test_words_behind_the_script_are_its_own(run_cli: RunCli, repo: Path) -> Non
     document = json.loads((repo / "out" / "pairs.json").read_text())
     assert document["base"]["arguments"] == ["--json"]
     assert document["new"]["arguments"] == ["--html", "x"]
+
+
+def test_modules_are_versions_too(run_cli: RunCli, repo: Path) -> None:
+    (repo / "pkg").mkdir()
+    (repo / "pkg/pause.py").write_text("")
+    (repo / "pkg/train.py").write_text("from . import pause\n" + script())
+    words = ("-m", "pkg.train", "--json", "--", "-m", "pkg.train", "-o", "x")
+    made = run_cli("compare", *FEW, *words, cwd=repo)
+    assert made.returncode == 0, made.stderr
+    document = json.loads((repo / "instrument-runs/pkg_pairs-1/pairs.json").read_text())
+    assert document["base"]["arguments"] == ["--json"]
+    assert (document["new"]["name"], document["new"]["arguments"]) == (
+        "-m pkg.train -o x",
+        ["-o", "x"],
+    )
+    # At a commit, too: the name is looked for in the files as they stand, the module in the copy.
+    made = run_cli("compare", *FEW, "--refs", "HEAD..", "-m", "train", cwd=repo)
+    assert made.returncode == 0, made.stderr
+    assert "second" in said(repo / "instrument-runs/repo_pairs-1", "01_base")
+
+
+def test_a_setting_that_does_not_apply_names_the_user_s_file(run_cli: RunCli, repo: Path) -> None:
+    made = run_cli("compare", *FEW, "--set", "num_workers=2", "train.py", cwd=repo)
+    assert made.returncode == 3, made.stderr
+    assert f"{repo}/train.py:1: num_workers: no torch.utils.data.DataLoader is made" in made.stderr
 
 
 def test_a_gate_that_cannot_tell_ends_with_7(run_cli: RunCli, repo: Path) -> None:
@@ -73,9 +100,11 @@ def test_a_gate_that_cannot_tell_ends_with_7(run_cli: RunCli, repo: Path) -> Non
         (("--refs", "nowhere..HEAD", "train.py"), "--refs: nowhere is no commit"),
         (("--refs", "main..HEAD", "absent.py"), "is not a file"),
         (("train.py",), "two versions may differ in one thing"),
+        (("--refs", "HEAD..", "-m"), "-m takes a module"),
+        (("--refs", "HEAD..", "-m", "absent"), "absent"),
     ],
 )
 def test_what_is_no_version(run_cli: RunCli, repo: Path, words: tuple[str, ...], told: str) -> None:
     made = run_cli("compare", *words, cwd=repo)
     assert made.returncode == 2 and told in made.stderr, made.stderr
-    assert not list(repo.glob("*_pairs"))
+    assert not list(repo.glob("instrument-runs/*"))

@@ -21,7 +21,7 @@ HOSTILE = (
 
 
 def instrument(*words: str, cwd: Path, marks: Path) -> subprocess.CompletedProcess[str]:
-    """The command as users have it: ``python -m`` would put the repository on our own path."""
+    """The command as users have it."""
     command = [str(Path(sys.executable).with_name("instrument")), *words]
     env = {**os.environ, "MARK": str(marks)}
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
@@ -119,3 +119,16 @@ def test_a_script_beside_a_json_py_runs(git_repo: RepoFactory) -> None:
     repo = git_repo({"exp/train.py": script(), "json.py": "raise SystemExit('not me')\n"})
     done = instrument("run", "--profiler", "wallclock", "exp/train.py", cwd=repo, marks=repo)
     assert done.returncode == 0, done.stderr
+
+
+def test_started_by_m_nothing_of_the_working_folder_is_ours(
+    git_repo: RepoFactory, run_cli: RunCli, tmp_path: Path
+) -> None:
+    """Modules that are named like what the tool imports, git's among them."""
+    names = ("git", "yaml", "libcst", "psutil", "typer", "json")
+    repo = git_repo({"train.py": script(), **{f"{name}.py": MARK for name in names}})
+    (tmp_path / "marks").mkdir()
+    env = {"MARK": str(tmp_path / "marks")}
+    done = run_cli("run", "--dry-run", "train.py", cwd=repo, env=env, fresh=True)
+    assert done.returncode == 0, done.stderr
+    assert [*(tmp_path / "marks").iterdir()] == []

@@ -67,7 +67,7 @@ def test_tracy_ends_in_a_full_summary(
 ) -> None:
     path = f"{SCRIPTS}/tiny_llama_lora/train.py"
     env = {**tracy, "STANDIN_TRACY_CRANK": "1"}
-    ran = measure(own_experiments_repo, path, profiler="tracy", env=env,
+    ran = measure(own_experiments_repo, "--verbose", path, profiler="tracy", env=env,
                   folder="instrument-runs/tiny_llama_lora-1")  # fmt: skip
     assert ran.code == 0, ran.err
     summary = read(ran.folder)

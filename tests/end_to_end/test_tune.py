@@ -20,7 +20,7 @@ from instrumentor.tune.settings import Configuration
 from instrumentor.tune.target import read_target
 from tests.conftest import RepoFactory, RunCli, git
 from tests.end_to_end.small import processes_with, read, script, snapshot, start
-from tests.tune.scripts import STANDINS, TRAIN, wait_for_file
+from tests.tune.scripts import STANDINS, TORCH, TRAIN, wait_for_file
 from tests.waiting import HANG_S, wait_for
 
 ENV = {"PYTHONPATH": str(STANDINS)}
@@ -90,7 +90,7 @@ def test_from_the_script_to_the_patch(repo: Path, run_cli: RunCli) -> None:
     assert document["best_against_baseline"]["times_as_fast"] > 3
     for name in ("tune.md", "tune.png", "best.diff", "journal.jsonl"):
         assert (folder / name).stat().st_size > 0
-    for words in ("ms/sample", "kept", "out of memory", "Wall clock only", "Best: optimization"):
+    for words in ("samples/s", "kept", "out of memory", "Wall clock only", "Best: optimization"):
         assert words in done.stdout
     assert "left: optimization_level" in done.stderr
     assert f"Next: git apply {folder / 'best.diff'}" in done.stderr
@@ -144,6 +144,44 @@ def test_an_experiment_with_torch_itself(own_experiments_repo: Path, run_cli: Ru
     )  # fmt: skip
     assert whole.returncode == 0, whole.stderr
     assert "Training finished" in whole.stdout + whole.stderr
+
+
+@pytest.mark.slow
+def test_what_users_of_pytorch_would_try(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    """On the CPU, with torch itself: each is measured, whatever is faster on this machine."""
+    repo = git_repo({"train.py": TORCH, "pyproject.toml": ""})
+    tried = "num_workers,persistent_workers,pin_memory,fused_optimizer,channels_last,tf32,amp"
+    asked = ("tune", *FEW, "--allow-busy", "--settings", f"{tried},compile_optimizer", "--json")
+    done = run_cli(*asked, "train.py", cwd=repo)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    by_setting = {trial["setting"]: trial for trial in document["trials"]}
+    assert set(by_setting) == {None, "num_workers", "fused_optimizer", "channels_last", "amp"}
+    for trial in document["trials"]:
+        assert (trial["status"], trial["label"]) == ("measured", "iteration"), trial["reason"]
+        assert len(trial["samples_ms"]) == 5  # the last step is the end of no iteration
+        assert trial["loss"] == pytest.approx(document["trials"][0]["loss"], rel=0.02)
+    assert by_setting["amp"]["loss_change"] > 0
+    assert "Not applicable on cpu: pin_memory, tf32" in done.stderr
+    (line,) = (text for text in done.stderr.splitlines() if "to this script:" in text)
+    assert "persistent_workers, compile_optimizer" in line
+    # All of it together is a script that trains.
+    chosen = {"num_workers": 2, "fused_optimizer": True, "channels_last": True, "amp": "bfloat16"}
+    change = patch(read_target(repo / "train.py", (), repo, Options()), Configuration.of(chosen))
+    subprocess.run(["git", "apply", "-"], cwd=repo, input=change, check=True)
+    whole = run_cli("run", *FEW, "--profiler", "wallclock", "train.py", cwd=repo)
+    assert whole.returncode == 0, whole.stderr
+
+
+@pytest.mark.slow
+def test_a_compiled_model_is_a_trial_as_any_other(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    repo = git_repo({"train.py": TORCH, "pyproject.toml": ""})
+    asked = ("tune", *FEW, "--allow-busy", "--settings", "compile", "--json")
+    done = run_cli(*asked, "train.py", cwd=repo)
+    assert done.returncode == 0, done.stderr
+    trial = json.loads(done.stdout)["trials"][2]
+    assert (trial["name"], trial["status"]) == ("compile", "measured"), trial["reason"]
+    assert trial["compile_ms"] > trial["step_ms"]
 
 
 @pytest.mark.slow
@@ -268,7 +306,7 @@ def test_a_budget_ends_it_and_it_can_go_on_later(repo: Path, run_cli: RunCli) ->
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--settings", "speed", "train.py"), "Settings: optimization_level, dtype"),
+        (("--settings", "speed", "train.py"), "Settings: num_workers, persistent_workers"),
         (("--steps", "5", "train.py"), "cannot show a significant difference"),
         (("--executor", "cloud", "train.py"), "local, slurm"),
         (("--executor-option", "x", "train.py"), "KEY=VALUE"),

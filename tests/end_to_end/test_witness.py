@@ -12,9 +12,13 @@ from msgspec.structs import replace
 from instrumentor import RunOptions, run
 from instrumentor.plan import Plan, make_plan
 from instrumentor.rewrite import prepare
+from instrumentor.rewrite.source_map import SourceMap
 from instrumentor.run.discovery import Discovery
+from instrumentor.run.verification import failure, shown, verification
 from instrumentor.shared.edits import Edit, Kind, Statement
 from instrumentor.shared.errors import Interrupted, NotVerified
+from instrumentor_analysis.model import Summary
+from instrumentor_analysis.reports.headline import subtitle
 from instrumentor_analysis.shared.errors import NothingMeasured
 from instrumentor_analysis.summary.summarise import summarise
 from tests.conftest import RepoFactory, git
@@ -57,12 +61,68 @@ def test_the_verdict_stands_in_every_report(measured: Measure, torch_python: Pat
         assert said in (ran.folder / name).read_text(encoding="utf-8")
 
 
+def test_figures_without_a_verdict_are_not_verified(tmp_path: Path) -> None:
+    """A script can write into its record, and shorten it."""
+    lines = SourceMap(tmp_path, tmp_path, {})
+    found = verification([{"event": "load"}, {"event": "sample"}], lines)
+    assert found is not None and (found["status"], found["verified"]) == ("unverified", [])
+    assert failure(found) is None and not shown(found, ["forward"])
+    assert verification([{"event": "load"}], lines) is None
+    summary = Summary(profiler="wallclock", scope="fwd+bwd", verification=found)
+    assert "region not verified: the run's record holds no verdict" in subtitle(summary)
+
+
 def test_lines_that_were_chosen_say_what_they_leave_out(
     measured: Measure, torch_python: Path
 ) -> None:
     ran = measured(TRAIN, "--python", torch_python, "--region", LATE)
     assert ran.code == 0, ran.err
     assert "a forward that feeds the backward runs outside of the timed region" in ran.out
+
+
+LOOKS = """\
+import torch
+from torch import nn
+
+
+def guide(net, x):
+    with torch.no_grad():
+        return net(x)
+
+
+def train():
+    model, teacher = nn.Linear(8, 1), nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(50):
+        x = torch.randn(4, 8)
+        optimizer.zero_grad()
+        wanted = guide(teacher, x)
+        out = model(x)
+        seen = guide(model, x)
+        loss = (out - wanted).square().mean()
+        loss.backward()
+        optimizer.step()
+        print(seen.shape)
+
+
+train()
+"""
+
+
+@pytest.mark.parametrize("looks", [True, False], ids=["and a look", "only the teacher"])
+def test_a_forward_beside_the_loss_is_named(
+    measured: Measure, torch_python: Path, looks: bool
+) -> None:
+    """A teacher's belongs to the step, though no backward comes to it either."""
+    source = LOOKS if looks else LOOKS.replace("seen = guide(model, x)", "seen = out")
+    ran = measured(source, "--python", torch_python)
+    assert ran.code == 0, ran.err
+    found = read(ran.folder)["verification"]
+    why = "train.py:7 runs a model in the timed region that nothing connects with the loss"
+    assert found["unverified"] == ({"forward": why} if looks else {})
+    assert found["verified"] == ["forward", "backward", "optimizer"][looks:]
+    assert "undifferentiated" not in found
+    assert (f"not verified: forward ({why})" in ran.out) is looks
 
 
 def options(repo: Path, python: Path, **more: Any) -> RunOptions:

@@ -188,3 +188,35 @@ def test_a_build_without_tracy_says_why_it_ends(run: Run, folder: Path) -> None:
     assert done.returncode != 0
     assert "tt-metal is built without Tracy" in done.stderr
     assert not re.search(r"rtoptions\.cpp:\d+: false", done.stderr)
+
+
+def test_any_command_on_a_build_without_tracy_is_told_before_and_after(
+    run_cli: RunCli, folder: Path, environment: dict[str, str]
+) -> None:
+    words = ("profile", "--python", TTSIM_PYTHON, "--tracy-tools-folder", STANDINS / "tools-tracy")
+    command = ("--", "python", "train.py", "--steps", "2")
+    done = run_cli(*words, *command, cwd=folder, env=environment)
+    assert done.returncode == 1
+    before, _, after = done.stderr.partition("Running python train.py")
+    assert "built without Tracy" in before
+    assert "error: the script ended with code 1: tt-metal is built without Tracy" in after
+    # The script has ended, and nobody waits two minutes for a client that never was.
+    assert "so there was no Tracy client" in after
+    assert not (folder / "results" / "perf" / "device_ops_perf_trace.csv").exists()
+
+
+def test_a_log_at_its_default_levels_names_no_failure(
+    run_cli: RunCli, folder: Path, environment: dict[str, str]
+) -> None:
+    with (folder / "good.log").open("w") as log:
+        subprocess.run(
+            [TTSIM_PYTHON, "train.py", "--steps", "2"],
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            timeout=HANG_S,
+            check=True,
+        )
+    done = run_cli("diagnose", "good.log", cwd=folder)
+    assert (done.returncode, done.stdout.strip()) == (0, "This log shows no error.")

@@ -15,15 +15,18 @@ Environment:
     STANDIN_CAPTURE_OUTLIVE the capture program survives the end of its shell
 """
 
+# ruff: noqa: PTH110, PTH118
 import os
+import subprocess
 import sys
 import time
 
 from tracy.common import *  # noqa: F403 - as the real package: its names are found in tracy
+from tracy.common import TRACY_CAPTURE_TOOL, TRACY_FILE_NAME
 from tracy.common import VERSION as VERSION
 
 FAIL = os.environ.get("STANDIN_TRACY_FAIL", "")
-IN_VAIN = ("no-data", "capture-died", "protocol")
+IN_VAIN = ("capture-died", "protocol")
 WAIT_S = float(os.environ.get("STANDIN_TRACY_WAIT") or (1 if FAIL in IN_VAIN else 120))
 
 if FAIL == "plugin":
@@ -36,6 +39,26 @@ def log(level, where, text):
     """A line as loguru writes it."""
     stamp = time.strftime("%Y-%m-%d %H:%M:%S")
     print(f"{stamp}.000 | {level:<8} | {where} - {text}", file=sys.stderr, flush=True)
+
+
+def run_report_setup(verbose, outputFolder, binFolder, port):
+    """Start the capture program."""
+    tool = os.path.join(binFolder, TRACY_CAPTURE_TOOL)
+    if FAIL == "no-tools" or not os.path.exists(tool):
+        log(
+            "ERROR",
+            "tracy:run_report_setup",
+            "Tracy tools were not found. Please make sure you are on a Tracy-enabled build "
+            "(default).",
+        )
+        sys.exit(1)
+    logs = os.path.join(outputFolder, ".logs")
+    # deliberately unquoted, as in the original
+    subprocess.run(f"rm -rf {logs}; mkdir -p {logs}", shell=True, check=True)
+    command = f"{tool} -o {os.path.join(logs, TRACY_FILE_NAME)} -f -p {port}"
+    started = "exit 1" if FAIL == "capture-died" else command
+    said = None if verbose else subprocess.DEVNULL
+    return subprocess.Popen(started, shell=True, stdout=said, stderr=said)
 
 
 def signpost(header, message=None):

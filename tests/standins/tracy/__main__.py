@@ -18,7 +18,6 @@ from tracy import (
     FAIL,
     PROFILER_BIN_DIR,
     PROFILER_LOGS_DIR,
-    TRACY_CAPTURE_TOOL,
     TRACY_CSVEXPROT_TOOL,
     TRACY_FILE_NAME,
     VERSION,
@@ -26,6 +25,7 @@ from tracy import (
     client,
     log,
     report,
+    run_report_setup,
 )
 
 NO_DATA = (
@@ -133,22 +133,7 @@ def profile(original, options, out, tools):
         log("ERROR", "tracy:main", "No available port found")
         sys.exit(1)
     port = options.port or "8086"
-    tool = os.path.join(tools, TRACY_CAPTURE_TOOL)
-    if FAIL == "no-tools" or not os.path.exists(tool):
-        log(
-            "ERROR",
-            "tracy:run_report_setup",
-            "Tracy tools were not found. Please make sure you are on a Tracy-enabled build "
-            "(default).",
-        )
-        sys.exit(1)
-    logs = os.path.join(out, ".logs")
-    trace = os.path.join(logs, TRACY_FILE_NAME)
-    # deliberately unquoted, as in the original
-    subprocess.run(f"rm -rf {logs}; mkdir -p {logs}", shell=True, check=True)
-    started = "exit 1" if FAIL == "capture-died" else f"{tool} -o {trace} -f -p {port}"
-    said = None if options.verbose else subprocess.DEVNULL
-    capture = subprocess.Popen(started, shell=True, stdout=said, stderr=said)
+    capture = run_report_setup(options.verbose, out, tools, port)
     if "-r" not in original and VERSION < (0, 81):  # combined, such as -pr
         raise ValueError("list.remove(x): x not in list")
     if VERSION >= (0, 81):
@@ -180,8 +165,7 @@ def profile(original, options, out, tools):
     if FAIL == "capture-timeout":
         capture.terminate()
         print(
-            f"subprocess.TimeoutExpired: Command '{tool} -o {trace} -f -p {port}' timed out "
-            f"after {WAIT_S} seconds",
+            f"subprocess.TimeoutExpired: Command '{capture.args}' timed out after {WAIT_S} seconds",
             file=sys.stderr,
         )
         sys.exit(1)

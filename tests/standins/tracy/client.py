@@ -99,7 +99,7 @@ def _finish():
     with open(os.path.join(folder, "profile_log_device.csv"), "w") as stream:
         stream.write("ARCH: wormhole_b0, CHIP_FREQ[MHz]: 1000, Max Compute Cores: 64\n")
         stream.writelines(json.dumps(operation) + "\n" for operation in kept)
-    if not _connected.wait(WAIT_S):
+    if FAIL == "no-data" or not _connected.wait(WAIT_S):
         return
     with _connection[0] as connection:
         for text, stamp in _messages:
