@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
@@ -162,13 +162,12 @@ class Verb:
         self._groups: dict[str, tuple[type, list[Declared]]] = {}
         self.declared: dict[str, Declared] = {}
         parameters: dict[str, inspect.Parameter] = {}
-        hints = get_type_hints(function, include_extras=True)
-        for name, parameter in inspect.signature(function).parameters.items():
-            group, chosen = _group(hints[name])
+        # Not get_type_hints: up to CPython 3.10 it makes Optional[...] of what defaults to None,
+        # and Typer finds no argument in that.
+        for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+            group, chosen = _group(parameter.annotation)
             if not is_dataclass(group):
-                parameters[name] = parameter.replace(
-                    annotation=hints[name], kind=parameter.KEYWORD_ONLY
-                )
+                parameters[name] = parameter.replace(kind=parameter.KEYWORD_ONLY)
                 continue
             assert isinstance(group, type)
             found = list(_declared(group, chosen))

@@ -110,3 +110,12 @@ def test_a_value_that_an_option_does_not_take(given: dict[str, Any], said: str) 
     with pytest.raises(UsageError) as refused:
         Limited(**given)
     assert refused.value.message == said
+
+
+def test_an_argument_that_may_be_left_out_is_one_on_every_interpreter() -> None:
+    @Verb
+    def verb(word: Annotated[str | None, typer.Argument(help="A word.")] = None) -> str | None:
+        """One argument."""
+        return word
+
+    assert (call(verb), call(verb, "w")) == (None, "w")
