@@ -140,13 +140,13 @@ def locate_file(
     path: Path, options: Options, roots: Sequence[Path], arguments: Sequence[str] = ()
 ) -> Located:
     """As :func:`locate` for a script on disk: also reads its configuration."""
-    reason = folder_reason(path)
+    reason = None if options.multi_chip else folder_reason(path)
     if reason is not None:
         raise Declined(reason)
     source = parse_source(path, read_bytes(path))
     located = locate(source, options, roots, arguments)
     found = [w for w in _of_imports(located, roots) if w not in located.warnings]
-    mesh = mesh_reason(source, arguments)
+    mesh = None if options.multi_chip else mesh_reason(source, arguments)
     if mesh is not None:
         raise Declined(mesh)
     return replace(located, warnings=(*located.warnings, *dict.fromkeys(found)))

@@ -117,6 +117,16 @@ def mesh_reason(source: Source, arguments: Sequence[str]) -> Reason | None:
     return None
 
 
+def chips_of(config: Mapping[str, object]) -> int:
+    """Chips that a configuration asks for; 1 without a mesh, 2 where it cannot be read of how many.
+
+    Args:
+        config: as :func:`read_config` gives it.
+    """
+    most = max((_chips(shape) for _, shape in _meshes(config)), default=1)
+    return 2 if math.isinf(most) else int(most)
+
+
 def _meshes(value: object) -> Iterator[tuple[str, object]]:
     """Shapes of more than one chip: `mesh_shape`, or the shape of a `mesh:` block, at any depth."""
     if isinstance(value, list):

@@ -186,6 +186,12 @@ class Options(Checked):
         metavar="CODE,...",
         convert=warning_codes,
     )
+    multi_chip: bool = option(
+        MEASURE,
+        False,
+        "Measure a script that drives several chips from one process (a mesh in its YAML, SPMD, "
+        "DTensor).",
+    )
     self_contained: bool = False
     variant: Variant | None = None
     test: str | None = None

@@ -51,6 +51,7 @@ RUN_OPTIONS: dict[str, tuple[str, object]] = {
     "--keep-validation": ("", True),
     "--skip-validation": ("", True),
     "--skip-saving": ("", True),
+    "--multi-chip": ("", True),
     "--host-reads": ("as-written", "as-written"),
     "--ignore-warnings": ("W205,w206", ("W205", "W206")),
     "--python": ("py", "py"),

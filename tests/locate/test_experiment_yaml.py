@@ -1,4 +1,4 @@
-"""Multi-chip runs are declined: by folder, by the YAML that the run would read."""
+"""Multi-chip runs are declined unless asked for: by folder, by the YAML that a run would read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from instrumentor import Explanation, explain
+from instrumentor.locate.experiment_yaml import chips_of
+from instrumentor.shared.options import Options
 from tests.warned import texts
 
 SCRIPT = """\
@@ -34,6 +36,7 @@ def explained(
     default: str = OWN_FOLDER,
     name: str = "single_chip/llama.yaml",
     script: str = "train.py",
+    options: Options | None = None,
 ) -> Explanation:
     path = folder / script
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +44,7 @@ def explained(
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(yaml)
     (folder / "pyproject.toml").write_text("")
-    return explain(path, arguments=arguments)
+    return explain(path, options or Options(), arguments=arguments)
 
 
 @pytest.mark.parametrize(
@@ -140,3 +143,27 @@ def test_a_default_of_the_class_is_only_warned_about(tmp_path: Path) -> None:
     assert answer.eligible
     warnings = texts(answer.to_json()["warnings"])
     assert any("configs.py:7" in w and "TrainingConfig.mesh_shape" in w for w in warnings)
+
+
+@pytest.mark.parametrize("script", ["train.py", "galaxy/train.py"])
+def test_measured_when_it_is_asked_for(tmp_path: Path, script: str) -> None:
+    one = explained(tmp_path / "one", "mesh_shape: null\n")
+    asked = Options(multi_chip=True)
+    several = explained(tmp_path / "all", "mesh_shape: [1, 8]\n", script=script, options=asked)
+    assert several.eligible and one.eligible
+    declined = explained(tmp_path / "no", "mesh_shape: [1, 8]\n", script=script)
+    assert "--multi-chip" in declined.reasons[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("config", "chips"),
+    [
+        ({}, 1),
+        ({"mesh_shape": None}, 1),
+        ({"mesh_shape": [1, 8]}, 8),
+        ({"train": {"mesh": {"shape": "2x4"}}, "mesh_shape": [1, 2]}, 8),
+        ({"mesh_shape": "all"}, 2),  # of unknown number, and more than one
+    ],
+)
+def test_how_many_chips_a_configuration_asks_for(config: dict[str, object], chips: int) -> None:
+    assert chips_of(config) == chips

@@ -23,7 +23,7 @@ class MultiChipFolder(Decline):
 
     kind = "multi-chip"
     message = "the script lies in a {part} folder: a multi-chip experiment"
-    remedy = "Give the single-chip variant; multi-chip runs are out of scope."
+    remedy = "Measure it with --multi-chip, or give the single-chip variant."
     observable = False
 
 
@@ -48,7 +48,7 @@ class MultiChipConfig(Decline):
     kind = "multi-chip"
     message = "the configuration {path} lies in a {part} folder: multi-chip"
     remedy = (
-        "Give the single-chip YAML (mesh_shape null or absent); multi-chip runs are out of scope."
+        "Measure it with --multi-chip, or give the single-chip YAML (mesh_shape null or absent)."
     )
     observable = False
 

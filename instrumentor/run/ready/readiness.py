@@ -52,7 +52,7 @@ def _checks(planned: PlannedRun) -> tuple[Check, ...]:
 
     if planned.for_tracy:
         return doctor(planned)
-    few = (host.interpreter, host.torch, host.devices, host.space)
+    few = (host.interpreter, host.torch, host.devices, host.chips, host.space)
     return tuple(check for one in CHECKS if one in few for check in one(planned))
 
 

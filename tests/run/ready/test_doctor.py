@@ -353,3 +353,24 @@ def test_a_build_without_tracy_is_seen_before_the_run(
     assert profiler.name == ("tracy" if traced else "wallclock")
     assert ("built without Tracy" in why) == (not traced)
     assert choose("tracy", planned.machine)[0].name == "tracy"  # who asks for it gets it
+
+
+@pytest.mark.parametrize(
+    ("nodes", "mesh", "status"),
+    [
+        (1, None, None),
+        (0, [1, 8], None),  # other devices than Tenstorrent's
+        (8, [1, 8], Status.OK),
+        (1, [1, 2], Status.WARNING),  # an n300 has two chips behind a node
+        (1, [1, 8], Status.FAILED),
+        (3, [1, 8], Status.FAILED),
+    ],
+)
+def test_the_chips_of_a_mesh(
+    make_planned: MakePlanned, nodes: int, mesh: list[int] | None, status: Status | None
+) -> None:
+    devices = tuple(Path(f"/dev/tenstorrent/{n}") for n in range(nodes))
+    planned = make_planned(devices=devices, config={"mesh_shape": mesh})
+    found = list(host.chips(planned))
+    assert [check.status for check in found] == ([] if status is None else [status])
+    assert all("8 chips" in check.text or "2 chips" in check.text for check in found)

@@ -26,6 +26,7 @@ CHECKS: tuple[Callable[[PlannedRun], Iterator[Check]], ...] = (
     tracy.tools,
     tracy.captures,
     host.devices,
+    host.chips,
     host.kernel_simulator,
     host.holders,
     host.smi,

@@ -5,13 +5,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 
+from instrumentor.locate.experiment_yaml import chips_of
 from instrumentor.machine.device_locks import find_smi
 from instrumentor.machine.device_nodes import SIMULATOR_VARIABLE, Holder
 from instrumentor.run.ready.doctor.model import Check, PlannedRun, Status
+from instrumentor_analysis.reports.formatting import plural
 
 OLDEST_PYTHON = (3, 8)  # for which recorder, launcher and hook are written: they run in the script
 NEEDED_BYTES = 200 * 2**20  # less stops a run
 WISHED_BYTES = 2 * 2**30  # less is a warning
+CHIPS_OF_A_BOARD = 2  # at most, behind one node: an n300 has the second one behind the first
 
 
 def interpreter(planned: PlannedRun) -> Iterator[Check]:
@@ -69,6 +72,23 @@ def devices(planned: PlannedRun) -> Iterator[Check]:
         )
     else:
         yield Check("device", Status.OK, f"no Tenstorrent device; {planned.profiler} needs none")
+
+
+def chips(planned: PlannedRun) -> Iterator[Check]:
+    """Whether there are the chips that a mesh asks for: a node is a board of one chip, or two."""
+    needed, nodes = chips_of(planned.config), len(planned.machine.devices)
+    if needed == 1 or not nodes:  # without a node the script may mean other devices
+        return
+    asked = f"the configuration's mesh asks for {needed} chips"
+    there = f"this machine has {plural(nodes, 'device node')}"
+    if nodes >= needed:
+        yield Check("chips", Status.OK, f"{asked}, {there}")
+    elif CHIPS_OF_A_BOARD * nodes >= needed:
+        text = f"{asked}, {there}: enough on boards of two chips (n300)"
+        yield Check("chips", Status.WARNING, text, "tt-smi -ls shows the chips of each board.")
+    else:
+        remedy = "Give a YAML with a smaller mesh, or run it on a machine with that many chips."
+        yield Check("chips", Status.FAILED, f"{asked}, {there}", remedy)
 
 
 def kernel_simulator(planned: PlannedRun) -> Iterator[Check]:
