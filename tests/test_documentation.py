@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Files that a worked example adds.
 INVENTED = {
+    "instrumentor/locate/meaning/libraries/composer.py",
+    "instrumentor/locate/meaning/libraries/my_backend.py",
     "instrumentor/locate/rules/meta_device.py",
     "instrumentor/run/profilers/strace.py",
     "tests/run/profilers/test_strace.py",

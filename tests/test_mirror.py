@@ -32,7 +32,10 @@ TESTED_IN = {
     "tests/kernels/test_gate.py": "runtime/kernel_gate",
     "tests/kernels/test_run.py": "kernels/device kernels/pipeline",
     "tests/kernels/test_simulate.py": "runtime/kernel_simulation",
-    "tests/locate/test_renaming.py": "read/names read/vocabulary",
+    "tests/locate/test_renaming.py": (
+        "read/names read/handed_on locate/meaning/changed_names locate/meaning/host_values "
+        "locate/meaning/spelling"
+    ),
     "tests/locate/gradients/test_forward.py": "read/names_used locate/gradients/tracked_values",
     "tests/locate/gradients/test_walk.py": "locate/gradients/differentiable read/values",
     "tests/locate/test_rules.py": ("locate/loop/loops locate/remarks locate/choose_loop"),

@@ -25,6 +25,7 @@ from instrumentor.locate.loop.loops import (
     in_order,
 )
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.meaning.roles import Role
 from instrumentor.locate.region.accumulation import accumulation_of
 from instrumentor.locate.region.beside_the_step import beside_the_step
 from instrumentor.locate.region.modes import Region
@@ -36,7 +37,6 @@ from instrumentor.locate.rules.closures import closures_anywhere
 from instrumentor.locate.rules.loops import ForwardApart, SeveralLoops
 from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.locate.rules.regions import no_phase_inside, no_update_inside
-from instrumentor.read.catalogue import Role
 from instrumentor.read.constants import is_ruled_out
 from instrumentor.read.program import Program
 from instrumentor.read.script_options import ScriptOptions

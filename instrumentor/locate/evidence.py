@@ -12,7 +12,7 @@ from instrumentor.locate.gradients.forward import Forward
 from instrumentor.locate.located import Located
 from instrumentor.locate.loop.loops import Site, Update
 from instrumentor.locate.meaning.calls import Knowledge
-from instrumentor.read.catalogue import Evidence
+from instrumentor.locate.meaning.roles import Evidence
 from instrumentor.read.program import Function
 from instrumentor.read.syntax import ScopeNode, Source, dotted
 

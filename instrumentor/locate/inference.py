@@ -20,12 +20,13 @@ from instrumentor.locate.located import Declined, Located, Stop
 from instrumentor.locate.loop.counter import Counter, header_count
 from instrumentor.locate.loop.loops import Candidate, outwards
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.meaning.host_values import host_read
+from instrumentor.locate.meaning.roles import Kind
 from instrumentor.locate.region.barrier_hints import called_model
 from instrumentor.locate.region.modes import End, Region
 from instrumentor.locate.region.regions import with_synced
 from instrumentor.locate.region.syncs import own_sync
 from instrumentor.locate.rules.marked_lines import NoInferenceLoop, RegionCut, RegionLeft
-from instrumentor.read.catalogue import Kind
 from instrumentor.read.names_used import binds, reads
 from instrumentor.read.program import Program
 from instrumentor.read.syntax import (
@@ -39,7 +40,6 @@ from instrumentor.read.syntax import (
     own_calls,
     own_nodes,
 )
-from instrumentor.read.vocabulary import host_read
 from instrumentor.shared.errors import UsageError
 from instrumentor_analysis.shared.caveats import Caveat
 

@@ -9,9 +9,9 @@ from instrumentor.locate.experiment_yaml import mesh_default_warning
 from instrumentor.locate.loop.counter import counters, header_count
 from instrumentor.locate.loop.loops import UNKNOWN, Candidate, outwards
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.meaning.roles import Role
 from instrumentor.locate.region.modes import Region
 from instrumentor.locate.rules.frameworks import imported_roots
-from instrumentor.read.catalogue import Role
 from instrumentor.read.control_flow import START, flow_of
 from instrumentor.read.syntax import Source, callee, dotted, own_nodes
 from instrumentor_analysis.shared.caveats import Caveat

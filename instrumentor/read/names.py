@@ -16,7 +16,7 @@ from typing import TypeGuard
 
 from msgspec import field
 
-from instrumentor.read import catalogue
+from instrumentor.read import handed_on
 from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.modules import ANY, Modules, modules_of, pattern_of
@@ -331,7 +331,7 @@ class Names(Modules, eq=False, dict=True):
         if call is None or owner.where is None:
             return NOTHING
         given = [self.of(*owner.where, argument) for argument in call.args]
-        if isinstance(owner.made_by, Member) and owner.made_by.name in catalogue.GIVES_BACK:
+        if isinstance(owner.made_by, Member) and owner.made_by.name in handed_on.GIVES_BACK:
             return given[index] if isinstance(index, int) and index < len(given) > 1 else NOTHING
         word = external_name(owner.made_by).removeprefix("builtins.")
         if word not in ("enumerate", "zip", "dict"):
@@ -377,7 +377,7 @@ class Names(Modules, eq=False, dict=True):
             )
         elif isinstance(function, Object):  # the decorator that `torch.compile(backend=...)` makes
             made = external_name(function.made_by)
-            wraps = made in catalogue.RETURNS_ARGUMENT and function.node and not function.node.args
+            wraps = made in handed_on.RETURNS_ARGUMENT and function.node and not function.node.args
             found = self._first(source, scope, call) if wraps else NOTHING
         elif isinstance(function, Member):
             found = self._of_member(source, scope, call, function)
@@ -390,7 +390,7 @@ class Names(Modules, eq=False, dict=True):
         elif external_name(function) in ("importlib.import_module", "builtins.__import__"):
             found = self._imported_by_name(source, call)
         else:
-            given = external_name(function) in catalogue.RETURNS_ARGUMENT
+            given = external_name(function) in handed_on.RETURNS_ARGUMENT
             found = self._first(source, scope, call) if given else NOTHING
         return found or (Object(function, call, where),)
 
@@ -400,9 +400,9 @@ class Names(Modules, eq=False, dict=True):
         """A method that is not to be read: of a container, of a model, of what wraps others."""
         if method.name in ("values", "items", "copy", "pop") and len(call.args) < 2:
             return self._taken_from(method.owner, method.name, call)
-        if method.name in catalogue.RETURNS_SELF:
+        if method.name in handed_on.RETURNS_SELF:
             return (method.owner,)
-        if method.name in catalogue.GIVES_BACK and len(call.args) == 1:
+        if method.name in handed_on.GIVES_BACK and len(call.args) == 1:
             return self._first(source, scope, call)
         return NOTHING
 
@@ -576,7 +576,7 @@ class Names(Modules, eq=False, dict=True):
         """On an object of unknown type: the program's only method of that name (by spelling)."""
         name = callee(call)
         found = self.methods_by_name.get(name, [])
-        if len(found) != 1 or name in catalogue.COMMON_METHODS:
+        if len(found) != 1 or name in handed_on.COMMON_METHODS:
             return []
         own = self.enclosing_class(source, scope)
         # `self.part.step()` is another object's method, not the class's own

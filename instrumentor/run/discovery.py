@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 from msgspec import structs
 
 from instrumentor.locate.located import Declined
+from instrumentor.locate.meaning.libraries import LIBRARIES
 from instrumentor.locate.rules.declines import DECLINES
-from instrumentor.locate.rules.frameworks import ON_TORCH
 from instrumentor.machine.environment import Machine
 from instrumentor.plan import WHOLE_STEP, Plan
 from instrumentor.plan.explanation import Loop, PlanDocument
@@ -50,7 +50,8 @@ HOPELESS = frozenset(each.kind for each in DECLINES if not each.observable)
 DISCOVERED = "discovered"
 UNMODIFIED = "running the unmodified script for two optimizer steps"
 # A script that names none of these trains by something whose optimizer steps cannot be observed.
-_TRAINS = (b"torch", b"accelerate", *(name.encode() for name in ON_TORCH))
+_ON_TORCH = [name for each in LIBRARIES if each.trainer for name in each.packages]
+_TRAINS = (b"torch", b"accelerate", *(name.encode() for name in _ON_TORCH))
 Chain: TypeAlias = tuple[tuple[Path, int, str], ...]
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 

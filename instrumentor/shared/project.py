@@ -23,7 +23,7 @@ from instrumentor_analysis.shared.files import SETTINGS_BYTES, read_bytes, read_
 CUSTOMIZE = ("sitecustomize", "usercustomize")
 MARKERS = ("pyproject.toml", "setup.py", "setup.cfg")
 #: An entry of PYTHONPATH that holds one of these is where libraries lie. Read as the program's own
-#: code they would lose what the catalogue knows of them by their names.
+#: code they would lose what is known of them by their names.
 _LIBRARIES = (
     *("torch", "torch_xla", "tt_crank", "ttnn", "ttl", "tracy", "numpy", "transformers"),
     *("accelerate", "diffusers", "peft", "deepspeed", "timm", "lightning", "pytorch_lightning"),

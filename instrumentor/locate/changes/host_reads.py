@@ -16,11 +16,12 @@ from msgspec import Struct
 from instrumentor.locate.located import Deferred
 from instrumentor.locate.loop.counter import Counter
 from instrumentor.locate.loop.loops import Candidate
+from instrumentor.locate.meaning.changed_names import effects, uses
+from instrumentor.locate.meaning.host_values import host_read, is_logging
 from instrumentor.locate.region.modes import Region
 from instrumentor.read.control_flow import LEFT, NEXT, OVER
-from instrumentor.read.names_used import binds, effects, uses
+from instrumentor.read.names_used import binds
 from instrumentor.read.syntax import LOOPS, Source, callee, contains, own_calls, own_nodes, path_to
-from instrumentor.read.vocabulary import host_read, is_logging
 from instrumentor_analysis.shared.caveats import Caveat
 
 

@@ -13,10 +13,11 @@ from instrumentor.locate.located import Declined, Stop
 from instrumentor.locate.loop.counter import increments
 from instrumentor.locate.loop.loops import Candidate, Update, outwards
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.meaning.host_values import is_validation_name
+from instrumentor.locate.meaning.roles import Kind
 from instrumentor.locate.region.accumulation import accumulating
 from instrumentor.locate.region.modes import completing, last_of_branches
 from instrumentor.locate.rules.loops import StepElsewhere, SwallowedStop
-from instrumentor.read.catalogue import Kind
 from instrumentor.read.control_flow import flow_of
 from instrumentor.read.syntax import (
     FUNCTIONS,
@@ -32,7 +33,6 @@ from instrumentor.read.syntax import (
     own_calls,
     own_nodes,
 )
-from instrumentor.read.vocabulary import is_validation_name
 
 # what would go on for hours on a model that has hardly been trained
 _COSTLY = re.compile(

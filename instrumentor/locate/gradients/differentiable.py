@@ -10,9 +10,10 @@ import ast
 
 from msgspec import Struct
 
+from instrumentor.locate.meaning import libraries, methods, spelling
 from instrumentor.locate.meaning.calls import Knowledge
-from instrumentor.read import catalogue
-from instrumentor.read.catalogue import Evidence, Kind, Role
+from instrumentor.locate.meaning.roles import Evidence, Kind, Role
+from instrumentor.read import handed_on
 from instrumentor.read.names import external_name
 from instrumentor.read.syntax import ScopeNode, Source, arguments, callee, dotted
 from instrumentor.read.values import (
@@ -59,7 +60,7 @@ DETACHES = Effect(passes=False, detaches=True)
 
 
 def _not_differentiable(word: str) -> Effect:
-    return DETACHES if word in catalogue.DETACHES else NOTHING
+    return DETACHES if word in methods.DETACHES else NOTHING
 
 
 def effect_of(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call) -> Effect:
@@ -118,7 +119,7 @@ class _Unread(Struct, frozen=True):
 
     def by_attribute(self) -> Evidence:
         """Of what an unread model holds only the name tells: a part of it, or a method."""
-        prepares = catalogue.SPELLED_PREPARATION.fits(self.word)
+        prepares = spelling.PREPARATION.fits(self.word)
         return Evidence.PREPARATION if prepares else Evidence.SPELLING
 
     def _is_gradless(self, models: Values) -> bool:
@@ -144,12 +145,12 @@ class _Unread(Struct, frozen=True):
         kind = found[0] if found is not None else None
         if kind in _RUN and found != (Kind.ENGINE, Evidence.SPELLING):
             # a method of a model is known by its name to run no forward, or taken to run one
-            if word in catalogue.RETURNS_SELF:
+            if word in handed_on.RETURNS_SELF:
                 return PASSES
-            return NOTHING if word in catalogue.NOT_FORWARD else self.run(owner) or PASSES
-        if word in catalogue.NOT_DIFFERENTIABLE:
+            return NOTHING if word in methods.NOT_FORWARD else self.run(owner) or PASSES
+        if word in methods.NOT_DIFFERENTIABLE:
             return _not_differentiable(word)
-        common = word in catalogue.COMMON_METHODS or word in catalogue.NOT_FORWARD
+        common = word in handed_on.COMMON_METHODS or word in methods.NOT_FORWARD
         if kind in _PASSING or (common and not self._is_given_a_model()):
             return PASSES
         return self.by_name()
@@ -161,28 +162,28 @@ class _Unread(Struct, frozen=True):
     def library(self, name: str) -> Effect:
         """A function of an installed package, by its qualified name."""
         root, word = name.partition(".")[0], name.rpartition(".")[2]
-        made = catalogue.made_by(name)
-        if name in catalogue.PASSING_BUILTINS:
+        made = libraries.made_by(name)
+        if name in methods.PASSING_BUILTINS:
             return PASSES
         if name == "torch.autograd.grad":
             return PASSES if any(k.arg == "create_graph" for k in self.call.keywords) else DETACHES
-        if root in catalogue.HOST_LIBRARIES or name.startswith("torch.utils.data."):
+        if libraries.is_on_host(root) or name.startswith("torch.utils.data."):
             return NOTHING
         if root == "torch":
-            if word in catalogue.NOT_DIFFERENTIABLE:
+            if word in methods.NOT_DIFFERENTIABLE:
                 return _not_differentiable(word)
-            known = word in catalogue.MAKES_DATA or made is Kind.OPTIMIZER
+            known = word in methods.MAKES_DATA or made is Kind.OPTIMIZER
             return NOTHING if known else PASSES
         return NOTHING if made in _PASSING else self.by_name()
 
     def by_name(self) -> Effect:
         """What it is given and how it is named are all there is."""
         word, name = self.word, self.qualified or dotted(self.call.func) or self.word
-        if word in catalogue.NOT_DIFFERENTIABLE:
+        if word in methods.NOT_DIFFERENTIABLE:
             return _not_differentiable(word)
-        if catalogue.SPELLED_FORWARD.fits(word):
+        if spelling.FORWARD.fits(word):
             return Effect(Evidence.SPELLING, what=name)
-        if catalogue.SPELLED_PREPARATION.fits(word):
+        if spelling.PREPARATION.fits(word):
             return Effect(Evidence.PREPARATION, what=name)
         by = Evidence.SPELLING if self._is_given_a_model() else Evidence.UNREAD
         return Effect(by, what=name)

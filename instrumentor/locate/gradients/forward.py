@@ -15,8 +15,9 @@ from instrumentor.locate.gradients.walk import Gradients
 from instrumentor.locate.loop.counter import runs_once
 from instrumentor.locate.loop.loops import Candidate, Site
 from instrumentor.locate.meaning.calls import Knowledge
-from instrumentor.read.catalogue import Evidence
-from instrumentor.read.names_used import binds, effects, uses
+from instrumentor.locate.meaning.changed_names import effects, uses
+from instrumentor.locate.meaning.roles import Evidence
+from instrumentor.read.names_used import binds
 from instrumentor.read.program import Function
 from instrumentor.read.syntax import (
     LOOPS,

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from instrumentor.read.catalogue import Evidence
+from instrumentor.locate.meaning.roles import Evidence
 from instrumentor.read.syntax import ScopeNode, Source, dotted
 
 

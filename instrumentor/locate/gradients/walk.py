@@ -26,10 +26,11 @@ from instrumentor.locate.gradients.tracked_values import (
     attached,
     detached,
 )
+from instrumentor.locate.meaning import methods, spelling
 from instrumentor.locate.meaning.calls import Knowledge, is_stub
-from instrumentor.read import catalogue
+from instrumentor.locate.meaning.roles import Evidence, Kind
+from instrumentor.read import handed_on
 from instrumentor.read import values as resolved
-from instrumentor.read.catalogue import Evidence, Kind
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
 from instrumentor.read.names_used import binds
@@ -233,7 +234,7 @@ class _Walk:
             return
         key = self.held.key(node.func.value)
         own = {m for m in attached(value) if isinstance(m, Made) and m.statement is self.at}
-        if own and key is not None and not catalogue.SPELLED_FORWARD.fits(node.func.attr):
+        if own and key is not None and not spelling.FORWARD.fits(node.func.attr):
             own = {replace(m, evidence=Evidence.PREPARATION) for m in own}
         if own and key is not None:
             self.held.values[key] = self.held.read(key) | own
@@ -283,7 +284,7 @@ class _Walk:
     def _variable(self, node: ast.expr) -> Value:
         name = dotted(node)
         if isinstance(node, ast.Attribute):
-            if node.attr in catalogue.NOT_DIFFERENTIABLE_ATTRIBUTES and not self._is_packed(node):
+            if node.attr in methods.NOT_DIFFERENTIABLE_ATTRIBUTES and not self._is_packed(node):
                 data = node.attr == "data" and self.value(node.value)
                 return detached(data) if data else self._no_value(node)
             if not name or "(" in name or "[" in name:
@@ -298,7 +299,7 @@ class _Walk:
         """`data` of packed sequences is differentiable; that of a tensor is not."""
         values = self.knowledge.values(self.source, self.scope, node.value)
         return node.attr == "data" and any(
-            isinstance(v, Object) and external_name(v.made_by) in catalogue.PACKS for v in values
+            isinstance(v, Object) and external_name(v.made_by) in methods.PACKS for v in values
         )
 
     def _kept_by_model(self, node: ast.Attribute) -> Value:
@@ -360,7 +361,7 @@ class _Walk:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "requires_grad_":
             self._switched(call.func.value)
             owner = self._owner(call.func)
-        if key is not None and callee(call) in catalogue.FILLS:
+        if key is not None and callee(call) in methods.FILLS:
             self._fill(key, given)
         functions = knowledge.program.resolve(source, scope, call) or self._of_some_model(call)
         read = [self._applied(f, call) for f in functions if not is_stub(f)]
@@ -391,7 +392,7 @@ class _Walk:
 
     def _of_some_model(self, call: ast.Call) -> list[Function]:
         """Methods of the program's modules that a model of unknown class may mean."""
-        if not isinstance(call.func, ast.Attribute) or call.func.attr in catalogue.COMMON_METHODS:
+        if not isinstance(call.func, ast.Attribute) or call.func.attr in handed_on.COMMON_METHODS:
             return []
         kinds, named = self.knowledge.kinds, self.knowledge.program.methods_by_name
         if not named.get(call.func.attr):
@@ -458,7 +459,7 @@ class _Walk:
         """Functions that are handed to an unread one are called there."""
         kept = self.knowledge.program.qualified(self.source, self.scope, call.func)
         found = NO_VALUE
-        for argument in arguments(call) if kept not in catalogue.RETURNS_ARGUMENT else ():
+        for argument in arguments(call) if kept not in handed_on.RETURNS_ARGUMENT else ():
             if isinstance(argument, ast.Lambda):
                 found |= self._body(argument)
             elif isinstance(argument, (ast.Name, ast.Attribute)):

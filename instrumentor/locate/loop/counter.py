@@ -7,7 +7,7 @@ import ast
 from msgspec import Struct
 
 from instrumentor.locate.loop.loops import Candidate, Site
-from instrumentor.read.catalogue import SPELLED_COUNT, SPELLED_OTHER_COUNT
+from instrumentor.locate.meaning import spelling
 from instrumentor.read.control_flow import END, NEXT, START, Flow
 from instrumentor.read.syntax import (
     FunctionNode,
@@ -73,8 +73,8 @@ def counters(loop: LoopNode | FunctionNode) -> list[tuple[str, ast.stmt]]:
         if isinstance(node, (ast.Name, ast.Attribute))
     }
     found = [(increments(s), s) for s in statements if increments(s)]
-    found = [f for f in found if f[0] not in set_back and not SPELLED_OTHER_COUNT.fits(f[0])]
-    return sorted(found, key=lambda f: (not SPELLED_COUNT.fits(f[0]), f[1].lineno))
+    found = [f for f in found if f[0] not in set_back and not spelling.OTHER_COUNT.fits(f[0])]
+    return sorted(found, key=lambda f: (not spelling.COUNT.fits(f[0]), f[1].lineno))
 
 
 def runs_once(loop: LoopNode | FunctionNode, source: Source, statement: ast.stmt) -> bool:

@@ -1,6 +1,6 @@
 """What the program's calls and functions do: step an optimizer, run a backward, a forward.
 
-Of a function of the program its body is read, of one of an installed package the catalogue; how
+Of a function of the program its body is read, of one of an installed package its library; how
 something is spelled is asked only when neither tells.
 """
 
@@ -13,10 +13,10 @@ from itertools import chain
 
 from msgspec import Struct
 
+from instrumentor.locate.meaning import libraries, spelling
 from instrumentor.locate.meaning.kinds import Kinds
+from instrumentor.locate.meaning.roles import Evidence, Kind, Role
 from instrumentor.locate.meaning.trained import Trained
-from instrumentor.read import catalogue
-from instrumentor.read.catalogue import Evidence, Kind, Role
 from instrumentor.read.constants import is_ruled_out
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
@@ -63,12 +63,12 @@ class Knowledge(Struct, eq=False, dict=True):
     def role(self, source: Source, scope: ScopeNode, call: ast.Call) -> Role | None:
         """What a call of an installed package's function does, whatever it is called here."""
         names = map(external_name, self.values(source, scope, call.func))
-        return next(filter(None, map(catalogue.role_of, names)), None)
+        return next(filter(None, map(libraries.role_of, names)), None)
 
     def is_save(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         """Saving weights or state; of a function that is not known by its name alone."""
         role = self.role(source, scope, call)
-        return role is Role.SAVE if role else catalogue.SPELLED_SAVE.fits(callee(call))
+        return role is Role.SAVE if role else spelling.SAVE.fits(callee(call))
 
     # -- models ----------------------------------------------------------------------------
 
@@ -124,9 +124,9 @@ class Knowledge(Struct, eq=False, dict=True):
             kind = self.kinds.of_value(function.owner)
             return owner if kind is not None and kind[0] in _STEPPED else None
         if isinstance(function, Function):
-            named = catalogue.SPELLED_STEP.fits(function.name) and not self.stepped(function)
+            named = spelling.STEP.fits(function.name) and not self.stepped(function)
             return call.func if named else None
-        if catalogue.role_of(external_name(function)) is Role.STEP:
+        if libraries.role_of(external_name(function)) is Role.STEP:
             return call.args[0] if call.args else owner
         return self._by_word(source, scope, call)
 
@@ -144,7 +144,7 @@ class Knowledge(Struct, eq=False, dict=True):
             return call.args[0] if call.args else owner
         # `optims.generator.step()`: of a name that says nothing else the whole is asked
         words = dotted(owner).split(".") if found[1] is Evidence.SPELLING else ()
-        spelled = any(catalogue.spelled_as(word) is Kind.OPTIMIZER for word in words)
+        spelled = any(spelling.spelled_as(word) is Kind.OPTIMIZER for word in words)
         return owner if found[0] in _STEPPED or spelled else None
 
     def _given_optimizer(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
@@ -155,8 +155,8 @@ class Knowledge(Struct, eq=False, dict=True):
     def _by_word(self, source: Source, scope: ScopeNode, call: ast.Call) -> ast.expr | None:
         """A function that steps what it is given, as far as its name tells."""
         word = callee(call)
-        named = catalogue.SPELLED_STEP.fits(word)
-        other = catalogue.SPELLED_BESIDE_STEP.fits(word)
+        named = spelling.STEP.fits(word)
+        other = spelling.BESIDE_STEP.fits(word)
         # `MultiStepLR(optimizer)` makes an object, as the capital says
         if not named and (other or "step" not in word.lower() or word[:1].isupper()):
             return None
@@ -198,7 +198,7 @@ class Knowledge(Struct, eq=False, dict=True):
     def _cuts(self, source: Source, scope: ScopeNode, call: ast.Call) -> str | None:
         """When a call cuts the XLA graph: 'True', a question to its function, or None for never."""
         values = self.values(source, scope, call.func)
-        cutting = [catalogue.role_of(external_name(v)) is Role.SYNC for v in values]
+        cutting = [libraries.role_of(external_name(v)) is Role.SYNC for v in values]
         if all(cutting):
             return "True"
         if not any(cutting) or not isinstance(call.func, ast.Name):
@@ -212,7 +212,7 @@ class Knowledge(Struct, eq=False, dict=True):
         functions = self.program.resolve(source, scope, call)
         if functions:
             return all(self._only_syncs(f) for f in functions)
-        if not catalogue.SPELLED_SYNC.fits(callee(call)):
+        if not spelling.SYNC.fits(callee(call)):
             return False
         values = self.values(source, scope, call.func)
         return all(isinstance(v, (Member, Free)) for v in values) and not any(
@@ -332,7 +332,7 @@ class Knowledge(Struct, eq=False, dict=True):
         """`torch.no_grad()`, `torch.inference_mode()`, `set_grad_enabled(False)`, called or not."""
         function = node.func if isinstance(node, ast.Call) else node
         for name in map(external_name, self.values(source, scope, function)):
-            if catalogue.role_of(name) is Role.NO_GRAD:
+            if libraries.role_of(name) is Role.NO_GRAD:
                 return True
             if last(name) == "set_grad_enabled" and isinstance(node, ast.Call) and node.args:
                 first = node.args[0]

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 
-from instrumentor.read import catalogue
-from instrumentor.read.catalogue import Evidence, Kind
+from instrumentor.locate.meaning import libraries, methods, spelling
+from instrumentor.locate.meaning.roles import Evidence, Kind
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Program
@@ -46,7 +46,7 @@ class Kinds:
         unknown = [v for v in values if isinstance(v, (Object, Item, Member, Opaque, Free))]
         own = "" if isinstance(node, ast.Call) else last(dotted(node))
         for word in (own, *map(_origin, unknown)) if unknown else ():
-            spelled = catalogue.spelled_as(word.lower()) if word else None
+            spelled = spelling.spelled_as(word.lower()) if word else None
             if spelled is not None:
                 return (spelled, Evidence.SPELLING)
         return None
@@ -75,7 +75,7 @@ class Kinds:
         if isinstance(value, Member):
             owner = self.of_value(value.owner)
             inner = owner is not None and owner[0] is Kind.MODEL
-            return Kind.MODEL if inner and value.name not in catalogue.NOT_FORWARD else None
+            return Kind.MODEL if inner and value.name not in methods.NOT_FORWARD else None
         if not isinstance(value, Object):
             return None
         made = value.made_by
@@ -84,12 +84,12 @@ class Kinds:
         if isinstance(made, Member) and isinstance(made.owner, Class):
             return self.of_class(made.owner) if made.name.startswith("from_") else None
         name = external_name(made)
-        return catalogue.made_by(name) if name else None
+        return libraries.made_by(name) if name else None
 
     def _part(self, item: Item) -> Kind | None:
         """A part of what a call returned; what a loader yields is data."""
         made = item.owner.made_by if isinstance(item.owner, Object) else None
-        parts = catalogue.PARTS.get(external_name(made), ()) if made is not None else ()
+        parts = libraries.parts_of(external_name(made)) if made is not None else ()
         if item.index is not None and item.index < len(parts):
             return parts[item.index]
         owner = self.of_value(item.owner)
@@ -97,10 +97,10 @@ class Kinds:
 
     def of_class(self, cls: Class) -> Kind | None:
         """What instances of a class of the program are."""
-        kind = catalogue.derived_from(self.program.external_bases(cls))
+        kind = libraries.derived_from(self.program.external_bases(cls))
         if kind is not Kind.MODEL or self._has_parameters(cls):
             return kind
-        spelled = catalogue.spelled_as(cls.node.name.lower())
+        spelled = spelling.spelled_as(cls.node.name.lower())
         return kind if spelled is not Kind.LOSS and self._runs_unread_parts(cls) else Kind.LOSS
 
     def _runs_unread_parts(self, cls: Class) -> bool:
@@ -153,7 +153,7 @@ class Kinds:
                     return Kind.SCHEDULER
                 if any(self.parameters_of(*value.where, argument)):
                     return Kind.OPTIMIZER
-        return catalogue.used_as(words)
+        return methods.used_as(words)
 
     def _is_optimizer(self, value: Value) -> bool:
         found = self.of_value(value)
@@ -164,7 +164,7 @@ class Kinds:
         """Attributes taken of each object, among those that tell; "()" when it is called."""
         found: dict[Value, set[str]] = defaultdict(set)
         for source in self.program.sources.values():
-            for node in (n for word in catalogue.USED for n in source.mentions.get(word, ())):
+            for node in (n for word in methods.USED for n in source.mentions.get(word, ())):
                 if isinstance(node, ast.Attribute):
                     for value in self._values(source, node.value):
                         found[value].add(node.attr)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from instrumentor.locate.meaning.kinds import Kinds
-from instrumentor.read.catalogue import Evidence, Kind
+from instrumentor.locate.meaning.roles import Evidence, Kind
 from instrumentor.read.names import external_name
 from instrumentor.read.syntax import LOOPS, ScopeNode, Source, arguments
 from instrumentor.read.values import Group, Item, Member, Object, Value

@@ -15,10 +15,12 @@ from typing import TypeAlias
 
 from instrumentor.locate.gradients.forward import leading_to
 from instrumentor.locate.loop.loops import Candidate, Site
+from instrumentor.locate.meaning.changed_names import effects, uses
+from instrumentor.locate.meaning.host_values import is_logging
 from instrumentor.locate.region.modes import Region
 from instrumentor.locate.region.step_function import seen_from
-from instrumentor.read import catalogue
-from instrumentor.read.names_used import binds, effects, uses
+from instrumentor.read import handed_on
+from instrumentor.read.names_used import binds
 from instrumentor.read.program import Function
 from instrumentor.read.signatures import is_method, passed
 from instrumentor.read.syntax import (
@@ -31,7 +33,6 @@ from instrumentor.read.syntax import (
     receiver,
     root_name,
 )
-from instrumentor.read.vocabulary import is_logging
 
 #: A file with the first and the last of its lines that are meant.
 Lines: TypeAlias = tuple[Path, int, int]
@@ -114,7 +115,7 @@ def _filled(function: FunctionNode) -> set[str]:
         if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
             found.add(root_name(node))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            mode = callee(node.value) in catalogue.RETURNS_SELF
+            mode = callee(node.value) in handed_on.RETURNS_SELF
             if (
                 not mode
                 and isinstance(node.value.func, ast.Attribute)

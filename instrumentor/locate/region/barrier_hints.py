@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from instrumentor.locate.gradients.forward import Forward
 from instrumentor.locate.loop.loops import Candidate, Site
+from instrumentor.locate.meaning import methods, spelling
 from instrumentor.locate.meaning.calls import Knowledge, expression
+from instrumentor.locate.meaning.roles import Kind, Role
 from instrumentor.locate.region.modes import Region
-from instrumentor.read import catalogue
-from instrumentor.read.catalogue import Kind, Role
 from instrumentor.read.control_flow import OVER, START, Flow, flow_of
 from instrumentor.read.names import external_name
 from instrumentor.read.names_used import binds, reads
@@ -63,7 +63,7 @@ def _of_the_header(knowledge: Knowledge, candidate: Candidate) -> list[str]:
     if not isinstance(loop, ast.For):
         return []
     made = set(_makers(knowledge, candidate.source, candidate.scope, loop.iter))
-    if any(map(catalogue.counts, made)):
+    if any(map(methods.counts, made)):
         return []
     target = loop.target
     if "builtins.enumerate" in made and isinstance(target, ast.Tuple) and len(target.elts) == 2:
@@ -90,7 +90,7 @@ def _makers(
 
 def _fetches(knowledge: Knowledge, candidate: Candidate, statement: ast.Assign) -> bool:
     return any(
-        catalogue.SPELLED_FETCH.fits(callee(call))
+        spelling.FETCH.fits(callee(call))
         or knowledge.role(candidate.source, candidate.scope, call) is Role.FETCH
         for call in own_calls(statement.value)
     )

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from instrumentor.locate.gradients.forward import leading_to
 from instrumentor.locate.gradients.walk import Gradients
+from instrumentor.locate.meaning import methods
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.meaning.host_values import host_read, is_validation_name
+from instrumentor.locate.meaning.roles import Kind
 from instrumentor.locate.region.fetched import is_fetch
 from instrumentor.locate.region.modes import Region
-from instrumentor.read import catalogue
-from instrumentor.read.catalogue import Kind
 from instrumentor.read.constants import Constants, fixed
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Class, Function
@@ -31,7 +32,6 @@ from instrumentor.read.syntax import (
     dotted,
 )
 from instrumentor.read.values import Object
-from instrumentor.read.vocabulary import host_read, is_validation_name
 from instrumentor_analysis.shared.caveats import Caveat
 
 #: Functions that one region is searched through, and places of a kind that are named.
@@ -214,6 +214,6 @@ def _is_copy(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.C
             )
             return moved and not knowledge.is_model(source, scope, owner)
     names = map(external_name, knowledge.values(source, scope, call.func))
-    return any(name in catalogue.COPIES_FROM_HOST for name in names) and not all(
+    return any(name in methods.COPIES_FROM_HOST for name in names) and not all(
         isinstance(node, (ast.Constant, ast.List, ast.UnaryOp)) for node in call.args
     )

@@ -12,8 +12,8 @@ import re
 from collections.abc import Collection
 from itertools import takewhile
 
+from instrumentor.locate.meaning.changed_names import effects, uses
 from instrumentor.read.control_flow import OVER, Flow
-from instrumentor.read.names_used import effects, uses
 from instrumentor.read.syntax import below, dotted
 
 _PLAIN = (

@@ -11,11 +11,11 @@ import copy
 from collections.abc import Iterator
 
 from instrumentor.locate.loop.loops import Candidate
+from instrumentor.locate.meaning import spelling
 from instrumentor.locate.meaning.calls import Knowledge
-from instrumentor.read import catalogue
-from instrumentor.read.catalogue import Role
+from instrumentor.locate.meaning.host_values import host_read
+from instrumentor.locate.meaning.roles import Role
 from instrumentor.read.syntax import ScopeNode, Source, arguments, callee
-from instrumentor.read.vocabulary import host_read
 
 #: What a `next` takes from where it takes no batch: `next(model.parameters()).device`.
 _PARTS = ("parameters", "named_parameters", "buffers", "modules", "children", "iter")
@@ -28,7 +28,7 @@ _IN_ORDER = (*_PURE, ast.Call, ast.BinOp, ast.Tuple, ast.List, ast.Subscript, as
 
 def is_fetch(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
     """Whether a call takes the next batch: `next(batches)`, `memory.get_batch()`."""
-    if catalogue.SPELLED_FETCH.fits(callee(call)):
+    if spelling.FETCH.fits(callee(call)):
         return True
     if knowledge.role(source, scope, call) is not Role.FETCH or not call.args:
         return False

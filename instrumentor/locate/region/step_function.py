@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from instrumentor.locate.gradients.forward import call_of, find_forwards
 from instrumentor.locate.gradients.walk import Gradients
 from instrumentor.locate.loop.loops import Body, Candidate, Site, find_updates
+from instrumentor.locate.meaning import libraries
 from instrumentor.locate.meaning.calls import Knowledge, is_stub
 from instrumentor.locate.region.syncs import find_sync, fused, syncs_every_n
-from instrumentor.read import catalogue
 from instrumentor.read.constants import Constants, decided, fixed, shared
 from instrumentor.read.control_flow import END, START, Flow
 from instrumentor.read.names import external_name
@@ -135,7 +135,7 @@ def _is_compiled(knowledge: Knowledge, function: Function) -> bool:
             if any(function in program.of(where, scope, a) for a in call.args[:1]):
                 given.append((where, scope, call.func))
     return any(
-        catalogue.compiles(external_name(value))
+        libraries.compiles(external_name(value))
         for where, scope, node in given
         for value in program.of(where, scope, node)
     )

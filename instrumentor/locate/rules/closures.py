@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.meaning.roles import Kind
 from instrumentor.locate.rules.decline import Decline
-from instrumentor.read.catalogue import Kind
 from instrumentor.read.constants import is_ruled_out
 from instrumentor.read.syntax import ScopeNode, arguments, callee, own_calls
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.meaning.roles import Role
 from instrumentor.locate.rules.decline import Decline
-from instrumentor.read.catalogue import Role
 from instrumentor.read.program import Function
 from instrumentor.read.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, dotted
 

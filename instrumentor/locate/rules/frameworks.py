@@ -1,7 +1,7 @@
 """Packages that run the step themselves, so that there is no loop or no torch backward to time.
 
-One row for each: a new trainer is a row of `FRAMEWORKS`, and a class here if its reason shall have
-a kind of its own.
+Which they are stands in `meaning/libraries/`, a module each; what is said of them stands here, by
+kinds.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from msgspec import Struct
-
 from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.meaning.libraries import LIBRARIES
+from instrumentor.locate.meaning.libraries.library import Library
 from instrumentor.locate.rules.decline import Decline
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Program
@@ -170,57 +170,12 @@ class Keras(Decline):
     remedy = AS_A_WHOLE
 
 
-class Framework(Struct, frozen=True):
-    """What runs training steps of its own.
-
-    Attributes:
-        packages: top-level packages that its scripts import.
-        trainer: said where a script starts a class `*Trainer` of these packages, or derived from.
-        imported: said where the entry script imports one of them and shows no loop.
-        runtime: said where any module of the step imports one of them: torch sees no backward.
-        without_torch: said of a script that imports one of them and not torch, or also torch when
-            the script shows one of `trains`.
-        why: what the reason says of it.
-    """
-
-    packages: tuple[str, ...]
-    trainer: type[Decline] | None = None
-    imported: type[Decline] | None = None
-    runtime: type[Decline] | None = None
-    without_torch: type[Decline] | None = None
-    why: str = ""
-    trains: tuple[bytes, ...] = ()
-
-
-# tt-crank is none of them: its scripts are plain torch loops
-FRAMEWORKS = (
-    Framework(
-        ("pytorch_lightning", "lightning", "lightning_fabric"),
-        trainer=LightningTrainer,
-        imported=Lightning,
-    ),
-    Framework(("transformers", "trl", "sentence_transformers"), trainer=HfTrainer),
-    Framework(
-        ("forge",), runtime=ForeignRuntime, why="tt-forge's compiled model runs its own backward"
-    ),
-    Framework(("pybuda",), runtime=ForeignRuntime, why="PyBuda runs its own backward"),
-    Framework(("ttml",), runtime=ForeignRuntime, why="ttml runs its own autograd"),
-    Framework(("tt_train",), runtime=ForeignRuntime, why="tt-train runs its own autograd"),
-    Framework(
-        ("jax", "flax", "optax", "easydel"),
-        without_torch=Jax,
-        why="gradients come from transformations, not from backward()",
-        trains=(b"jax.grad", b"value_and_grad", b".fit("),
-    ),
-    Framework(
-        ("tensorflow", "keras"),
-        without_torch=Keras,
-        why="model.fit() or a gradient tape holds the step",
-        trains=(b"GradientTape", b".fit(", b"train_on_batch"),
-    ),
-)
-#: Packages whose steps are torch's, in a loop of their own: running a script of them shows it.
-ON_TORCH = tuple(name for each in FRAMEWORKS if each.trainer for name in each.packages)
+#: What is said where a library holds the loop, by the kind that its module names.
+_BY_KIND: dict[str, type[Decline]] = {
+    each.kind: each for each in (InTrainer, HfTrainer, Lightning, ForeignRuntime, Jax, Keras)
+}
+#: The same where a script starts a class `*Trainer`.
+_TRAINERS = {**_BY_KIND, LightningTrainer.kind: LightningTrainer}
 #: What an installed class is called that holds a loop, and the methods that start it.
 _ENGINE = re.compile(r"(Engine|Trainer|Learner|Runner|Estimator)$")
 _STARTS = ("fit", "fit_one_cycle", "run", "train")
@@ -263,16 +218,17 @@ def manual_backward(candidate: Candidate) -> Iterator[Reason]:
 def runtimes(sources: Iterable[Source]) -> Iterator[Reason]:
     """Imports of a runtime with a step of its own."""
     for source in sources:
-        for each, _, statement in _imports(source):
-            if each.runtime is not None:
-                yield each.runtime.at(source, statement, why=each.why)
+        for each, name, statement in _imports(source):
+            if each.runtime:
+                why = each.why.format(library=name)
+                yield _BY_KIND[each.runtime].at(source, statement, why=why)
 
 
 def imports(entry: Source) -> Iterator[Reason]:
     """Frameworks that hold the loop of every script that imports them."""
     for each, _, statement in _imports(entry):
-        if each.imported is not None:
-            yield each.imported.at(entry, statement)
+        if each.imported:
+            yield _BY_KIND[each.imported].at(entry, statement)
 
 
 def without_torch(program: Program) -> Iterator[Reason]:
@@ -284,14 +240,15 @@ def without_torch(program: Program) -> Iterator[Reason]:
             # beside torch it may only bring data: `keras.datasets`
             if torch and not any(word in source.data for word in each.trains):
                 continue
-            if each.without_torch is not None and (name in own or "torch" not in own):
-                yield each.without_torch.at(source, statement, library=name, why=each.why)
+            if each.without_torch and (name in own or "torch" not in own):
+                decline = _BY_KIND[each.without_torch]
+                yield decline.at(source, statement, library=name, why=each.why)
 
 
-def _imports(source: Source) -> Iterator[tuple[Framework, str, ast.stmt]]:
-    """Frameworks that a module imports, by which package of theirs and where."""
+def _imports(source: Source) -> Iterator[tuple[Library, str, ast.stmt]]:
+    """Libraries that a module imports, by which package of theirs and where."""
     roots = imported_roots(source)
-    for each in FRAMEWORKS:
+    for each in LIBRARIES:
         for name in each.packages:
             if name in roots:
                 yield each, name, roots[name]
@@ -316,8 +273,8 @@ def _trainer_of(program: Program, function: object) -> Iterator[tuple[str, type[
     made = function.owner.made_by
     names = program.external_bases(made) if isinstance(made, Class) else [external_name(made)]
     for root in (name.partition(".")[0] for name in names if last(name).endswith("Trainer")):
-        declines = (each.trainer for each in FRAMEWORKS if root in each.packages)
-        yield from ((root, decline) for decline in declines if decline is not None)
+        kinds = (each.trainer for each in LIBRARIES if root in each.packages)
+        yield from ((root, _TRAINERS[kind]) for kind in kinds if kind)
 
 
 def engines(knowledge: Knowledge) -> Iterator[Reason]:

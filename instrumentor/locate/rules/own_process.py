@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate, outwards
+from instrumentor.locate.meaning import libraries
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.meaning.roles import Role
 from instrumentor.locate.rules.decline import Decline
-from instrumentor.read import catalogue
-from instrumentor.read.catalogue import Role
 from instrumentor.read.program import Class, Function, Program
 from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, is_main_guard
 
@@ -88,9 +88,9 @@ def _as_a_worker(program: Program, function: Function) -> Iterator[Reason]:
     owner = function.source.class_of.get(function.node)
     if owner is not None and function.name == "run":
         for base in program.external_bases(Class(function.source, owner)):
-            if catalogue.role_of(base) in (Role.THREAD, Role.PROCESS):
+            if libraries.role_of(base) in (Role.THREAD, Role.PROCESS):
                 yield OwnProcess.at(
-                    function.source, function.node, what=_what(catalogue.role_of(base))
+                    function.source, function.node, what=_what(libraries.role_of(base))
                 )
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from instrumentor.locate.gradients.walk import Gradients
 from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate
+from instrumentor.locate.meaning.roles import Evidence, Kind
 from instrumentor.locate.region.conditions import tells_a_phase
 from instrumentor.locate.region.step_function import departures, step_function
 from instrumentor.locate.rules.decline import Decline
-from instrumentor.read.catalogue import Evidence, Kind
 from instrumentor.read.syntax import FUNCTIONS, contains, own_nodes
 
 

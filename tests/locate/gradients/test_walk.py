@@ -10,7 +10,7 @@ import pytest
 from instrumentor import Declined
 from instrumentor.locate.gradients.walk import Gradients
 from instrumentor.locate.meaning.calls import Knowledge
-from instrumentor.read.catalogue import Evidence
+from instrumentor.locate.meaning.roles import Evidence
 from instrumentor.read.program import Program
 from instrumentor.read.syntax import parse
 from tests.locate.cases import around, looped, rewritten

@@ -1,4 +1,4 @@
-"""What a call changes that leaves the program: by the catalogue, else whatever it is given."""
+"""What a call changes that leaves the program: by its library, else whatever it is given."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from instrumentor.locate.changes.skips.storage import (
     Storage,
     anywhere,
 )
-from instrumentor.read import catalogue
-from instrumentor.read.catalogue import Effect, Role
+from instrumentor.locate.meaning import libraries, methods
+from instrumentor.locate.meaning.roles import Effect, Role
 from instrumentor.read.syntax import arguments
 from instrumentor.read.values import Member
 
@@ -69,7 +69,7 @@ class LibraryCalls(Struct, eq=False):
         """`model.reset_cache()` of a library's model, which its own modules are not told from."""
         values = self.objects.knowledge.program.names.of(frame.source, frame.scope, function)
         word = function.attr if isinstance(function, ast.Attribute) else ""
-        return catalogue.changes_module(word) and all(isinstance(v, Member) for v in values)
+        return methods.changes_module(word) and all(isinstance(v, Member) for v in values)
 
     def _reaches(self, frame: Frame, call: ast.Call) -> list[Reach]:
         return [self.storage.of(frame, a) for a in arguments(call)]
@@ -97,13 +97,13 @@ class LibraryCalls(Struct, eq=False):
     def _function(self, frame: Frame, statement: ast.stmt, call: ast.Call, name: str) -> Effects:
         if name == "torch.set_grad_enabled" and isinstance(statement, (ast.With, ast.AsyncWith)):
             return Effects()
-        effect = catalogue.effect_of(name)
+        effect = libraries.effect_of(name)
         if effect is Effect.PROCESS:
             return _unread(frame, call)
         found = Effects(
-            draws=[NOWHERE] if catalogue.draws(name) else [],
+            draws=[NOWHERE] if libraries.draws(name) else [],
         )
-        if effect is Effect.SAVES or catalogue.role_of(name) is Role.SAVE:
+        if effect is Effect.SAVES or libraries.role_of(name) is Role.SAVE:
             found.files = _FOLDERS.get(name, _MAKES_FILE)
         elif effect is Effect.LOADS:
             found.files = Files.READS
@@ -124,30 +124,30 @@ class LibraryCalls(Struct, eq=False):
         if word in ("backward", "step") or (word == "load_state_dict" and own.cells):
             return _unread(frame, call)
         if self.objects.is_module(*where):
-            every = anywhere(own.cells) if catalogue.changes_module(word) else ()
+            every = anywhere(own.cells) if methods.changes_module(word) else ()
             found = changes(frame, call, every)
-            if word in catalogue.MODULE_SAVES:
+            if word in methods.MODULE_SAVES:
                 found.files = _FOLDER
             return found
         if self.objects.saves_weights(frame.source, frame.scope, call):
             return Effects(files=_FOLDER)
-        if word in catalogue.METHODS_THAT_SAVE | catalogue.METHODS_THAT_LOAD:
+        if word in methods.METHODS_THAT_SAVE | methods.METHODS_THAT_LOAD:
             found = changes(frame, call, own.cells)
-            saves = word in catalogue.METHODS_THAT_SAVE
+            saves = word in methods.METHODS_THAT_SAVE
             found.files = _FOLDERS.get(word, _MAKES_FILE) if saves else Files.READS
             return found
         # a list is sorted in place, a tensor is not
         in_place = _in_place(call) or (word == "sort" and isinstance(statement, ast.Expr))
         if word == "get":  # of a queue, which has it no longer
             in_place = not call.args or self.objects.object_of(*where).endswith("Queue")
-        reads = word in catalogue.READING_METHODS and not in_place
+        reads = word in methods.READING_METHODS and not in_place
         if reads or self.objects.is_sink(*where):
             return Effects()
         if own.plain:
             return Effects()  # of a number or a text
         if own == UNKNOWN:
             return _unread(frame, call)  # a change of nobody knows what
-        if word in catalogue.PUTS:
+        if word in methods.PUTS:
             return changes(frame, call, own.cells)  # what is put there stays as it is
         held = own.held if self.objects.trains(*where) else frozenset[Cell]()
         return changes(frame, call, anywhere(own.cells | held) | self._given(frame, call))

@@ -11,6 +11,7 @@ from msgspec import Struct
 from instrumentor.locate.changes.skips.facts import Facts, Place
 from instrumentor.locate.changes.skips.storage import Frame
 from instrumentor.locate.located import Kept
+from instrumentor.locate.meaning.host_values import is_validation_name
 from instrumentor.read.control_flow import flow_of
 from instrumentor.read.program import Function
 from instrumentor.read.syntax import (
@@ -25,7 +26,6 @@ from instrumentor.read.syntax import (
     path_to,
     suites,
 )
-from instrumentor.read.vocabulary import is_validation_name
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _NOTHING = ("", "")

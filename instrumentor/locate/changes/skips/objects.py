@@ -6,15 +6,16 @@ import ast
 
 from msgspec import Struct
 
+from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.calls import Knowledge
-from instrumentor.read import catalogue
-from instrumentor.read.catalogue import Effect, Evidence, Kind, Role
+from instrumentor.locate.meaning.roles import Effect, Evidence, Kind, Role
+from instrumentor.read import handed_on
 from instrumentor.read.names import external_name
 from instrumentor.read.syntax import ScopeNode, Source
 from instrumentor.read.values import Class, External, Object, Value, Values
 
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
-_WALKED_THROUGH = catalogue.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
+_WALKED_THROUGH = handed_on.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
 _TRAINS = (Kind.AVERAGE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.ACCELERATOR)
 
 
@@ -40,7 +41,7 @@ class Objects(Struct, eq=False):
     def is_sink(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Takes values and gives none back: a logger, a progress bar."""
         return any(
-            catalogue.made_by(external_name(v)) is Kind.LOGGER
+            libraries.made_by(external_name(v)) is Kind.LOGGER
             or self.knowledge.kinds.of_value(v) == (Kind.LOGGER, Evidence.TYPE)
             for v in self._values(source, scope, node)
         )
@@ -50,10 +51,10 @@ class Objects(Struct, eq=False):
         if isinstance(call.func, ast.Attribute):
             if self.is_sink(source, scope, call.func.value):
                 return True
-            if call.func.attr in catalogue.METHODS_THAT_SAVE:
+            if call.func.attr in methods.METHODS_THAT_SAVE:
                 return not self.is_own(source, scope, call.func.value)
         name = self.knowledge.program.names.qualified(source, scope, call.func)
-        return catalogue.role_of(name) is Role.LOG or catalogue.effect_of(name) is Effect.SAVES
+        return libraries.role_of(name) is Role.LOG or libraries.effect_of(name) is Effect.SAVES
 
     def trains(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Changes what it was made from: an optimizer, an average of weights, a scaler."""
@@ -62,13 +63,13 @@ class Objects(Struct, eq=False):
     def saves_weights(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         """A library's call that writes weights or the state of an optimizer."""
         names = self.knowledge.program.names
-        if catalogue.role_of(names.qualified(source, scope, call.func)) is Role.SAVE:
+        if libraries.role_of(names.qualified(source, scope, call.func)) is Role.SAVE:
             return True
         if not isinstance(call.func, ast.Attribute):
             return False
         where, word = (source, scope, call.func.value), call.func.attr
-        return (word in catalogue.MODULE_SAVES and self.is_module(*where)) or (
-            word in catalogue.ACCELERATOR_SAVES and self.object_of(*where).startswith("accelerate.")
+        return (word in methods.MODULE_SAVES and self.is_module(*where)) or (
+            word in methods.ACCELERATOR_SAVES and self.object_of(*where).startswith("accelerate.")
         )
 
     def walked(self, source: Source, scope: ScopeNode, node: ast.expr) -> ast.expr | None:

@@ -14,8 +14,8 @@ from instrumentor.locate.changes.skips.removal import Closed, Gone, Statements
 from instrumentor.locate.changes.skips.storage import Spelling
 from instrumentor.locate.changes.skips.uses import Mention, Uses
 from instrumentor.locate.located import Kept, Skipped
+from instrumentor.locate.meaning.host_values import host_read
 from instrumentor.read.syntax import FUNCTIONS, LOOPS, below, contains, path_to
-from instrumentor.read.vocabulary import host_read
 
 _REMOVABLE = (
     *(ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete),

@@ -3,7 +3,7 @@
 What a name *is* says :mod:`instrumentor.read.names`; here it matters whether two expressions
 may mean one object that one of them changes. Storage is told apart by names: a variable of one
 scope, or an attribute of that name of any object. Parameters are followed to what a call passes.
-What a call gives back counts as its object or its arguments unless the catalogue knows it as new.
+What a call gives back counts as its object or its arguments unless it is known to be new.
 A container and what it holds are told apart by how far inside of the storage an object lies.
 """
 
@@ -18,9 +18,10 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from instrumentor.read import catalogue
+from instrumentor.locate.meaning import methods
+from instrumentor.locate.meaning.roles import Gives
+from instrumentor.read import handed_on
 from instrumentor.read.bindings import Binding, Bound, Imported, Parameter, Put
-from instrumentor.read.catalogue import Gives
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import default_of, is_method, passed
@@ -225,7 +226,7 @@ class Storage(Struct, eq=False, dict=True):
         for put in self.program.bindings_of(source).puts:
             yield put.scope, put.owner, put.bound
         for call in source.calls:
-            if isinstance(call.func, ast.Attribute) and call.func.attr in catalogue.FILLS:
+            if isinstance(call.func, ast.Attribute) and call.func.attr in methods.FILLS:
                 for value in arguments(call):
                     yield source.scope_of(call), call.func.value, Bound(value)
 
@@ -446,7 +447,7 @@ class Storage(Struct, eq=False, dict=True):
         full = names.qualified(frame.source, frame.scope, call.func)
         if not full and isinstance(call.func, ast.Attribute):
             return self._of_method(frame, call, call.func)
-        gives = catalogue.gives(full)
+        gives = methods.gives(full)
         if gives in (Gives.NUMBER, Gives.NEW):
             return PLAIN if gives is Gives.NUMBER else FRESH
         given = self._holding(frame, arguments(call))
@@ -460,20 +461,20 @@ class Storage(Struct, eq=False, dict=True):
         if full == "builtins.next" and walked:
             return walked[0].element
         makes = bool(walked) and all(r.makes or r.plain for r in walked)
-        if catalogue.is_iterator(full):
+        if methods.is_iterator(full):
             used = _used_up(self.of(frame, a) for a in call.args)
             return replace(given, cells=given.cells | used, once=True, makes=makes)
         return replace(given, makes=True) if makes else given.view
 
     def _of_method(self, frame: Frame, call: ast.Call, function: ast.Attribute) -> Reach:
-        gives = catalogue.method_gives(function.attr)
+        gives = methods.method_gives(function.attr)
         if gives in (Gives.NUMBER, Gives.NEW):
             return PLAIN if gives is Gives.NUMBER else FRESH
         own = self.of(frame, function.value)
         if gives is Gives.OBJECT:
             return own
-        if function.attr in catalogue.GIVES_ARGUMENTS:
-            if function.attr in catalogue.GIVES_BACK:
+        if function.attr in methods.GIVES_ARGUMENTS:
+            if function.attr in handed_on.GIVES_BACK:
                 return own.view.either(self._holding(frame, arguments(call)).view)
             return own.part.either(self._holding(frame, arguments(call)).part)  # an element
         return own.view

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import ast
 
-from instrumentor.read import catalogue
+from instrumentor.locate.meaning import methods, spelling
 from instrumentor.read.syntax import arguments, callee, dotted, own_nodes
 
 
 def is_validation_name(name: str) -> bool:
     """Whether it is called like a validation, and not like what belongs to one."""
-    found = catalogue.SPELLED_VALIDATION.fits(name)
-    return found and not catalogue.SPELLED_BESIDE_VALIDATION.fits(name)
+    found = spelling.VALIDATION.fits(name)
+    return found and not spelling.BESIDE_VALIDATION.fits(name)
 
 
 def is_logging(call: ast.Call) -> bool:
     """A call whose purpose is to show or record values."""
-    return catalogue.SPELLED_LOG.fits(dotted(call.func))
+    return spelling.LOG.fits(dotted(call.func))
 
 
 def host_read(node: ast.AST, tensors: frozenset[str]) -> ast.AST | None:
@@ -37,9 +37,9 @@ def _waits(node: ast.AST, tensors: frozenset[str]) -> bool:
         case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]):
             return _is_cpu(device)
         case ast.Call(func=ast.Attribute(attr=word), args=given):
-            return word in catalogue.HANDS_TO_HOST and not given
+            return word in methods.HANDS_TO_HOST and not given
         case ast.Call(func=ast.Name(id=word), args=given):
-            return word in catalogue.ASKS_VALUE and _any_values(given, tensors)
+            return word in methods.ASKS_VALUE and _any_values(given, tensors)
         case ast.FormattedValue(value=value):
             return _any_values([value], tensors)
         case ast.If(test=test) | ast.Assert(test=test):
@@ -57,7 +57,7 @@ def _is_cpu(node: ast.expr) -> bool:
 def _compares(node: ast.AST, tensors: frozenset[str]) -> bool:
     """A part of a test that depends on the values of a tensor."""
     match node:
-        case ast.Call(args=given) if callee(node) in catalogue.TESTS_VALUES:
+        case ast.Call(args=given) if callee(node) in methods.TESTS_VALUES:
             return _any_values([*given, node.func], tensors)
         case ast.Compare(left=left, ops=ops, comparators=others):
             same = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
@@ -77,7 +77,7 @@ def _has_values(node: ast.AST, tensors: frozenset[str]) -> bool:
         case ast.Name(id=name):
             return name in tensors
         case ast.Attribute(attr=word) | ast.Call(func=ast.Attribute(attr=word) | ast.Name(id=word)):
-            if word in catalogue.DESCRIBES_TENSOR:
+            if word in methods.DESCRIBES_TENSOR:
                 return False
         case ast.Compare(ops=ops) if all(isinstance(op, (ast.Is, ast.IsNot)) for op in ops):
             return False

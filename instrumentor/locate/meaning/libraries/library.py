@@ -1,0 +1,77 @@
+"""What is known of a library: one value of this type in one module of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from instrumentor.locate.meaning.roles import Effect, Kind, Role
+
+_Meaning = TypeVar("_Meaning")
+#: Meanings with the qualified names that have them, `*` for any text: the first that fits counts.
+Table: TypeAlias = tuple[tuple[_Meaning, tuple[str, ...]], ...]
+
+
+class Library(Struct, frozen=True, kw_only=True):
+    """What calls of a library mean to a training step, and whether it holds the loop itself.
+
+    Names are those that :mod:`instrumentor.read.names` resolves to, whatever a script calls them.
+
+    Attributes:
+        packages: top-level packages that its scripts import.
+        roles: what its functions do.
+        makes: what calling its functions and classes makes.
+        bases: what a class of the program is that derives from its classes.
+        parts: of functions that return several objects what each is.
+        effects: what its functions change beyond their value.
+        draws: functions that take random numbers from a generator of the process.
+        numbers: functions that give numbers or texts, which nobody can change.
+        compilers: functions that make a graph of a function.
+        on_host: nothing that its functions give is differentiable for torch.
+        trainer: kind of the decline where a script starts a class `*Trainer` of these packages, or
+            one derived from it.
+        imported: kind of that where the entry script imports one of them and shows no loop.
+        runtime: where any module of the step imports one of them: torch sees no backward.
+        without_torch: of a script that imports one of them and not torch, or also torch when the
+            script shows one of `trains`.
+        why: what the reason says of it.
+    """
+
+    packages: tuple[str, ...] = ()
+    roles: Table[Role] = ()
+    makes: Table[Kind] = ()
+    bases: Table[Kind] = ()
+    parts: Mapping[str, tuple[Kind, ...]] = {}
+    effects: Table[Effect] = ()
+    draws: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    compilers: tuple[str, ...] = ()
+    on_host: bool = False
+    trainer: str = ""
+    imported: str = ""
+    runtime: str = ""
+    without_torch: str = ""
+    why: str = ""
+    trains: tuple[bytes, ...] = ()
+
+
+def rows(prefix: str, words: str) -> tuple[str, ...]:
+    """Each of the words, behind a prefix."""
+    return tuple(prefix + word for word in words.split())
+
+
+def fits(name: str, row: str) -> bool:
+    """As `fnmatchcase`, which would compile a pattern for each of some hundred rows."""
+    if "*" not in row:
+        return name == row
+    head, *inner, tail = row.split("*")
+    at, end = len(head), len(name) - len(tail)
+    if at > end or not (name.startswith(head) and name.endswith(tail)):
+        return False
+    for part in inner:
+        at = name.find(part, at, end) + len(part)
+        if at < len(part):
+            return False
+    return True

@@ -1,0 +1,17 @@
+"""timm: models, optimizers, schedules and averages of weights."""
+
+from __future__ import annotations
+
+from instrumentor.locate.meaning.libraries.library import Library, rows
+from instrumentor.locate.meaning.roles import Effect, Kind
+
+LIBRARY = Library(
+    packages=("timm",),
+    makes=(
+        (Kind.SCHEDULER, ("timm.scheduler.*",)),
+        (Kind.AVERAGE, ("timm.utils.ModelEma*",)),
+        (Kind.OPTIMIZER, ("timm.optim.*",)),
+        (Kind.MODEL, rows("timm.", "create_model models.create_model")),
+    ),
+    effects=((Effect.NOTHING, ("timm.utils.accuracy",)),),
+)

@@ -1,0 +1,67 @@
+"""torch: modules, optimizers, autograd, data loaders."""
+
+from __future__ import annotations
+
+from instrumentor.locate.meaning.libraries.library import Library, rows
+from instrumentor.locate.meaning.roles import Effect, Kind, Role
+
+LIBRARY = Library(
+    packages=("torch",),
+    roles=(
+        (Role.WAIT, rows("torch.", "synchronize *.synchronize")),
+        (Role.NO_GRAD, rows("torch.", "*no_grad *inference_mode")),
+        (Role.FORWARD, rows("torch.", "func.functional_call nn.utils.stateless.functional_call")),
+        (Role.ACTIVATION_CHECKPOINT, ("torch.utils.checkpoint.*",)),
+        (Role.SAVE, rows("torch.", "save distributed.checkpoint.save*")),
+        (
+            Role.DISTRIBUTED,
+            rows("torch.distributed.", "init_process_group fsdp.* _composable.fsdp.*"),
+        ),
+        (Role.DISTRIBUTED, ("torch.nn.parallel.*DistributedDataParallel",)),
+        (Role.SPAWN, rows("torch.multiprocessing.", "spawn start_processes")),
+        (Role.PROCESS, ("torch.multiprocessing.*Process",)),
+        (Role.PROFILER, rows("torch.", "profiler.profile autograd.profiler.profile")),
+        (Role.CLIP, ("torch.nn.utils.clip_grad_*",)),
+    ),
+    makes=(
+        (Kind.SCHEDULER, rows("torch.optim.", "lr_scheduler.* swa_utils.SWALR")),
+        (Kind.AVERAGE, ("torch.optim.swa_utils.*",)),
+        (Kind.OPTIMIZER, ("torch.optim.*",)),
+        (Kind.SCALER, rows("torch.", "amp.*GradScaler cuda.amp.*GradScaler")),
+        (Kind.LOGGER, ("torch.utils.tensorboard.*",)),
+        (Kind.DATA, ("torch.utils.data.*",)),
+        (Kind.LOSS, ("torch.nn.*Loss*",)),
+        (Kind.DATA, rows("torch.nn.", "Parameter* parameter.* functional.* utils.* init.*")),
+        (Kind.MODEL, rows("torch.", "nn.* hub.load")),
+    ),
+    bases=(
+        (Kind.LOSS, ("torch.nn.*Loss",)),
+        (Kind.MODEL, ("torch.nn.*",)),
+        (Kind.SCHEDULER, ("torch.optim.lr_scheduler.*",)),
+        (Kind.OPTIMIZER, ("torch.optim.*",)),
+        (Kind.DATA, ("torch.utils.data.*",)),
+    ),
+    effects=(
+        (Effect.NOTHING, rows("torch.", "distributed.get_* distributed.is_* random.fork_rng")),
+        (Effect.NOTHING, rows("torch.", "autograd.Variable distributed.barrier")),
+        (
+            Effect.FIRST,
+            rows("torch.distributed.", "all_gather* all_reduce reduce gather broadcast"),
+        ),
+        (
+            Effect.PROCESS,
+            (
+                *rows("torch.", "distributed.* set_* use_* seed manual_seed cuda.set_*"),
+                *rows("torch.", "autograd.* cuda.manual_seed* random.* multiprocessing.*"),
+                "torch.utils.checkpoint.*",
+            ),
+        ),
+        (Effect.LOADS, rows("torch.", "load jit.load")),
+        (Effect.FIRST, rows("torch.", "*.shuffle *_")),
+        (Effect.GIVEN, rows("torch.", "optim.* ao.* quantization.* nn.utils.*")),
+        (Effect.NOTHING, ("torch.*",)),
+    ),
+    draws=rows("torch.", "rand* normal bernoulli multinomial poisson nn.functional.dropout*"),
+    numbers=("torch.device",),
+    compilers=rows("torch.", "compile jit.* cuda.make_graphed_callables"),
+)
