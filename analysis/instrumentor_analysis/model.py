@@ -27,6 +27,17 @@ GAP_THRESHOLD_US = 6.5
 #: microseconds.
 PAUSE_US = 10_000.0
 
+LimitName = Literal[
+    "host",
+    "few cores",
+    "NoC",
+    "DRAM",
+    "reader",
+    "compute",
+    "compute or writer",
+    "writer",
+    "unclear",
+]
 SavingKind = Literal["bound", "grid", "gap"]
 #: Each kind of saving, and what it takes.
 CONDITIONS: Mapping[SavingKind, str] = {
@@ -439,6 +450,8 @@ class SlowOp(Struct, frozen=True):
         percent: of the device time of all ops (of the op self time under torch on CPU).
         bound: the bound of most of its device time (DRAM, FLOP, BOTH, SLOW, HOST), or None
             when no roofline model covers it.
+        limits: what limits most of its device time, such as ``few cores, reader``; None where
+            the trace does not tell.
     """
 
     op: str
@@ -448,6 +461,32 @@ class SlowOp(Struct, frozen=True):
     bound: str | None
     category: str | None = None
     op_self_time_ms: float | None = None
+    limits: str | None = None
+
+
+class Limit(Struct, frozen=True):
+    """What limits some of the ops (:mod:`instrumentor_analysis.ops.limits` says how it is told).
+
+    Attributes:
+        name: ``host`` (waited for longer than the op took), ``few cores``, ``NoC``, ``DRAM``,
+            ``reader``, ``compute``, ``writer``; ``compute or writer`` where only the reader is
+            known not to be it, ``unclear`` where all three end together. An op may have several.
+        device_time_ms, percent: of these ops; of the device time of all.
+        gap_ms: the gaps before them; of ``host`` only.
+        figures: what shows it, by column of the per-op frame, weighted by device time;
+            ``reader_percent``, ``compute_percent`` and ``writer_percent`` are of the kernel.
+        ops: those of most time, at most three.
+        helps: what to try.
+    """
+
+    name: LimitName
+    device_time_ms: float
+    percent: float | None
+    op_count: int
+    gap_ms: float | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
+    ops: tuple[str, ...] = ()
+    helps: str = ""
 
 
 class Gaps(Struct, frozen=True):
@@ -771,6 +810,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
         matmul_flops_percent: FLOPs utilisation of all matmuls, weighted by device time.
         dram_percent: DRAM utilisation of modelled ops over the device time of all ops.
         slow_ops: ops by name, most time first.
+        limits: what limits the ops, most time first; they overlap.
         savings: what changes could win at most; they do not add up.
         spread: ops that vary most over the steady steps.
         program_cache_hit_percent: share of ops whose program was in the cache.
@@ -819,6 +859,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
     dram_percent: float | None = None
     slow_ops: tuple[SlowOp, ...] = ()
     gaps: Gaps | None = None
+    limits: tuple[Limit, ...] = ()
     savings: tuple[Saving, ...] = ()
     spread: tuple[Spread, ...] = ()
     program_cache_hit_percent: float | None = None

@@ -151,6 +151,8 @@ class CommandRun(Pipeline[Profiled]):
                 stall_s=self.stall_s,
                 progress=self.progress,
             )
+            for each in made.launch.warnings:
+                self._warn(each.message)
             self.result = self._write(scratch / "collected", scratch, log, made.exit_code)
             if made.failure is not None:
                 made.failure.result = self.result
@@ -174,6 +176,8 @@ class CommandRun(Pipeline[Profiled]):
             record=scratch / "record.jsonl",
             tools_folder=machine.tools_folder,
             port=options.port,
+            counters=options.counters,
+            noc_trace=options.noc_trace,
             import_paths=machine.import_paths,
             programs_per_read=options.op_support_count,
         )

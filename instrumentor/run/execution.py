@@ -74,10 +74,11 @@ class Execution(Struct, frozen=True):
 
     @property
     def warnings(self) -> tuple[Caveat, ...]:
-        """How it ended, where that is worth a word although it counts as done."""
+        """How it began and ended, where that is worth a word although it counts as done."""
         if not self.finished.outlived:
-            return ()
+            return self.launch.warnings
         return (
+            *self.launch.warnings,
             Caveat(
                 "outlived-stop",
                 "The measurement is complete, but a thread or process of the script was still "

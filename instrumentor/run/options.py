@@ -22,10 +22,31 @@ if TYPE_CHECKING:
     from instrumentor_analysis.shared.caveats import Caveat
 
 
+#: What compute waits for, and Tracy's own groups of hardware counters.
+COUNTERS = (
+    *("waits", "fpu", "sfpu", "pack", "unpack", "instrn"),
+    *("l1_0", "l1_1", "l1_2", "l1_3", "l1_4", "all"),
+)
+
+
 def _existing(flag: str, path: Path) -> Path:
     if not path.exists():
         raise UsageError(f"{flag} {path}: does not exist")
     return path
+
+
+def counter_groups(text: str) -> tuple[str, ...]:
+    """The groups of counters in a list with commas.
+
+    Raises:
+        UsageError: Tracy has no such group.
+    """
+    groups = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+    unknown = [each for each in groups if each not in COUNTERS]
+    if unknown or not groups:
+        known = ", ".join(COUNTERS)
+        raise UsageError(f"--counters {text}: must be some of {known}, parted by commas")
+    return groups
 
 
 @dataclass(frozen=True)
@@ -98,6 +119,21 @@ class MachineOptions(ProcessOptions):
         "more when an earlier run counted more.",
         metavar="N",
         minimum=1,
+    )
+    counters: tuple[str, ...] = option(
+        MEASURE,
+        (),
+        "Have Tracy count why ops are slow: waits (what compute waits for), and groups of hardware "
+        "counters: fpu, pack, unpack, instrn, l1_0, all. Kernels become longer.",
+        metavar="GROUP,...",
+        type=str,
+        convert=counter_groups,
+    )
+    noc_trace: bool = option(
+        MEASURE,
+        False,
+        "Have Tracy record what moves on the NoC, which tells its use and DRAM's where tt-npe is "
+        "installed. Kernels become longer.",
     )
     # Not in a file: a pyproject.toml may have come with the project, and these two act on what
     # belongs to others on the machine.

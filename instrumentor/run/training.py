@@ -328,6 +328,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
             phases=plan.options.phases,
             tools_folder=self.machine.tools_folder,
             port=self.options.port,
+            counters=self.options.counters,
+            noc_trace=self.options.noc_trace,
             import_paths=(folder,),
             observe=WHOLE_STEP if whole else "",
             **more,

@@ -152,16 +152,19 @@ def text(rows: Iterable[Row], columns: Sequence[str] = header(), start_ns: int =
     return out.getvalue()
 
 
-def write(path: Path, rows: Iterable[Row]) -> Path:
+def write(path: Path, rows: Iterable[Row], columns: Sequence[str] = header()) -> Path:
     """The CSV as a file."""
-    path.write_text(text(rows), encoding="utf-8", newline="")
+    path.write_text(text(rows, columns), encoding="utf-8", newline="")
     return path
 
 
 def frame_of(*rows: Row) -> Table:
     """The rows as they are read."""
     with tempfile.TemporaryDirectory() as folder:
-        return load(write(Path(folder) / "ops.csv", rows)).frame
+        tensors, known = ("INPUT_", "OUTPUT_"), header()
+        found = dict.fromkeys(name for row in rows for name in row if not name.startswith(tensors))
+        columns = header(more=[name for name in found if name not in known])
+        return load(write(Path(folder) / "ops.csv", rows, columns)).frame
 
 
 def per_op_of(*rows: Row, arch: str = "wormhole") -> Table:

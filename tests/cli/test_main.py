@@ -64,6 +64,8 @@ RUN_OPTIONS: dict[str, tuple[str, object]] = {
     "--only": ("region,sync", ("region", "sync")),
     "--port": ("24680", 24680),
     "--op-support-count": ("4000", 4000),
+    "--counters": ("waits,fpu", ("waits", "fpu")),
+    "--noc-trace": ("", True),
     "--batch-dim": ("1", 1),
     "--untraced": ("", True),
     "--no-discover": ("", False),

@@ -59,6 +59,7 @@ class OpColumn(Struct, frozen=True):
         csv: title in the CSV; '' leaves it out.
         whole: in the CSV a whole number, or blank.
         differing: shown to readers only where the rows differ in it.
+        known: shown to readers only where some row has it.
         always: in every frame of :func:`.per_op.per_op`.
     """
 
@@ -72,6 +73,7 @@ class OpColumn(Struct, frozen=True):
     terminal: OnTerminal | None = None
     page: OnPage | None = None
     differing: bool = False
+    known: bool = False
     always: bool = True
 
     @property
@@ -168,6 +170,39 @@ COLUMNS = (
     C("host_start_ns", "HOST START TS", digits=0),
     C("host_duration_us", "HOST DURATION [ns]", 1000, "us", 1),
     C("program_cache_hit", "PROGRAM CACHE HIT"),
+    # What kept an op's parts busy: :mod:`..ops.limits` reads it.
+    C("limits", terminal=T("Limited by", optional=True), page=P("Limited by", 150), known=True),
+    C(
+        *("reader_us", "DEVICE NCRISC KERNEL DURATION [ns]", 1000, "us", 1),
+        page=P("Reader", 92, "reader"),
+        known=True,
+    ),
+    C("compute_us", unit="us", digits=1, page=P("Compute", 96, "compute"), known=True),
+    C(
+        *("writer_us", "DEVICE BRISC KERNEL DURATION [ns]", 1000, "us", 1),
+        page=P("Writer", 92, "writer"),
+        known=True,
+    ),
+    C("unpack_us", "DEVICE TRISC0 KERNEL DURATION [ns]", 1000, "us", 1),
+    C("math_us", "DEVICE TRISC1 KERNEL DURATION [ns]", 1000, "us", 1),
+    C("pack_us", "DEVICE TRISC2 KERNEL DURATION [ns]", 1000, "us", 1),
+    C("input_wait_percent", unit="%", digits=1, page=P("Waits for input", 110), known=True),
+    C("output_wait_percent", unit="%", digits=1, page=P("Waits for room", 110), known=True),
+    C("noc_percent", "NOC UTIL (%)", 1, "%", 1, page=P("NoC", 78), known=True),
+    C("congestion_percent", "NPE CONG IMPACT (%)", 1, "%", 1, page=P("Congestion", 92), known=True),
+    C(
+        "dram_measured_percent",
+        "DRAM BW UTIL (%)",
+        1,
+        "%",
+        1,
+        page=P("DRAM (trace)", 92),
+        known=True,
+    ),
+    C("fpu_percent", "FPU Util Median (%)", 1, "%", 1, page=P("FPU", 78), known=True),
+    C("tiles", digits=0),
+    C("roles"),
+    C("grid_reported"),
     C("saves_us", unit="us", digits=1, page=P("Saves", 94, "saves"), always=False),
     C("location", page=P("Location", 320), always=False),
 )

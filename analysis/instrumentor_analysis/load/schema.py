@@ -28,6 +28,7 @@ TEXT = {
     "ATTRIBUTES": "attributes",
     "MATH FIDELITY": "math_fidelity",
     "SUB DEVICE ID": "sub_device_id",
+    "DATA MOVEMENT KERNEL SOURCE": "data_movement_kernels",
     "PROGRAM CACHE HIT": "program_cache_hit",
     "LOC": "location",
     "CONST_EVAL_OP": "const_eval",
@@ -51,6 +52,8 @@ NUMBERS = {
     "DEVICE FW DURATION [ns]": "firmware_duration_ns",
     "DEVICE KERNEL DURATION [ns]": "kernel_duration_ns",
     "METAL TRACE REPLAY SESSION ID": "trace_replay_session",
+    "DEVICE COMPUTE CB WAIT FRONT [ns]": "cb_wait_front_ns",
+    "DEVICE COMPUTE CB RESERVE BACK [ns]": "cb_reserve_back_ns",
 }
 
 # What a column of ops is a copy of.

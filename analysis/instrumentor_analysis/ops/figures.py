@@ -76,25 +76,36 @@ def by_time(groups: Groups, names: Categorical, times_us: Floats) -> list[Total]
 
 
 def slow_ops(ops: Table, pooled: int = 1) -> tuple[SlowOp, ...]:
-    """Ops by name, most device time first; the bound is that of most of their time."""
+    """Ops by name, most device time first; bound and limits are those of most of their time."""
     name, time = kinds(ops, "op"), ops["device_time_us"]
-    groups, of_bounds = Groups(name), Groups(name, ops["bound"])
+    groups = Groups(name)
     timed, category = groups.counts(time), ops["category"][groups.first].tolist()
-    bounds: dict[int, str] = {}
-    for found in by_time(of_bounds, ops["bound"], time):
-        # Sorted by time, so the first bound of a name is the one of most of its time.
-        bounds.setdefault(int(groups.which[of_bounds.first[found.group]]), found.name)
+    bounds, limits = (_of_most_time(groups, name, ops[each], time) for each in ("bound", "limits"))
     return tuple(
         SlowOp(
             op=each.name,
             count=round(each.count / pooled),
             device_time_ms=each.us / 1000 / pooled if timed[each.group] else None,
             percent=each.percent,
-            bound=bounds[each.group] or None,
+            bound=bounds[each.group],
             category=str(category[each.group]),
+            limits=limits[each.group],
         )
         for each in by_time(groups, name, time)[:MOST_SLOW_OPS]
     )
+
+
+def _of_most_time(
+    groups: Groups, name: Categorical, told: Categorical, time: Floats
+) -> dict[int, str | None]:
+    """By group of a name, what is told of most of its time; None where that is nothing."""
+    apart, most = Groups(name, told), dict[int, str | None]()
+    values = told[apart.first].tolist()
+    for found in by_time(apart, name, time):
+        # Sorted by time, so the first one of a name is that of most of its time.
+        group = int(groups.which[apart.first[found.group]])
+        most.setdefault(group, values[found.group] or None)
+    return most
 
 
 def torch_slow_ops(ops: Table) -> tuple[SlowOp, ...]:

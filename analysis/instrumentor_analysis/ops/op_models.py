@@ -42,6 +42,7 @@ class OpModel(Struct, frozen=True):
         fidelity: math fidelity and data types, for a reader.
         modelled: which roofline there is: ``full`` (DRAM and FLOPs), ``flops_only``, ``none``.
         sparse_batches_missing: a sparse matmul whose number of active batches is unknown.
+        tiles: of 32 x 32 elements in its output.
     """
 
     name: str
@@ -58,6 +59,7 @@ class OpModel(Struct, frozen=True):
     in0_block_w: int | None = None
     out_subblock_h: int | None = None
     out_subblock_w: int | None = None
+    tiles: int | None = None
 
 
 def model(op: Mapping[str, Any], arch: Architecture, active_experts: int | None) -> OpModel:
@@ -78,6 +80,7 @@ def model(op: Mapping[str, Any], arch: Architecture, active_experts: int | None)
         found = {"name": code}
     found.setdefault("cores", _cores(op))
     found.setdefault("fidelity", _datatypes(op))
+    found["tiles"] = _tiles(op)
     return OpModel(**found | program_config(_attributes(op)))
 
 
@@ -119,6 +122,11 @@ def _shape(op: Mapping[str, Any], tensor: str) -> tuple[int, int, int, int] | No
         return None
     w, z, y, x = (size or 0 for size in sizes)
     return w, z, y, x
+
+
+def _tiles(op: Mapping[str, Any]) -> int | None:
+    shape = _shape(op, "output_0")
+    return None if shape is None else shape[0] * shape[1] * -(-shape[2] // 32) * -(-shape[3] // 32)
 
 
 def _in_dram(op: Mapping[str, Any], tensor: str) -> bool:

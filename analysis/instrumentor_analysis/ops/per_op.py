@@ -26,6 +26,7 @@ from instrumentor_analysis.load.table import (
     total,
 )
 from instrumentor_analysis.ops.categories import category, is_host, tt_perf_report_category
+from instrumentor_analysis.ops.limits import JUDGED, kernel_parts, limits
 from instrumentor_analysis.ops.merge import BROKEN_GAP_NS, valid_duration_ns
 from instrumentor_analysis.ops.op_models import OpModel, model
 from instrumentor_analysis.ops.roofline import BOUND_PERCENT, Architecture, whole_cores
@@ -44,7 +45,7 @@ _SUB_DEVICE_TEXT = 32
 # What a model says as a figure, and as a flag.
 _FIGURES = (
     *("flops", "dram_bytes", "peak_flops", "cores"),
-    *("in0_block_w", "out_subblock_h", "out_subblock_w"),
+    *("in0_block_w", "out_subblock_h", "out_subblock_w", "tiles"),
 )
 _FLAGS = ("dram_sharded", "sparse", "sparse_batches_missing")
 
@@ -87,6 +88,8 @@ def per_op(frame: Table, arch: Architecture, active_experts: int | None = None) 
     # A host op has no device time, unless a model was run for it.
     columns["device_time_us"][host & ~full] = np.nan
     columns["gap_us"] = _gaps_us(frame, signpost, columns["invalid_duration"])
+    columns |= kernel_parts(frame)
+    columns["limits"] = limits(Table({name: columns[name] for name in JUDGED}))
     columns["total_percent"] = np.full(len(frame), np.nan)
     optional = {name: frame[name] for name in ("location", "const_eval") if name in frame}
     return with_totals(Table({name: columns[name] for name in NAMES} | optional))

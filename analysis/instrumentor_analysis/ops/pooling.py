@@ -11,11 +11,16 @@ import numpy as np
 
 from instrumentor_analysis.load.table import Groups, Table, concat, quotient
 from instrumentor_analysis.model import Spread
+from instrumentor_analysis.ops.limits import limits
 from instrumentor_analysis.ops.merge import valid_duration_ns
 from instrumentor_analysis.ops.per_op import bound_of
 
 #: What becomes a mean over the steps.
-_MEANS = ("device_time_us", "gap_us", "firmware_time_us", "host_duration_us")
+_MEANS = (
+    *("device_time_us", "gap_us", "firmware_time_us", "host_duration_us", "reader_us"),
+    *("compute_us", "writer_us", "unpack_us", "math_us", "pack_us", "input_wait_percent"),
+    "output_wait_percent",
+)
 #: Rates of a row: they fall as its time grows.
 _RATES = ("dram_gb_s", "dram_percent", "tflops", "flops_percent")
 #: Columns of every row's place: which call of its name it is, in which step, and where in that.
@@ -66,7 +71,7 @@ def pool(steps: Sequence[Table], *, per_device: bool = False) -> Table:
         device_time_stdev_us=groups.stdevs(every["device_time_us"]),
         steps=groups.sizes,
     )
-    shown = shown.assign(bound=bound_of(shown))
+    shown = shown.assign(bound=bound_of(shown), limits=limits(shown))
     order = np.lexsort((shown[_AT], -shown[_STEP]))
     kept = [name for name in shown.columns if name not in (_CALL, _STEP, _AT)]
     return Table({name: shown[name] for name in kept}).take(order)

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from instrumentor_analysis.model import CONDITIONS, DeviceRow, Devices, SlowOp, Summary
-from instrumentor_analysis.reports import formatting, owners
+from instrumentor_analysis.reports import formatting, limits, owners
 from instrumentor_analysis.reports.document import Column, Section, Table
 
 #: Standard deviation over the steps from which an op is said to vary, percent of its mean.
@@ -45,6 +45,7 @@ def sections(summary: Summary, most: Most) -> tuple[Section, ...]:
         owners.what_if(summary.what_if),
         owners.causes(summary.causes, most.places),
         Section("Where the device time goes", (categories(summary),)),
+        limits.section(summary.limits),
         Section(f"Top ops by {time}" if timed else "Ops", (slow_ops(summary, most.ops),)),
         devices(summary.devices, most.rest),
         _sources(summary, most.places),
@@ -104,6 +105,7 @@ def slow_ops(summary: Summary, most: int) -> Table:
     times = [op.device_time_ms if timed else op.op_self_time_ms for op in slow]
     bounds = [op.bound or "" for op in slow]
     bound = Column("bound", bounds, right=False, colours=[bound_tone(each) for each in bounds])
+    told = [op.limits or "" for op in slow]
     share = (
         Column("device time" if timed else "self time", formatting.column(times, "ms")),
         Column("share", [_share(op) for op in slow]),
@@ -113,6 +115,7 @@ def slow_ops(summary: Summary, most: int) -> Table:
         _counts("count", [op.count for op in slow]),
         *(share if any(map(_is_timed, slow)) else ()),
         *([bound] if any(bounds) else []),
+        *([_text("limited by", told, optional=True)] if any(told) else []),
         _text("category", [op.category or "" for op in slow], colours="absent", optional=True),
     )
     return Table(columns)

@@ -105,6 +105,8 @@ def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column
         cells = texts(each.name) if plain else _figures(ops[each.name], digits or 0)
         if each.differing and len({*cells} - {""}) < 2:
             continue
+        if each.known and not any(cells):
+            continue
         # Grey wins over every other colour.
         hows = colours.get(each.name, [""] * len(ops))
         column = Column(

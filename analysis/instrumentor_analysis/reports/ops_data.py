@@ -100,7 +100,8 @@ class _Source(Struct, frozen=True):
 #: What tells an op comes first, then what it takes; further columns stand behind these.
 _FIRST = (
     *("id", "device_id", "op", "category", "bound", "total_percent", "device_time_us", "gap_us"),
-    *("cores", "dram_percent", "flops_percent", _SAVES, "dram_gb_s", "math_fidelity"),
+    *("cores", "dram_percent", "flops_percent", "limits", _SAVES, "reader_us", "compute_us"),
+    *("writer_us", "dram_gb_s", "math_fidelity"),
     *("available_cores", "location"),
 )
 _DEVICE = tuple(
@@ -112,6 +113,7 @@ _DEVICE = tuple(
         each.digits,
         each.unit,
         each.page.rule,
+        each.known,
     )
     for each in in_order(_FIRST, COLUMNS)
     if each.page is not None
@@ -191,6 +193,8 @@ def ops_table(detail: Detail) -> OpsTable | None:
             # A single device needs no column.
             if known >= (2 if source.key == "device" else source.optional):
                 columns.append(column)
-    filters, legend = (("category",), "") if device is None else (("category", "bound"), _COLOURS)
+    filters, legend = (
+        (("category",), "") if device is None else (("category", "bound", "limits"), _COLOURS)
+    )
     left_out = len(every) - len(rows)
     return OpsTable(tuple(columns), len(ops), left_out, sort, filters, legend)

@@ -128,6 +128,12 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
      "Figures are of what came before.", "Read run.log."),
     ("W113", "text-stays", "caution", "Instrumented text of a run in place stays elsewhere",
      "The script moved or copied its own file; no figure depends on it.", "As the message says."),
+    ("W114", "debug-tools", "wrong", "The watcher or kernel prints were on",
+     "They slow kernels down and share their memory with the profiler.",
+     "Unset TT_METAL_WATCHER and TT_METAL_DPRINT...; measure again."),
+    ("W115", "counters", "caution", "Counters or a trace of the NoC were collected",
+     "They make kernels longer: what limits an op holds, its time does not.",
+     "Take times from a run without --counters and --noc-trace."),
     # The clock.
     ("W201", "busy-machine", "wrong", "The machine was busy",
      "Other processes used more than a quarter of the CPUs: times are too long and scatter; "

@@ -343,6 +343,7 @@ def _of_ops(summary: Summary, device: DeviceSteps, ops: Table, folder: RunFolder
     """The summary with the figures of the window's ops."""
     from instrumentor_analysis.clock.host_layers import ZONES, layers_of_steps
     from instrumentor_analysis.ops import figures
+    from instrumentor_analysis.ops.limits import by_limit
     from instrumentor_analysis.ops.locations import by_source_line
     from instrumentor_analysis.ops.savings import savings
     from instrumentor_analysis.ops.skew import compare_devices
@@ -364,6 +365,7 @@ def _of_ops(summary: Summary, device: DeviceSteps, ops: Table, folder: RunFolder
         dram_percent=figures.overall_dram(ops)[1],
         slow_ops=figures.slow_ops(ops, pooled),
         gaps=figures.gaps(ops, pooled),
+        limits=by_limit(ops, pooled),
         savings=savings(ops, device.architecture, pooled),
         spread=device.spread,
         program_cache_hit_percent=figures.program_cache_hit_percent(ops),

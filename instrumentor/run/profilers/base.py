@@ -41,6 +41,8 @@ class LaunchRequest(Struct, frozen=True):
         import_paths: folders put before the user's PYTHONPATH.
         programs_per_read: programs that Tracy's device buffers must hold; None keeps its 1000.
         mid_run_dump: read the device buffers during the run.
+        counters: groups of counters that Tracy is to collect, ``waits`` among them.
+        noc_trace: Tracy is to record the traffic on the NoC.
         module: name of the script's module when it runs as ``python -m`` does, else ''.
         typed: the script as the user typed it, where that leads to ``script`` from ``cwd``: what
             the script sees as ``sys.argv[0]``. Empty: its absolute path.
@@ -66,6 +68,8 @@ class LaunchRequest(Struct, frozen=True):
     import_paths: tuple[Path, ...] = ()
     programs_per_read: int | None = None
     mid_run_dump: bool = False
+    counters: tuple[str, ...] = ()
+    noc_trace: bool = False
     typed: str = ""
     module: str = ""
     observe: str = ""
@@ -94,6 +98,7 @@ class Launch(Struct, frozen=True):
         pid_file: names the process that runs the script when it is not the one we start.
         finish_s: time that the profiler may take for its report after the script has ended.
         side_log: where a program of the profiler's speaks; of interest when the run failed.
+        warnings: what makes this profile doubtful from the start.
     """
 
     argv: tuple[str, ...]
@@ -102,6 +107,7 @@ class Launch(Struct, frozen=True):
     pid_file: Path | None = None
     finish_s: float = 0.0
     side_log: Path | None = None
+    warnings: tuple[Caveat, ...] = ()
 
 
 class Artifacts(Struct, frozen=True):

@@ -14,7 +14,7 @@ import random
 import re
 import shlex
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -54,6 +54,7 @@ LEFT_EARLY = (
     "Let the script end by itself, without os._exit: the log is written when the process ends.",
 )
 
+_DEBUGGING = ("TT_METAL_WATCHER", "TT_METAL_DPRINT")
 _SHELL_SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
@@ -155,6 +156,7 @@ class Tracy(Struct, frozen=True):
             pid_file=scratch / LAUNCHED,
             side_log=scratch / CAPTURE_LOG,
             finish_s=FINISH_S,
+            warnings=(*_debug_tools(env), *_longer_kernels(request)),
         )
 
     def collect(self, scratch: Path, output: Path, returncode: int) -> Artifacts:
@@ -199,6 +201,51 @@ def _environment(request: LaunchRequest) -> dict[str, str]:
     if request.mid_run_dump:
         env["TT_METAL_PROFILER_MID_RUN_DUMP"] = "1"
     return env
+
+
+def _debug_tools(env: Mapping[str, str]) -> Iterator[Caveat]:
+    """The watcher and kernel prints: they share the memory of the cores with the profiler."""
+    on = sorted(name for name in env if name.startswith(_DEBUGGING) and env[name] not in ("", "0"))
+    if on:
+        text = (
+            f"{', '.join(on)} was set: it slows kernels down and takes the profiler's memory. "
+            "Do not trust these times; unset it and measure again."
+        )
+        yield Caveat("debug-tools", text, "wrong")
+
+
+def _longer_kernels(request: LaunchRequest) -> Iterator[Caveat]:
+    collected = [f"--counters {','.join(request.counters)}"] if request.counters else []
+    collected += ["--noc-trace"] if request.noc_trace else []
+    if collected:
+        text = (
+            f"{' and '.join(collected)} made kernels longer. What limits the ops holds; take times "
+            "from a run without it."
+        )
+        yield Caveat("counters", text)
+
+
+def _collecting(request: LaunchRequest, options: frozenset[str]) -> Iterator[str]:
+    """Options that have Tracy collect more than times.
+
+    Raises:
+        NotReady: this version has no such option.
+    """
+    hardware = ",".join(group for group in request.counters if group != "waits")
+    wanted = (
+        # Its sums are worked out by the older of Tracy's two ways to read the log, as all else.
+        ("--counters waits", "waits" in request.counters, "--enable-sum-profiling", ""),
+        ("--counters", bool(hardware), "--profiler-capture-perf-counters", hardware),
+        ("--noc-trace", request.noc_trace, "--collect-noc-traces", ""),
+    )
+    for asked, needed, option, value in wanted:
+        if needed and option not in options:
+            raise NotReady(
+                f"{asked}: this version of Tracy has no {option}",
+                f"Leave {asked} out, or use a newer ttnn or tt-metal (--python).",
+            )
+        if needed:
+            yield f"{option}={value}" if value else option
 
 
 def _write_launcher(request: LaunchRequest, env: Mapping[str, str]) -> Path:
@@ -252,7 +299,7 @@ def _arguments(request: LaunchRequest, options: frozenset[str]) -> list[str]:
         wanted += ["--op-support-count", str(request.programs_per_read)]
     if request.mid_run_dump and "--dump-device-data-mid-run" in options:
         wanted.append("--dump-device-data-mid-run")
-    return wanted
+    return [*wanted, *_collecting(request, options)]
 
 
 def script_outcome(scratch: Path) -> int | None:

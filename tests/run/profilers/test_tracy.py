@@ -107,6 +107,46 @@ def test_options_are_taken_from_help(make_tracy_request: RequestFactory) -> None
     assert "--no-web-server" not in old
 
 
+def test_counters_and_noc_traces_are_asked_for(
+    make_tracy_request: RequestFactory, tmp_path: Path
+) -> None:
+    (first := tmp_path / "first").mkdir()
+    plain = TRACY.launch(make_tracy_request(scratch=first))
+    assert not {"--enable-sum-profiling", "--collect-noc-traces"} & {*plain.argv}
+    assert plain.warnings == ()
+    request = make_tracy_request(STEPS, counters=("waits", "fpu", "pack"), noc_trace=True)
+    ran = run_under_tracy(request, tmp_path / "out")
+    assert ran.finished.returncode == 0
+    (again := tmp_path / "again").mkdir()
+    launch = TRACY.launch(replace(request, scratch=again))
+    asked = {"--enable-sum-profiling", "--profiler-capture-perf-counters=fpu,pack"}
+    assert asked | {"--collect-noc-traces"} <= {*launch.argv}
+    (warning,) = launch.warnings
+    assert (warning.kind, warning.weight) == ("counters", "caution")
+
+
+@pytest.mark.parametrize(
+    ("asked", "lacks"),
+    [({"counters": ("waits",)}, "--enable-sum-profiling"), ({"noc_trace": True}, "--collect-noc")],
+)
+def test_counters_that_a_version_lacks_are_no_run_without_them(
+    make_tracy_request: RequestFactory, asked: Mapping[str, object], lacks: str
+) -> None:
+    with pytest.raises(NotReady, match=f"no {lacks}"):
+        TRACY.launch(make_tracy_request(version="0.65", **asked))
+
+
+def test_what_distorts_kernels_is_said(make_tracy_request: RequestFactory) -> None:
+    env = {"TT_METAL_WATCHER": "10", "TT_METAL_DPRINT_CORES": "0,0", "TT_METAL_DPRINT_ETH": ""}
+    (warning,) = TRACY.launch(make_tracy_request(env=env)).warnings
+    assert (warning.kind, warning.weight) == ("debug-tools", "wrong")
+    assert warning.message.startswith("TT_METAL_DPRINT_CORES, TT_METAL_WATCHER was set")
+
+
+def test_tools_that_are_off_distort_nothing(make_tracy_request: RequestFactory) -> None:
+    assert TRACY.launch(make_tracy_request(env={"TT_METAL_WATCHER": "0"})).warnings == ()
+
+
 def test_options_of_a_new_version(make_tracy_request: RequestFactory) -> None:
     request = make_tracy_request(programs_per_read=4000, mid_run_dump=True, port=12345)
     launch = TRACY.launch(request)

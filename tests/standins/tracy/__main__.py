@@ -64,6 +64,12 @@ def make_parser():
     parser.add_option("--dump-device-data-mid-run", dest="mid_run", help="Dump mid-run", **flag)
     if VERSION >= (0, 68):
         parser.add_option("--op-support-count", dest="support", type="int", help="Maximum of ops")
+        parser.add_option("--enable-sum-profiling", dest="sums", help="Sum profiling", **flag)
+        parser.add_option("--collect-noc-traces", dest="noc", help="Collect traces", **flag)
+    if VERSION >= (0, 75):
+        parser.add_option(
+            "--profiler-capture-perf-counters", dest="counters", type="string", help="Groups"
+        )
     if VERSION >= (0, 81):
         parser.add_option("--no-web-server", dest="web_server", action="store_false")
         parser.add_option("--no-capture-tool", dest="second", help="No capture tool", **flag)
