@@ -81,6 +81,8 @@ COPIES_FROM_HOST = rows("torch.", "from_numpy as_tensor tensor FloatTensor LongT
 FILLS = words("append extend insert add appendleft setdefault push put update")
 #: Those that put it there as it is, whatever the container.
 PUTS = words("append extend insert add appendleft extendleft setdefault")
+#: Those that take out or arrange what is there.
+TAKES = words("clear discard pop popitem popleft remove reverse rotate sort")
 #: Of those the functions that hand on what they are given.
 PASSING_BUILTINS = words(
     "builtins.sum builtins.max builtins.min builtins.zip builtins.list builtins.tuple "

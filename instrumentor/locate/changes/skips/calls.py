@@ -147,8 +147,8 @@ class LibraryCalls(Struct, eq=False):
             return Effects()  # of a number or a text
         if own == UNKNOWN:
             return _unread(frame, call)  # a change of nobody knows what
-        if word in methods.PUTS:
-            return changes(frame, call, own.cells)  # what is put there stays as it is
+        if word in methods.PUTS | methods.TAKES:
+            return changes(frame, call, own.cells)  # what lies there stays as it is
         held = own.held if self.objects.trains(*where) else frozenset[Cell]()
         return changes(frame, call, anywhere(own.cells | held) | self._given(frame, call))
 

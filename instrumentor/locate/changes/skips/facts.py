@@ -31,12 +31,14 @@ from instrumentor.read.values import Item, Object, Opaque, Value
 
 #: A statement and where it stands.
 Place = tuple[Source, ScopeNode, ast.stmt]
+#: A name or attribute where it stands.
+Mention = tuple[Source, ScopeNode, ast.Name | ast.Attribute]
 
 
 _YIELDS = (ast.Yield, ast.YieldFrom)
 
 
-def _suspends(scope: ScopeNode) -> bool:
+def suspends(scope: ScopeNode) -> bool:
     """A generator's callers go on in the middle of it."""
     return any(isinstance(node, _YIELDS) for node in own_nodes(scope))
 
@@ -173,12 +175,12 @@ class Facts(Struct, eq=False, dict=True):
     def _ending(self) -> list[Place]:
         """What is left for good at the stop: of each scope around the step the outermost loop."""
         one = self.candidate
-        return list(self._once(one.source, one.scope, one.loop)) if self.stops else []
+        return list(self.once(one.source, one.scope, one.loop)) if self.stops else []
 
-    def _once(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> list[Place]:
+    def once(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> list[Place]:
         """A statement and those that lead to it, with all loops around them, which run once."""
         found: list[Place] = []
-        while scope not in (place[1] for place in found) and not _suspends(scope):
+        while scope not in (place[1] for place in found) and not suspends(scope):
             loops = source.loops_around(statement)
             if loops:
                 found.clear()  # what is further inside runs several times

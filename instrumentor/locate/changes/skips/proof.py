@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
+from instrumentor.locate.changes.skips.ahead import Ahead, ahead_of
 from instrumentor.locate.changes.skips.candidates import Piece, When
 from instrumentor.locate.changes.skips.effects import Change, Effects, Files, shown
-from instrumentor.locate.changes.skips.facts import Facts, Place
+from instrumentor.locate.changes.skips.facts import Facts, Mention, Place
 from instrumentor.locate.changes.skips.removal import Closed, Gone, Statements
 from instrumentor.locate.changes.skips.storage import Spelling
-from instrumentor.locate.changes.skips.uses import Mention, Uses
+from instrumentor.locate.changes.skips.uses import Uses
 from instrumentor.locate.located import Kept, Skipped
 from instrumentor.locate.meaning.host_values import host_read
 from instrumentor.read.syntax import FUNCTIONS, LOOPS, below, contains, path_to
@@ -58,8 +59,9 @@ def prove(
         What goes, what stays, and what goes without a proof with the reason why it would stay.
     """
     left, kept, forced = list(pieces), list[Kept](), dict[Piece, str]()
+    ahead = {p: ahead_of(facts, (p.source, p.scope, p.statement)) for p in pieces}
     while True:
-        attempt = _Attempt(facts, {piece: [piece.statement] for piece in left}, set(forced))
+        attempt = _Attempt(facts, {piece: [piece.statement] for piece in left}, set(forced), ahead)
         try:
             attempt.close()
         except Stays as found:
@@ -80,6 +82,7 @@ class _Attempt(Struct, eq=False):
     facts: Facts
     taken: dict[Piece, list[ast.stmt]]
     forced: set[Piece]
+    ahead: dict[Piece, Ahead]
 
     def _gone(self, absent: Statements = (), closed: Closed | None = None) -> Gone:
         every = [(p.source, s) for p, statements in self.taken.items() for s in statements]
@@ -156,7 +159,8 @@ class _Attempt(Struct, eq=False):
         facts = self.facts
         unread = self._gone(facts.never, facts.closed)
         late = self._gone([*facts.never, *facts.cleanup], facts.closed)
-        for use, change in Uses(facts, self._gone(), unread, late).of(piece, taken):
+        uses = Uses(facts, self._gone(), unread, late, self.ahead[piece])
+        for use, change in uses.of(piece, taken):
             if piece in self.forced and change and not self._is_of_the_step(use):
                 continue
             dependent = self._dependent(piece, use, change)

@@ -10,13 +10,22 @@ from msgspec import Struct, field
 
 from instrumentor.read.program import Class, Program
 from instrumentor.read.signatures import is_decorated
-from instrumentor.read.syntax import FUNCTIONS, FunctionNode, ScopeNode, Source, below, contains
-from instrumentor.read.values import External
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    FunctionNode,
+    ScopeNode,
+    Source,
+    all_parameters,
+    below,
+    contains,
+)
+from instrumentor.read.values import External, Object
 
 Statements = Iterable[tuple[Source, ast.stmt]]
 #: What runs later than where it stands.
 _DELAYED = (*FUNCTIONS, ast.Lambda, ast.GeneratorExp)
 _PLAIN_BASES = (External("abc.ABC"), External("builtins.object"))
+_ASKED = ("__getattr__", "__getattribute__")
 _LOOKS_UP = ("getattr", "hasattr", "methodcaller")
 
 
@@ -46,7 +55,7 @@ class Gone(Struct, eq=False, dict=True):
         if any(contains(s, node) for s in self.by_source.get(source, ())):
             return True
         around = [s for s in self._absent.get(source, ()) if contains(s, node)]
-        return any(not _is_delayed(s, node) for s in around)
+        return any(not is_delayed(s, node) for s in around)
 
     @cached_property
     def functions(self) -> set[ScopeNode]:
@@ -112,6 +121,16 @@ class Closed(Struct, eq=False, dict=True):
         inner = {g for f in alone for g in self.program.called_from(f, f.body)}
         return {*alone, *(f for f in self.functions if f in inner)}
 
+    def is_called_in_sight(self, function: FunctionNode) -> bool:
+        """Whether every call of its name is one that could be read, and no text names it."""
+        if any(text in function.name for text in self._texts):
+            return False
+        return all(
+            self.program.resolve(*each)
+            or any(isinstance(v, External) for v in self.program.of(*each[:2], each[2].func))
+            for each in self.program.calls_named(function.name)
+        )
+
     def _is_plain(self, source: Source, function: FunctionNode) -> bool:
         """No library or decorator runs it, and no syntax."""
         owner = source.class_of.get(function)
@@ -147,14 +166,20 @@ class Closed(Struct, eq=False, dict=True):
         found: set[str] = set()
         for word in _LOOKS_UP:
             for source, scope, call in self.program.calls_named(word):
-                owners = self.program.of(source, scope, call.args[0]) if call.args else ()
-                if owners and all(isinstance(v, External) for v in owners):
+                if self._is_of_a_library(source, scope, call) or _asks_for_itself(scope, call):
                     continue
                 name = call.args[-1] if word == "methodcaller" else (*call.args, call, call)[1]
-                if not isinstance(name, ast.Constant):
+                parts = name.values if isinstance(name, ast.JoinedStr) else [name]
+                if not (texts := _texts(parts)):
                     return {t for s in self.program.sources.values() for t in _texts(s.nodes)}
-                found.update(_texts([name]))
+                found.add(max(texts, key=len))
         return found
+
+    def _is_of_a_library(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """`getattr(torch, name)`, `getattr(DataLoader(...), name)`: none of the program's own."""
+        owners = self.program.of(source, scope, call.args[0]) if call.args else ()
+        made = (v.made_by if isinstance(v, Object) else v for v in owners)
+        return bool(owners) and all(isinstance(v, External) for v in made)
 
 
 def _by_source(statements: Statements) -> dict[Source, list[ast.stmt]]:
@@ -164,7 +189,15 @@ def _by_source(statements: Statements) -> dict[Source, list[ast.stmt]]:
     return found
 
 
-def _is_delayed(statement: ast.stmt, node: ast.AST) -> bool:
+def _asks_for_itself(scope: ScopeNode, call: ast.Call) -> bool:
+    """`__getattr__` looking up on another object what was written as an attribute, or so asked."""
+    if not (isinstance(scope, FUNCTIONS) and scope.name in _ASKED and len(call.args) > 1):
+        return False
+    name = call.args[1]
+    return isinstance(name, ast.Name) and name.id == [*all_parameters(scope)][-1].arg
+
+
+def is_delayed(statement: ast.stmt, node: ast.AST) -> bool:
     """In something that a statement only defines."""
     return any(
         isinstance(inner, _DELAYED) and contains(inner, node)

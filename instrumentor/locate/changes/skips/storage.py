@@ -123,6 +123,12 @@ class Reach(Struct, frozen=True):
         return Reach(every, fresh=self.fresh and not self.held, plain=self.plain)
 
     @property
+    def slice(self) -> Reach:
+        """Of a slice: a view of a tensor, or a list of its own with the elements of another."""
+        part = self.part
+        return replace(part, cells=self.cells, held=part.cells)
+
+    @property
     def view(self) -> Reach:
         """Of something that a call made of it: itself, a view or a part."""
         every = anywhere(self.cells | self.held)
@@ -236,8 +242,11 @@ class Storage(Struct, eq=False, dict=True):
             if filled.inside <= cell.inside and self._is_of(filled, cell):
                 value = self._bound(Frame(filled.source, filled.scope, run="before"), filled.value)
                 further = cell.inside - filled.inside
-                for other in () if value.plain else value.cells | value.held:
-                    yield other.at(ANYWHERE if cell.inside > FAR else other.inside + further)
+                further = ANYWHERE if cell.inside > FAR else further
+                for other in () if value.plain else value.cells:
+                    yield other.at(other.inside + further)
+                for other in value.held if further and not value.plain else ():
+                    yield other.at(other.inside + further - 1)
 
     def _is_of(self, filled: Filled, cell: Cell) -> bool:
         if isinstance(filled.owner, ast.Attribute) or cell.scope is None:
@@ -288,6 +297,8 @@ class Storage(Struct, eq=False, dict=True):
                 return self._attribute(frame, node)
             case ast.Call():
                 return self._result(frame, node)
+            case ast.Subscript(value=inner, slice=index) if _is_slice(index):
+                return self.of(frame, inner).slice
             case ast.Subscript(value=inner) | ast.Await(value=inner):
                 return self.of(frame, inner).part
             case ast.Starred(value=inner):
@@ -535,6 +546,11 @@ def _led_by(owner: ast.expr) -> Iterator[ast.expr]:
         if isinstance(node, ast.Call):
             node = node.func
         node = getattr(node, "value", None)
+
+
+def _is_slice(index: ast.expr) -> bool:
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(isinstance(part, ast.Slice) for part in parts)
 
 
 def _stacks(loader: ast.Call) -> bool:

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from instrumentor.locate.changes.skips.ahead import Ahead
 from instrumentor.locate.changes.skips.candidates import Piece
 from instrumentor.locate.changes.skips.effects import Change
-from instrumentor.locate.changes.skips.facts import Facts
+from instrumentor.locate.changes.skips.facts import Facts, Mention
 from instrumentor.locate.changes.skips.liveness import reads_of, variables
 from instrumentor.locate.changes.skips.removal import Gone
 from instrumentor.locate.changes.skips.storage import ANYWHERE, FAR, Cell, Frame
@@ -24,9 +25,6 @@ from instrumentor.read.signatures import is_method, passed
 from instrumentor.read.syntax import ScopeNode, Source, arguments, callee, own_calls
 from instrumentor.read.values import Group, Object
 
-#: A name or attribute where it stands.
-Mention = tuple[Source, ScopeNode, ast.Name | ast.Attribute]
-
 
 class Uses(Struct, eq=False):
     """Reads by what stays.
@@ -35,12 +33,14 @@ class Uses(Struct, eq=False):
         gone: what is taken out.
         unread: that, and what the early stop does not come to.
         late: that, and what runs behind the last sample.
+        ahead: what ran before the piece.
     """
 
     facts: Facts
     gone: Gone
     unread: Gone
     late: Gone
+    ahead: Ahead
 
     def of(
         self, piece: Piece, statements: list[ast.stmt]
@@ -84,10 +84,13 @@ class Uses(Struct, eq=False):
             if not stays and not cell.inside:
                 continue
             others = self._goes_to(mention) if isinstance(mention[2].ctx, ast.Load) else []
+            inside = cell.inside
+            if others is None and stays and self.ahead.holds(mention):
+                others, inside = self.ahead.kept(mention), ANYWHERE
             if others is None and stays and not self._is_told(mention):
                 yield mention
             for other in others or ():
-                yield from self._reads_of_object(other.at(cell.inside), seen)
+                yield from self._reads_of_object(other.at(inside), seen)
         for other in self.facts.storage.put_into(cell):
             yield from self._reads_of_object(other, seen)
 
@@ -206,6 +209,8 @@ class Uses(Struct, eq=False):
                     case [ast.Name() | ast.Attribute() as owner, ast.Constant(value=str(text)), *_]:
                         if text == name:
                             yield source, owner
+                    case [_, ast.JoinedStr(values=parts), *_] if not _may_spell(parts, name):
+                        pass
                     case [ast.Name() | ast.Attribute() as owner, *rest]:
                         texts = self._texts(source, scope, rest[0]) if rest else None
                         if (texts is None or name in texts) and is_own(source, scope, owner):
@@ -233,6 +238,12 @@ class Uses(Struct, eq=False):
                     return None
                 found.add(text)
         return found or None
+
+
+def _may_spell(parts: list[ast.expr], name: str) -> bool:
+    """Whether all that is written out of a text occurs in a name."""
+    written = (part.value for part in parts if isinstance(part, ast.Constant))
+    return all(str(text) in name for text in written)
 
 
 def _stays(gone: Gone, mention: Mention) -> bool:

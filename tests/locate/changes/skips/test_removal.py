@@ -151,6 +151,11 @@ def test_code_behind_the_loop_of_a_function_that_is_called_for_each_epoch_counts
         ("", "scale(getattr(log, 'summary')())", False),
         ("", "scale(getattr(log, name)())\nname = 'summary'", False),
         ("", "scale(log.summary)", False),
+        ("", "scale(getattr(log, f'sum{kind}')())\nkind = 'mary'", False),
+        ("", "scale(getattr(log, f'on_{kind}')())\nkind = 'summary'", True),
+        ("", "scale(getattr(torch, name)())\nname = 'summary'", True),
+        ("", "scale(getattr(loader, name)())\nname = 'summary'", True),
+        ("", "scale(Other().first)", True),
         ("(torch.nn.Module)", "", False),
         ("(library.Callback)", "", False),
         ("(metaclass=library.Registry)", "", False),
@@ -169,6 +174,11 @@ def test_what_nobody_calls_reads_nothing(base: str, use: str, goes: bool) -> Non
                 self.rows.append(value)
             def summary(self):
                 return scale(self.rows)
+        class Other:
+            def __getattr__(self, name):
+                return getattr(inside, name)
+        inside = load()
+        loader = torch.utils.data.DataLoader([])
         log = Log()
         def validate():
             model.eval()

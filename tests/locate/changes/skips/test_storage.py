@@ -37,6 +37,14 @@ GOES: dict[str, Evaluation] = {
         "table['valid'].append(total)",
         "table['train'].append(loss)\nscale(loss)",
     ),
+    "the_order_of_what_training_reads": Evaluation(
+        f"{STATE}\nrows.append(state)", "rows.sort(key=len)\nrows.reverse()", "scale(state)"
+    ),
+    "the_last_of_what_training_reads": Evaluation(
+        f"{STATE}\ntable['all'] = [state]",
+        "table['all'] = table['all'][-3:]\ntable['all'].append(total)",
+        "scale(state)",
+    ),
     "of_a_text": Evaluation("name = 'a'", "name.whatever(total)", "scale(name)"),
     "what_an_iterator_gives": Evaluation(
         "patterns = load()", "next((p for p in patterns if p), None)", "scale(patterns)"
@@ -95,6 +103,21 @@ STAYS: dict[str, Evaluation] = {
     "an_element_of_a_field": Evaluation(
         f"{STATE}\n{LOGGER}\nlogger.rows.append(state)", "logger.rows[0]['n'] += 1", "scale(state)"
     ),
+    "an_element_of_a_slice": Evaluation(
+        f"{STATE}\nrows.append(state)", "rows[:1][0]['n'] += 1", "scale(state)"
+    ),
+    "an_element_of_a_slice_that_was_put_somewhere": Evaluation(
+        f"{STATE}\nrows.append(state)\ntable['all'] = rows[:1]",
+        "table['all'][0]['n'] += 1",
+        "scale(state)",
+    ),
+    "a_slice_of_a_tensor": Evaluation(
+        f"{STATE}\nones = torch.ones(4)\nrows.append(ones[:2])", "rows[0].zero_()", "scale(ones)"
+    ),
+    "columns_of_a_tensor": Evaluation(
+        "ones = torch.ones(4, 4)\nleft = ones[:, 0]", "left.zero_()", "scale(ones)"
+    ),
+    "an_order_that_training_reads": Evaluation(STATE, "rows.sort(key=len)", "scale(rows)"),
     "an_element_by_its_key": Evaluation(
         f"{STATE}\ntable['a'] = state", "table['a']['n'] += 1", "scale(state)"
     ),
