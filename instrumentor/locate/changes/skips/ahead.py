@@ -152,7 +152,7 @@ class Ahead(Struct, eq=False):
                 return None
         return found
 
-    def _returned(self, scope: ScopeNode, depth: int) -> list[Cell] | None:
+    def _returned(self, scope: FunctionNode, depth: int) -> list[Cell] | None:
         """Names of what a function's callers, all of them ahead, get from it."""
         found: list[Cell] = []
         for where, call, _ in self.facts.program.callers.get(scope, ()):
