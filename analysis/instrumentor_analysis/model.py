@@ -238,6 +238,49 @@ class Phases(Struct, frozen=True):
         return sum(phase.percent for phase in self.phases if phase.name == name)
 
 
+class RankRow(Struct, frozen=True):
+    """One of several processes that train together.
+
+    Attributes:
+        samples: steady ones.
+        median_ms: of these; waiting for other ranks is part of it.
+        iteration_ms: median from the start of one to the start of the next; None where not seen.
+        waited_ms: for other ranks, in collectives of a step; None where that is not known.
+        arrived_last: how often this rank came last to a collective.
+        samples_per_s: what it trains on a second; None where a step does not say its batch.
+    """
+
+    rank: int
+    samples: int
+    median_ms: float | None = None
+    iteration_ms: float | None = None
+    waited_ms: float | None = None
+    arrived_last: int | None = None
+    samples_per_s: float | None = None
+
+
+class Ranks(Struct, frozen=True):
+    """Processes that train together; all other figures of the clock are those of rank 0.
+
+    Attributes:
+        world: how many there are.
+        steps, calls: extra steps under torch.profiler from which the waits are, and the collectives
+            in them; 0 where the backend's collectives have no times of their own (nccl).
+        slowest: the rank that the others wait for most; None where that is not known.
+        waited_ms, waited_percent: what each of the others waits in a step, on average.
+        samples_per_s: of all ranks together; None unless each tells its own.
+    """
+
+    world: int
+    rows: tuple[RankRow, ...]
+    steps: int = 0
+    calls: int = 0
+    slowest: int | None = None
+    waited_ms: float | None = None
+    waited_percent: float | None = None
+    samples_per_s: float | None = None
+
+
 class WhatIf(Struct, frozen=True):
     """A prediction: what an iteration would take after a change.
 
@@ -798,6 +841,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
         memory: peaks of the script's process; None where none was read.
         phases: who owns the time of an iteration; None where no extra steps were taken for it.
         what_if: predictions from these phases: a model, no measurement.
+        ranks: processes that train together; None of a process alone.
         step_wall_clock_ms: wall clock of the very step that ``window`` shows.
         device_time_ms: kernel time of the window's device ops; None where no device was timed.
         device_time_source: which column or trace that is.
@@ -884,6 +928,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
     memory: Memory | None = None
     phases: Phases | None = None
     what_if: tuple[WhatIf, ...] = ()
+    ranks: Ranks | None = None
     verification: Mapping[str, Any] | None = None
 
     @classmethod

@@ -27,7 +27,8 @@ _TOLD = {
     ),
     Role.DISTRIBUTED: (
         "several-processes",
-        "{} is measured as one process here. With more than one, the run stops.",
+        "{} is measured as one process here. Several have to be started by torchrun, all on this "
+        "machine: instrument run torchrun --nproc_per_node N SCRIPT.",
     ),
 }
 

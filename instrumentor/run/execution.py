@@ -31,7 +31,7 @@ class Execution(Struct, frozen=True):
     """How one process went.
 
     Attributes:
-        records: what the recorder in the script wrote.
+        records: what the recorder in the script wrote; of several ranks the first one.
         exit_code: the script's own, where the profiler hides it; None when it is not known.
         failure: why it does not count as done; None when it does.
         overflowed: Tracy's buffers on the device were full.
@@ -176,6 +176,8 @@ class _Listener:
                 self._note(f"{each.title}: {each.cause} {each.remedy}")
 
     def record(self, record: Mapping[str, Any]) -> None:
+        if record.get("rank"):  # of several, all of which the analysis reads
+            return
         self.records.append(record)
         self._progress.record(record)
 

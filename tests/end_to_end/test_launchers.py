@@ -67,6 +67,29 @@ for step in range(40):
     optimizer.step()
 """
 
+#: Two ranks, of which the second one is late in every step, in a place that the test names.
+TOGETHER = """\
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = DistributedDataParallel(torch.nn.Linear(8, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(100):
+    optimizer.zero_grad()
+    loss = model(torch.randn(16, 8)).square().mean()
+    if rank == 1:
+        time.sleep(0.3)
+    loss.backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
 QUIET = ("--profiler", "wallclock", "--steps", "5", "--no-history", "-o", "out", "-q")
 
 
@@ -121,3 +144,23 @@ def test_a_dry_run_takes_what_a_run_takes(git_repo: RepoFactory, run_cli: RunCli
         assert done.returncode == 0, done.stderr
         assert done.stdout.replace("pkg/", "") == plain
         assert " ".join(words[-2:]) in done.stderr.rpartition("Next: ")[2]
+
+
+def test_ranks_are_recorded_and_the_late_one_is_named(
+    git_repo: RepoFactory, run_cli: RunCli
+) -> None:
+    repo = git_repo({"train.py": TOGETHER})
+    words = ("torchrun", "--nproc_per_node", "2", "--standalone", "train.py")
+    done = run_cli("run", *QUIET, *words, cwd=repo)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((repo / "out" / "summary.json").read_text())
+    ranks = summary["ranks"]
+    # Of five samples the first two lead: the other rank's steps are no samples of this one.
+    assert [(row["rank"], row["samples"]) for row in ranks["rows"]] == [(0, 3), (1, 3)]
+    assert summary["wall_clock_ms"]["samples"] == 3 and ranks["world"] == 2
+    # However busy the machine is: it sleeps for far longer than an exchange takes.
+    assert (ranks["slowest"], ranks["steps"]) == (1, 4)
+    assert ranks["rows"][0]["waited_ms"] > 100 > ranks["rows"][1]["waited_ms"]
+    assert summary["verification"]["status"] == "verified"
+    kinds = {each["kind"] for each in summary["warnings"]}
+    assert "late-rank" in kinds and "several-processes" not in kinds

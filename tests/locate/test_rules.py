@@ -408,7 +408,7 @@ WORLDS = (
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_distributed_code_is_measured_as_one_process(world: str) -> None:
-    """The recorder stops the run when the world turns out to be larger."""
+    """The recorder stops the run of a larger world, unless torchrun has started all of it here."""
     (warning,) = rewrite(PREAMBLE + world + LOOP, filename="train.py").plan.warnings
     assert "measured as one process" in warning.message
 

@@ -22,6 +22,7 @@ from instrumentor_analysis.clock.intervals import median_interval
 from instrumentor_analysis.clock.iterations import Taken, iteration
 from instrumentor_analysis.clock.phases import Extra
 from instrumentor_analysis.clock.populations import populations
+from instrumentor_analysis.clock.ranks import late, ranks
 from instrumentor_analysis.clock.throughput import PERCENTILES, common_shape, percentile, rate
 from instrumentor_analysis.model import (
     Barrier,
@@ -29,6 +30,7 @@ from instrumentor_analysis.model import (
     Memory,
     Outlier,
     Population,
+    Ranks,
     Sample,
     WallClock,
 )
@@ -61,6 +63,7 @@ class Timings(Struct, frozen=True):
         iterations: what lies between the starts of two samples.
         memory: peaks; None where none was read.
         extra: iterations with a barrier at each border of a phase.
+        ranks: processes that train together; None of a process alone.
     """
 
     samples: tuple[Sample, ...] = ()
@@ -72,6 +75,7 @@ class Timings(Struct, frozen=True):
     iterations: tuple[Taken, ...] = ()
     memory: Memory | None = None
     extra: tuple[Extra, ...] = ()
+    ranks: Ranks | None = None
 
     def labels(self) -> tuple[str, ...]:
         """The labels in order of first appearance."""
@@ -85,7 +89,8 @@ def read_timings(path: Path, batch_dim: int = 0) -> Timings:
         batch_dim: axis of a batch along which its samples lie.
 
     Records of several processes are kept apart: the process with most samples counts, the
-    others are reported. Never raises for the content of the file.
+    others are reported; of ranks that train together the first one. Never raises for the content
+    of the file.
     """
     if not path.is_file():
         return Timings()
@@ -133,12 +138,14 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
     told = (e.get("names") for e in mine if e["event"] == "steady")
     settled |= {str(n): "steady" for names in told if isinstance(names, list) for n in names}
     barrier = _barrier(mine)
+    taken = tuple(
+        replace(sample, kind=settled.get(sample.name, sample.kind)) for sample in found["sample"]
+    )
+    together = ranks(events, (each.name for each in taken if each.kind == "steady"))
+    warnings += late(together)
     warnings += _waiting(mine, barrier)
     return Timings(
-        samples=tuple(
-            replace(sample, kind=settled.get(sample.name, sample.kind))
-            for sample in found["sample"]
-        ),
+        samples=taken,
         profiled=found["profiled"][-1] if found["profiled"] else None,
         cancelled=tuple(str(e.get("name")) for e in events if e["event"] == "cancelled"),
         warnings=tuple(dict.fromkeys(warnings)),
@@ -147,6 +154,7 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
         iterations=tuple(fitted(e, Taken) for e in mine if e["event"] == "iteration"),
         memory=_memory(mine),
         extra=tuple(fitted(e, Extra) for e in mine if e["event"] == "phases"),
+        ranks=together,
     )
 
 
@@ -163,6 +171,7 @@ def _memory(events: Sequence[Event]) -> Memory | None:
 
 def _of_main_process(events: Sequence[Event]) -> tuple[Sequence[Event], list[Caveat]]:
     """Events of the process with most samples, and that there are others."""
+    events = [each for each in events if each.get("rank") in (None, 0)]
     taken = (e for e in events if e["event"] == "sample" and _sample(e, 0, 0) is not None)
     counts = Counter(e.get("pid") for e in taken)
     if not counts:

@@ -43,6 +43,7 @@ def sections(summary: Summary, most: Most) -> tuple[Section, ...]:
     found = (
         owners.section(summary.phases),
         owners.what_if(summary.what_if),
+        owners.ranks(summary.ranks),
         owners.causes(summary.causes, most.places),
         Section("Where the device time goes", (categories(summary),)),
         limits.section(summary.limits),

@@ -49,6 +49,9 @@ def _lines(summary: Summary) -> Iterator[Line]:
     for line in headline.step_figures(summary).lines:
         if line.name in _OF_DEVICE and line.tone != "absent":
             yield line
+    if summary.ranks is not None and summary.ranks.samples_per_s is not None:
+        rate = formatting.quantity(summary.ranks.samples_per_s, "samples/s")
+        yield Line("all ranks", rate, f"{summary.ranks.world} together; the rest is rank 0's")
     if summary.memory is not None:
         peaks = summary.memory.allocated_bytes, summary.memory.resident_bytes
         for peak, note in zip(peaks, ("on the GPU", "of the process"), strict=True):

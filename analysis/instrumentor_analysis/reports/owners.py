@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from instrumentor_analysis.clock import phases as names
-from instrumentor_analysis.model import Cause, Phase, Phases, WhatIf
+from instrumentor_analysis.model import Cause, Phase, Phases, Ranks, WhatIf
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import Column, Section, Table
 from instrumentor_analysis.reports.drawing import Bar, Drawing, Label, Scale, Shape, grid
@@ -64,6 +64,39 @@ def what_if(found: Sequence[WhatIf]) -> Section:
         "A model, not measured: the iteration without these phases, where the rest stays as it is."
     )
     return Section("What if", (Table(columns, note),))
+
+
+def ranks(found: Ranks | None) -> Section:
+    """A row for each of several processes that train together."""
+    if found is None:
+        return Section("")
+    rows = found.rows
+    title = f"Ranks: {found.world} processes train together"
+    if found.slowest is not None:
+        title = f"Ranks: the others wait for rank {found.slowest}"
+    columns = (
+        Column("rank", [str(each.rank) for each in rows]),
+        Column("steps", [formatting.count(each.samples) for each in rows]),
+        Column("step", formatting.column([each.median_ms for each in rows], "ms")),
+        Column("iteration", formatting.column([each.iteration_ms for each in rows], "ms")),
+        Column("waited a step", formatting.column([each.waited_ms for each in rows], "ms")),
+        Column("throughput", formatting.column([x.samples_per_s for x in rows], "samples/s")),
+        Column("arrived last", [formatting.count(each.arrived_last) for each in rows]),
+    )
+    return Section(title, (Table(columns, _of_ranks(found)),))
+
+
+def _of_ranks(found: Ranks) -> str:
+    """What the waits are from, and whose the other figures are."""
+    whose = "All other figures are those of rank 0."
+    if not found.calls:
+        return f"What they wait for each other is not known: no collective had a time. {whose}"
+    share = "" if found.waited_percent is None else f", {found.waited_percent:.0f} % of a step"
+    return (
+        f"Waited: in {formatting.plural(found.calls, 'collective')} of "
+        f"{formatting.plural(found.steps, 'extra step')} under torch.profiler, for the rank that "
+        f"came last: {formatting.ms(found.waited_ms or 0.0)} by each of the others{share}. {whose}"
+    )
 
 
 def causes(found: Sequence[Cause], most: int) -> Section:

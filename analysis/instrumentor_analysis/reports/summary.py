@@ -156,6 +156,7 @@ def _page_sections(summary: Summary, detail: Detail) -> Iterator[Section]:
     """The sections of the page, those without anything to show included."""
     yield owners.section(summary.phases, drawn=True)
     yield owners.what_if(summary.what_if)
+    yield owners.ranks(summary.ranks)
     yield owners.causes(summary.causes, _MOST_ROWS)
     steps, parts = charts.steps(summary), charts.breakdown(summary)
     whole = charts.iteration(summary)

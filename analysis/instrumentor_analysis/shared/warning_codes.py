@@ -41,7 +41,8 @@ class Warned(Struct, frozen=True):
 _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
     # The script, as it was read.
     ("W001", "several-processes", "caution", "Several processes train or record",
-     "Only the process with most samples is reported.", "Measure with one process."),
+     "Only the process with most samples is reported; of ranks that torchrun started, all.",
+     "Start them with torchrun, or measure one process."),
     ("W002", "breakpoint", "caution", "A breakpoint waits for input",
      "The run would stand still there until --timeout.", "Remove the breakpoint."),
     ("W003", "own-profiler", "caution", "The script profiles itself",
@@ -173,6 +174,10 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
     ("W217", "no-flops", "note", "The model's FLOPs are not known",
      "An op that computes has no formula.", "report --flops N --peak-tflops N"),
     # Ops and their files.
+    ("W218", "late-rank", "caution", "The other ranks wait for one rank",
+     "Every step takes as long as its slowest rank.", "Compare its data, host and device."),
+    ("W219", "ranks-missing", "wrong", "Ranks recorded no steps",
+     "What they took is not known.", "Read run.log: they may have failed."),
     ("W301", "simulated", "wrong", "The device was simulated",
      "Results are real; no time is one of a device.", "Run it on a device."),
     ("W302", "no-ops", "caution", "The profile holds no ops",

@@ -201,12 +201,18 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         host_layers=xla_layers(timings.samples, label),
         causes=noted,
         phases=phases(timings.extra, None if wall is None else wall.iteration),
+        ranks=timings.ranks,
         what_if=what_if(timings.extra, None if wall is None else wall.iteration),
     )
 
 
 def _applies(warning: Caveat, timings: Timings) -> bool:
-    """What is true of a script on XLA says nothing of its run on another device."""
+    """What is true of a script on XLA says nothing of its run on another device.
+
+    Ranks that are all recorded are measured as the several processes that they are.
+    """
+    if warning.kind == "several-processes" and timings.ranks is not None:
+        return False
     devices = {sample.device for sample in timings.samples}
     return warning.kind not in _OF_XLA or not devices or bool(devices & {"xla", None})
 

@@ -49,7 +49,15 @@ class ExtraStep:
         self.close_profile, self.profile, self.hook = None, None, ""
         try:
             assert close is not None
+            if self.records.rank:  # the files are those of the first rank
+                close = stop_profile
             close(profile, device)
         except Exception as error:
             self.records.warn("the profiled step failed: %r" % (error,))
         self.records.write("profiled", name=name, ms=milliseconds, device=device)
+
+
+def stop_profile(profile: Any, device: Optional[str]) -> None:
+    """End a profile without files."""
+    if profile is not None:
+        profile.stop()

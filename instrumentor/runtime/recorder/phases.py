@@ -101,7 +101,8 @@ class Phases:
         if self.all >= NO_MORE:
             return True
         if self.wanted:
-            return self.whole >= self.wanted
+            # Of several ranks all take equally many, whichever of theirs compiled.
+            return (self.whole if self.records.rank is None else self.all) >= self.wanted
         seconds = time.perf_counter() - self.started_s
         few = self.whole >= LEAST and seconds >= LEAST_S
         return self.whole >= MOST or few or (self.whole > 0 and seconds >= MOST_S)

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from instrumentor.runtime.recorder.barrier import CHECK, Barrier, Waited
 from instrumentor.runtime.recorder.causes import write_causes
+from instrumentor.runtime.recorder.collectives import Collectives
 from instrumentor.runtime.recorder.extra_step import ExtraStep
 from instrumentor.runtime.recorder.facts import FACTS
 from instrumentor.runtime.recorder.iterations import Iterations
@@ -21,6 +22,8 @@ from instrumentor.runtime.recorder.sampling import Sampling
 from instrumentor.runtime.recorder.witness import Witness
 
 MOST_UNASKED = 5  # steps in a row that do not come to the early stop
+#: Of several ranks, where no number was asked for: samples, and leading ones of them at least.
+RANKS_STEPS, RANKS_WARMUP = 25, 2
 
 
 class Recorder:
@@ -51,6 +54,12 @@ class Recorder:
         steps = int(asked or steps)
         warmup = int(os.environ.get("INSTRUMENT_WARMUP") or warmup)
         buffers = means_tracy(wanted)
+        if self.records.rank is not None:
+            # Each step of one rank needs all others: all take equally many. In the second sample
+            # the witness may be at work, and none is made up for.
+            warmup = max(warmup, RANKS_WARMUP)
+            steps = max(steps, warmup + 1, 0 if budget_s is None or buffers else RANKS_STEPS)
+            budget_s = None
         self.sampling = Sampling(steps, warmup, self.records, None if buffers else budget_s)
         self.barrier = Barrier(self.records)
         self.facts = [make(self.records) for make in FACTS]
@@ -60,6 +69,7 @@ class Recorder:
         self.marks = Marks()
         self.iterations = Iterations(self.records, self.marks)
         self.phases = Phases(self.records, self.marks, self.barrier, phases)
+        self.collectives = Collectives(self.records)
         self.taken = 0  # samples so far
         self.asides: List[Tuple[str, float]] = []  # open ones, with their start
         self.refused = 0  # steps for which nothing proved the device idle
@@ -90,7 +100,7 @@ class Recorder:
         if self.done or not self.records.ours or not when:
             return
         called = time.perf_counter()
-        if self.name is not None and resume and self.phases.on:
+        if self.name is not None and resume and self.behind_samples:
             return
         if self.name is not None and resume:
             for fact in self.facts:
@@ -110,6 +120,10 @@ class Recorder:
         if self.phases.on:
             self.name = "phases"
             self.phases.begin(sys._getframe(1))
+            return
+        if self.collectives.on:
+            self.name = "collectives"
+            self.collectives.begin()
             return
         if not self.witness.begin():
             self.name = None
@@ -149,9 +163,10 @@ class Recorder:
         """
         if self.name is None or not self.records.ours:
             return
-        if self.phases.on:
+        if self.behind_samples:
             self.name = None
-            self.phases.end(values)
+            if self.phases.on:
+                self.phases.end(values)
             return
         # Before the barrier, too: finding out that nothing is pending must not count.
         stopped = time.perf_counter()
@@ -202,7 +217,7 @@ class Recorder:
         self.records.write("sample", **sample)
         number, self.taken, self.label = self.taken, self.taken + 1, label
         self.witness.end(label)
-        if self.witness.wants_another:
+        if self.witness.wants_another and self.records.rank is None:
             self.sampling.spend_one()
         if self.extra.due and not runtime_of(waited.device).profiled:
             self.extra.cancel(waited.device)
@@ -269,8 +284,20 @@ class Recorder:
         return True
 
     def enough(self) -> bool:
-        """Whether enough samples are taken, those of the phases included where they are due."""
-        return self.phases.enough() if self.phases.on else self.sampled()
+        """Whether enough samples are taken, with the extra steps behind them that are due."""
+        if self.collectives.on:
+            return self.collectives.enough()
+        if not (self.phases.enough() if self.phases.on else self.sampled()):
+            return False
+        if self.collectives.due:
+            self.phases.stop()
+            self.collectives.start()
+        return not self.collectives.on
+
+    @property
+    def behind_samples(self) -> bool:
+        """Whether extra steps are being taken."""
+        return self.phases.on or self.collectives.on
 
     def sampled(self) -> bool:
         """Whether enough samples are taken, and nothing else is to be measured."""
@@ -294,6 +321,7 @@ class Recorder:
         """Say that nothing more is to be measured."""
         self.done = True
         self.phases.stop()
+        self.collectives.stop()
         self.write_causes()
         self.witness.conclude()
         self.marks.off()
@@ -316,7 +344,7 @@ class Recorder:
         """Print the samples in short, at the end of the process."""
         if not self.records.ours:
             return
-        if self.phases.on:  # there were enough samples, and no more steps
+        if self.behind_samples:  # there were enough samples, and no more steps
             self.complete()
         self.witness.conclude()
         self.marks.off()

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from json import dumps
-from typing import Any, Dict, Set
+from typing import Any, Dict, Optional, Set, Tuple
 
 
 def is_main_process() -> bool:
@@ -16,11 +16,30 @@ def is_main_process() -> bool:
     )
 
 
+def launched_as() -> Tuple[Optional[int], int]:
+    """(rank, world) of a process whose launcher started all ranks here; (None, 1) of any other.
+
+    torchrun and what is built on it say so in the environment. A world with ranks on other
+    machines is none of these: what they do is not recorded.
+    """
+    try:
+        rank, world, here = (int(os.environ[n]) for n in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    except (KeyError, ValueError):
+        return None, 1
+    return (rank, world) if 1 < world == here and 0 <= rank < world else (None, 1)
+
+
 class Records:
-    """Appends events to the file that INSTRUMENT_RECORD names; without it, to none."""
+    """Appends events to the file that INSTRUMENT_RECORD names; without it, to none.
+
+    Attributes:
+        rank: of this process among `world` that a launcher started; None of a process alone. Every
+            event bears both.
+    """
 
     def __init__(self) -> None:
         self.pid = os.getpid()
+        self.rank, self.world = launched_as()
         self.active = is_main_process()
         path = os.environ.get("INSTRUMENT_RECORD", "")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
@@ -52,5 +71,6 @@ class Records:
         """Write one line."""
         if self.file is not None:
             # One write a line: O_APPEND keeps lines of several processes whole.
-            line = dumps({**event, "pid": os.getpid()})
+            told = {} if self.rank is None else {"rank": self.rank, "world": self.world}
+            line = dumps({**event, "pid": os.getpid(), **told})
             os.write(self.file, (line + "\n").encode())

@@ -175,7 +175,9 @@ class Sampling:
         return dropped
 
     def owe(self, samples: int) -> None:
-        """Make up for so many, unless there have been too many already."""
+        """Make up for so many, unless there have been too many already; never of several ranks."""
+        if self.records.rank is not None:
+            return
         if self.budget_s is None and self.owed <= self.steps < self.owed + samples:
             text = "more than %d later steps compiled: no more than %d samples are taken"
             self.records.warn(text % (self.steps, 2 * self.steps))

@@ -95,7 +95,8 @@ class Witness:
             # Of a region that was begun and never closed, as by a `continue`.
             self.watch.off()
             self.evidence, self.suspicious = Evidence(), False
-            self.evidence.processes = other_processes(torch)
+            # Ranks that are all recorded are one training.
+            self.evidence.processes = 0 if self.records.rank is not None else other_processes(torch)
             self.watch.on()
             self.watch.on_forwards()
         if self.evidence.processes or (self.regions == 1 and not self.suspicious):

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import msgspec
 
-from instrumentor_analysis.model import Phase, Phases, Summary
-from instrumentor_analysis.reports import owners
+from instrumentor_analysis.model import Phase, Phases, RankRow, Ranks, Summary
+from instrumentor_analysis.reports import brief, owners
 from instrumentor_analysis.reports.drawing import Bar
 from instrumentor_analysis.reports.summary import console, html, markdown
 
@@ -50,3 +50,25 @@ def test_every_format_shows_them_and_none_without() -> None:
     for text in (console(summary), markdown(summary), html(summary)):
         assert owners.TITLE in text and "backward" in text
     assert owners.TITLE not in console(Summary("wallclock"))
+
+
+RANKS = Ranks(
+    2,
+    (RankRow(0, 6, 70.0, 71.0, 52.0, 1, 224.0), RankRow(1, 6, 70.0, 71.0, 0.5, 7, 224.0)),
+    *(4, 8, 1, 52.0, 74.0, 448.0),
+)
+
+
+def test_the_late_rank_is_named_in_every_format() -> None:
+    summary = Summary("wallclock", ranks=RANKS)
+    for text in (console(summary), markdown(summary), html(summary)):
+        assert "the others wait for rank 1" in text and "8 collectives" in text
+    assert "448 samples/s" in brief.console(summary)
+    assert not owners.ranks(None).tables
+
+
+def test_without_times_of_collectives_no_rank_is_named() -> None:
+    unknown = Ranks(2, (RankRow(0, 6, 70.0), RankRow(1, 6, 70.0)))
+    text = console(Summary("wallclock", ranks=unknown))
+    assert "2 processes train together" in text and "is not known" in text
+    assert "wait for rank" not in text
