@@ -62,6 +62,20 @@ class ReportFiles(Replacing):
     visualizer: Path | None = option(
         OUTPUT, None, "Write the folder that ttnn-visualizer loads.", metavar="DIR", once=True
     )
+    openmetrics: Path | None = option(
+        OUTPUT,
+        None,
+        "Write the figures as OpenMetrics text, for the dashboard of a CI.",
+        metavar="FILE",
+        once=True,
+    )
+    tt_xla_json: Path | None = option(
+        OUTPUT,
+        None,
+        "Write the figures as the JSON of tt-xla's benchmarks.",
+        metavar="FILE",
+        once=True,
+    )
     raw_op_codes: bool = option(
         OUTPUT, False, "Op codes as in the file; in a CSV as one more column."
     )
@@ -85,6 +99,8 @@ class ReportFiles(Replacing):
             "perfetto": self.perfetto,
             "plots": self.plots,
             "visualizer": self.visualizer,
+            "openmetrics": self.openmetrics,
+            "tt-xla": self.tt_xla_json,
         }
         given = {name: path for name, path in named.items() if path is not None}
         if not given:

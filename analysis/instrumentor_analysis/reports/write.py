@@ -286,6 +286,8 @@ _MAKERS: Mapping[str, Callable[[_Job], Content]] = {
     "chart": _chart,
     "perfetto": _text("perfetto", "render", "detail"),
     "visualizer": _visualizer,
+    "openmetrics": _text("exports", "openmetrics"),
+    "tt-xla": _text("exports", "benchmark"),
 }
 
 

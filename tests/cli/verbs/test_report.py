@@ -136,6 +136,13 @@ def test_every_output_names_the_trace_that_it_is_about(say: Say, tmp_path: Path)
     assert "2 ops CSVs  tracy" in say("my trace.csv", TRAINING)
 
 
+def test_figures_in_the_words_of_other_tools(say: Say, run: Path, tmp_path: Path) -> None:
+    say(run, "--openmetrics", "ci.prom", "--tt-xla-json", "bench.json")
+    metrics = (tmp_path / "ci.prom").read_text()
+    assert "instrument_wall_clock_median_seconds{" in metrics and metrics.endswith("# EOF\n")
+    assert json.loads((tmp_path / "bench.json").read_text())["measurements"]
+
+
 def test_several_hosts_are_one_system(say: Say, tmp_path: Path) -> None:
     hosts = []
     for name, us in (("a", 10.0), ("b", 12.5)):
@@ -346,7 +353,9 @@ def test_the_older_options_of_tt_perf_report(say: Say, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("ops_stacked*"))
 
 
-@pytest.mark.parametrize("option", ["--csv", "--summary-file", "--html", "--perfetto"])
+@pytest.mark.parametrize(
+    "option", ["--csv", "--summary-file", "--html", "--perfetto", "--openmetrics"]
+)
 def test_nothing_is_replaced_without_force(run_cli: RunCli, tmp_path: Path, option: str) -> None:
     (tmp_path / "mine.x").write_text("mine")
     refused = run_cli("report", TRAINING, option, "mine.x", cwd=tmp_path)

@@ -1,0 +1,136 @@
+"""Figures of a run in the words of other tools: a dashboard, tt-xla's benchmarks.
+
+They are made of the figures that :mod:`..summary.figures` declares. A figure that was not measured
+is in none of them; a run without any is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from instrumentor_analysis.model import Summary
+from instrumentor_analysis.shared.errors import NothingMeasured
+from instrumentor_analysis.summary.figures import CLOCK, FIGURES, Figure, value_at
+
+#: Units of the declared figures as a dashboard wants them: base units, and what one is of them.
+_BASE = {
+    "ms": ("seconds", 1e-3),
+    "us": ("seconds", 1e-6),
+    "%": ("ratio", 1e-2),
+    "B": ("bytes", 1.0),
+    "TFLOP/s": ("flops_per_second", 1e12),
+    "FLOPs": ("flops", 1.0),
+    "samples/s": ("samples_per_second", 1.0),
+    "tokens/s": ("tokens_per_second", 1.0),
+}
+#: Ends of keys that say a unit, which the name of a metric says in its own way.
+_SAID = re.compile(r"_(ms|us|percent|bytes|(samples|tokens)_per_s)(?=_|$)|(?<=_)tflops$")
+#: tt-xla's benchmarks: what is measured there, and the figure that it is here.
+_BENCHMARK = {
+    "step_time_ms": f"{CLOCK}iteration.median_ms",
+    "samples_per_sec": f"{CLOCK}iteration.samples_per_s",
+    "tokens_per_sec": f"{CLOCK}iteration.tokens_per_s",
+    "compile_time_ms": f"{CLOCK}compile",
+    "device_time_ms": "device_time_ms",
+    "mfu": f"{CLOCK}mfu.percent",
+    "hfu": f"{CLOCK}mfu.hfu_percent",
+}
+
+
+def _measured(summary: Summary) -> Iterator[tuple[Figure, float]]:
+    """Each declared figure once, with its value, where it was measured."""
+    seen: set[str] = set()
+    for figure in FIGURES:
+        value = value_at(summary, figure.key)
+        if value is not None and figure.key not in seen:
+            seen.add(figure.key)
+            yield figure, value
+
+
+def _found(values: Mapping[str, float | None]) -> dict[str, float]:
+    found = {name: value for name, value in values.items() if value is not None}
+    if not found:
+        raise NothingMeasured("nothing was measured that this export could hold")
+    return found
+
+
+def openmetrics(summary: Summary) -> str:
+    """OpenMetrics text, as a Prometheus server or a textfile collector reads it: gauges.
+
+    Times are in seconds and shares are ratios, as the format asks for; what owns the iteration is
+    one metric with a label for each owner.
+    """
+    labels = _labels(summary)
+    lines: list[str] = []
+    for figure, value in _measured(summary):
+        unit, factor = _BASE.get(figure.unit, ("", 1.0))
+        name = _metric(figure.key, unit)
+        about = ", ".join(filter(None, (figure.name.replace("{label}", "region"), figure.about)))
+        lines += [*_head(name, unit, about), f"{name}{_braces(labels)} {value * factor:.12g}"]
+    if summary.phases is not None:
+        name = "instrument_phase_seconds"
+        lines += _head(name, "seconds", "who owns the time of an iteration")
+        for each in summary.phases.phases:
+            lines.append(f"{name}{_braces({**labels, 'phase': each.name})} {each.ms / 1e3:.12g}")
+    if not lines:
+        raise NothingMeasured("nothing was measured that this export could hold")
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def _head(name: str, unit: str, about: str) -> list[str]:
+    units = [f"# UNIT {name} {unit}"] if unit else []
+    return [f"# TYPE {name} gauge", *units, f"# HELP {name} {_escaped(about)}"]
+
+
+def _metric(key: str, unit: str) -> str:
+    words = _SAID.sub("", key.replace(".", "_").replace("wall_clock_ms_", "wall_clock_"))
+    return "_".join(filter(None, ("instrument", words.strip("_"), unit)))
+
+
+def _labels(summary: Summary) -> dict[str, str]:
+    """What a run is told apart by: its script, variant, what was timed, the chip."""
+    run = summary.run
+    named = {
+        "script": run.get("script"),
+        "variant": run.get("label"),
+        "scope": summary.scope,
+        "architecture": summary.architecture,
+    }
+    return {name: str(value) for name, value in named.items() if value}
+
+
+def _braces(labels: Mapping[str, str]) -> str:
+    inner = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{inner}}}" if inner else ""
+
+
+def _escaped(text: str) -> str:
+    """Text of a label or a help, as the format escapes it; without other control characters."""
+    plain = "".join(each for each in text if each == "\n" or each.isprintable())
+    return plain.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def benchmark(summary: Summary) -> str:
+    """The JSON of tt-xla's benchmarks; ``device_power`` and the like are absent: not measured."""
+    run = summary.run
+    step = summary.scope or "step"
+    values = _found({name: value_at(summary, key) for name, key in _BENCHMARK.items()})
+    document = {
+        "project": "instrumentor",
+        "model_rawname": run.get("name") or run.get("script"),
+        "run_type": step,
+        "config": {key: run[key] for key in ("arguments", "batch_size", "label") if key in run},
+        "device_info": {"arch": summary.architecture} if summary.architecture else {},
+        "measurements": [
+            {"step_name": step, "measurement_name": name, "value": value, "target": -1}
+            for name, value in values.items()
+        ],
+    }
+    return _json(document)
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
