@@ -31,8 +31,13 @@ FUNCTIONS = {
     "gzip": {"open"},
     "mmap": {"mmap"},
     "json": {"load", "loads"},
+    "linecache": {"getline", "getlines"},
+    "tokenize": {"open"},
 }
-METHODS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "touch"}
+METHODS = {
+    *("open", "read_text", "read_bytes", "write_text", "write_bytes", "touch"),
+    "distributions",  # of importlib.metadata: each reads what describes it
+}
 
 _SCRIPTS = "the script's own process, with its rights, in folders of its run"
 #: Calls by file, and why each is no way for a stranger's file.
@@ -67,6 +72,7 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "instrumentor/runtime/kernel_gate.py": ({".open"}, _SCRIPTS),
     "instrumentor/runtime/kernel_simulation.py": ({"open", "json.loads"}, _SCRIPTS),
     "instrumentor/runtime/launch.py": ({"open", "json.load"}, _SCRIPTS),
+    "instrumentor/runtime/probe.py": ({".distributions"}, "each is looked at before it is read"),
     "instrumentor/runtime/torch_hook.py": ({"open", "json.load"}, _SCRIPTS),
     "instrumentor/runtime/tracy_start.py": ({".read_text"}, "of /proc, in the script's process"),
     "instrumentor/runtime/recorder/flops.py": ({"open", "json.load"}, _SCRIPTS),

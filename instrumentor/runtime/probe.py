@@ -6,7 +6,7 @@ itself late, and would find the project's.
 """
 
 # os.path throughout: this start-up is part of the user's run.
-# ruff: noqa: PTH112, PTH120
+# ruff: noqa: PTH110, PTH112, PTH116, PTH118, PTH120
 from __future__ import annotations
 
 import contextlib
@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import site
+import stat
 import sys
 from importlib.machinery import PathFinder
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
         version: str | None
         folders: list[str]
 
+
+LARGEST_BYTES = 1 << 24  # of a distribution's own description
 
 # import name -> names under which it may have been installed
 PACKAGES = {
@@ -64,11 +67,22 @@ def find(name: str, distributions: list[str], path: list[str], with_own: bool) -
     version = None
     for distribution in distributions:
         for known in importlib.metadata.distributions(name=distribution, path=path):
-            version = version or known.version
+            version = version or (known.version if readable(known) else None)
     folders = list(spec.submodule_search_locations or [])
     if not folders and spec.origin:
         folders = [os.path.dirname(spec.origin)]
     return {"version": version, "folders": folders}
+
+
+def readable(known: importlib.metadata.Distribution) -> bool:
+    """Whether what names a version is a file: a pipe is waited for, and a device has no end."""
+    place = str(getattr(known, "_path", ""))
+    files = [place, *(os.path.join(place, name) for name in ("METADATA", "PKG-INFO"))]
+    facts = [os.stat(file) for file in files if os.path.exists(file)]
+    return all(
+        stat.S_ISDIR(each.st_mode) or (stat.S_ISREG(each.st_mode) and each.st_size < LARGEST_BYTES)
+        for each in facts
+    )
 
 
 def users_own() -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -35,6 +35,12 @@ def package(folder: Path, name: str, version: str | None = None) -> Path:
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     return folder / name
+
+
+def grow(path: Path) -> None:
+    """A file without content, and larger than the machine's memory."""
+    path.touch()
+    os.truncate(path, 1 << 42)
 
 
 def find(
@@ -165,3 +171,19 @@ def test_the_version_stands_in_the_environment(tmp_path: Path) -> None:
     assert look(python) == ("", {})
     (tmp_path / "pyvenv.cfg").write_text("home = /usr/bin\nversion_info = 3.10.12.final.0\n")
     assert look(python)[0] == "3.10.12"
+
+
+@pytest.mark.parametrize("name", ["METADATA", "PKG-INFO"])
+@pytest.mark.parametrize("plant", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), grow])
+def test_a_description_that_has_no_end_is_not_read(
+    tmp_path: Path, plant: Callable[[Path], None], name: str
+) -> None:
+    """Of a package beside the project, or in an environment that came with it."""
+    package(tmp_path / "beside", "tracy", "1.0")
+    package(tmp_path / "beside", "torch", "2.0")
+    planted = tmp_path / "beside" / "tracy-1.0.dist-info"
+    (planted / "METADATA").unlink()
+    plant(planted / name)
+    python = make_python(tmp_path / "env")
+    for found in (look(python, [tmp_path / "beside"]), ask(python, {}, [tmp_path / "beside"])):
+        assert found[1]["tracy"].version is None and found[1]["torch"].version == "2.0"

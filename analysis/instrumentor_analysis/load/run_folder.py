@@ -82,6 +82,7 @@ _SHAPES: dict[str, Any] = {
     "environment": dict[str, Any],
     "machine": dict[str, Any] | None,
     "verification": _Verification | None,
+    "causes": list[dict[str, Any]] | None,
     "linked": list[str],
     "linked_changed": list[str],
     "linked_whole": bool,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from instrumentor_analysis.shared.documents import parsed
 from instrumentor_analysis.shared.errors import AnalysisError
 from instrumentor_analysis.summary.summarise import analyse
 from tests.analysis.records import batch, event, run_folder, steady_events
+from tests.conftest import ROOT
 
 FACTS: dict[str, Any] = {
     "script": "/p/train.py", "name": "a", "label": "", "arguments": ["--x"], "command": ["python"],
@@ -34,6 +36,8 @@ FACTS: dict[str, Any] = {
     "warnings": [{"kind": "k", "message": "m", "weight": "note", "place": "", "hint": ""}],
     "loop": {"file": "/p/train.py", "line": 3}, "linked": ["d"], "linked_changed": [],
     "artifacts": {"log": "run.log"}, "interrupted": False, "partial": False,
+    "causes": [{"kind": "graph break", "what": "print", "place": "a.py:3", "ms": 1.5, "count": 2}],
+    "source_hashes": {"train.py": "0" * 64}, "untraced": {"profiler": "tracy"},
 }  # fmt: skip
 EVENTS: list[dict[str, Any]] = [
     event("step_compile", 30.0, device="tt", barrier="sync", **batch(4, 8)),
@@ -47,6 +51,10 @@ EVENTS: list[dict[str, Any]] = [
     {"event": "steady", "pid": 1, "names": ["step_steady_1"]},
     {"event": "refused", "pid": 1, "reason": "why"},
     {"event": "warning", "pid": 1, "text": "t", "kind": "k"},
+    {"event": "cancelled", "pid": 1, "name": "step_steady_2"},
+    {"event": "phases", "pid": 1, "ms": 4.0, "parts": {"forward": 1.0}, "stepped": 1,
+     "resident": {"forward": 9}, "allocated": {"forward": None}, "compiled": False},
+    {"event": "profiled", "pid": 1, "name": "step_profiled_1", "index": 1, "ms": 3.0},
 ]  # fmt: skip
 #: Of another type, endless, out of every range, no text, or what a page or a terminal would obey.
 NASTY: tuple[Any, ...] = (
@@ -75,6 +83,21 @@ def exchanged(value: Any, path: tuple[Any, ...], new: Any) -> Any:
         inner = inner[key]
     inner[path[-1]] = new
     return made
+
+
+def read_by_name(pattern: str) -> set[str]:
+    """What the analysis asks documents for, by a search in its source."""
+    package = ROOT / "analysis" / "instrumentor_analysis"
+    texts = (path.read_text("utf-8") for path in package.rglob("*.py"))
+    return {name for text in texts for name in re.findall(pattern, text)}
+
+
+def test_every_fact_and_event_that_is_read_is_exchanged() -> None:
+    facts = read_by_name(r'(?:facts\.get|folder\.mapping|self\.mapping|\.text)\("(\w+)"')
+    events = read_by_name(r'\["event"\] [!=]= "(\w+)"')
+    assert facts <= FACTS.keys() and events <= {each["event"] for each in EVENTS}, (
+        facts - FACTS.keys(), events - {each["event"] for each in EVENTS},
+    )  # fmt: skip
 
 
 def ask_all(folder: Path, base: Path) -> None:
