@@ -143,6 +143,15 @@ def _mistyped(script: Path, arguments: Sequence[str], ours: Set[str]) -> dict[st
     return {word: it for word, it in unknown.items() if word[2:].replace("_", "-") not in text}
 
 
+#: What is timed, by the mode of a plan.
+LOOPS = {"train": "training loop", "inference": "inference loop", "region": "region"}
+
+
+def lines(first: int, last: int) -> str:
+    """``line 5``, ``lines 5-9``."""
+    return f"line {first}" if first == last else f"lines {first}-{last}"
+
+
 def show_edits(edits: Sequence[Mapping[str, Any]]) -> None:
     """The edits of a plan's document, a line each."""
     console.out("edits:")

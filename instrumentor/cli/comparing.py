@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from instrumentor.results.history import History, place_of
 from instrumentor.shared import console
 from instrumentor.shared.errors import RegressionFound, Undecided, UsageError
+from instrumentor_analysis.shared.units import quantity
 
 if TYPE_CHECKING:
     from instrumentor_analysis.compare.gate import Gate
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 # What stands before the last @ is a path; what may stand behind it, History.pin decides.
 _NAME = re.compile(r"(?P<script>.*)@(?P<name>[\w-]+)\Z", re.DOTALL)
 _LAST = "last"
+#: A bound beyond which nothing is known, percent.
+_OPEN_PERCENT = 1000.0
 Place = tuple[str, str]
 
 
@@ -199,11 +202,13 @@ def judged(comparisons: Sequence[Comparison], percent: float) -> Iterator[str]:
 
 
 def _bounds(comparison: Comparison, gate: Gate) -> str:
-    bounds = f"{gate.low_percent:+.1f} .. {gate.high_percent:+.1f} %"
+    bounds = f"{gate.low_percent:+.1f} to {gate.high_percent:+.1f} %"
+    if gate.high_percent > _OPEN_PERCENT:
+        bounds = "these runs leave all of it open"
     timing = comparison.timing
     if gate.assumed or timing is None or timing.between is None:
-        return f"{bounds}, with an assumed noise between runs: one run each does not show it"
-    return f"{bounds}, with a noise between runs of {timing.between.noise.percent:.2g} %"
+        return f"{bounds}; one run on each side does not show how much runs differ"
+    return f"{bounds}; runs differ by {quantity(timing.between.noise.percent, '%')}"
 
 
 def _more_runs(gate: Gate) -> str:

@@ -72,6 +72,7 @@ def instead(
         options, script: as they were typed.
     """
     from instrumentor.locate.rules.loops import SeveralLoops
+    from instrumentor.locate.rules.unreadable import Syntax
     from instrumentor.run.discovery import may_help
 
     others = _without(options, ("--loop", "--region"))
@@ -83,8 +84,9 @@ def instead(
         said.append(f"{run([*others, '--region', region], script)}  # times these lines")
     if not loops and rewrite is not None and may_help(declined, path, rewrite):
         said.append(f"{run(options, script)}  # runs it for two steps in a copy to find its step")
-    whole = console.quoted("python3", *script)
-    said.append(f"instrument profile {whole}  # traces all of it with Tracy; needs no loop")
+    if declined.reasons[0].kind != Syntax.kind:  # which no Python would run
+        whole = console.quoted("python3", *script)
+        said.append(f"instrument profile {whole}  # traces all of it with Tracy; needs no loop")
     return "\n  ".join(said)
 
 

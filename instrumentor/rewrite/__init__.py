@@ -67,7 +67,7 @@ class Instrumented(Struct, frozen=True):
     def patch(self) -> bytes:
         """Unified diff of all files, names relative to the project, exact bytes.
 
-        The header of each hunk ends with why, which `git apply` passes over.
+        The header of each hunk ends with what is done in it, which `git apply` passes over.
         """
         files = {p: (self.originals[p], new) for p, new in self.replacements.items()}
         return unified_patch(files, self.project.root, self.reasons())
@@ -172,7 +172,7 @@ def _explained(header: bytes, noted: Sequence[Noted]) -> bytes:
     assert found is not None
     first = int(found[1])
     last = first + int(found[2] or 1)
-    why = "; ".join(dict.fromkeys(reason for line, reason in noted if first <= line < last))
+    why = ", ".join(dict.fromkeys(reason for line, reason in noted if first <= line < last))
     said = textwrap.shorten(why, WIDEST, placeholder=" ...").encode(errors="backslashreplace")
     return header.rstrip(b"\n") + b" " + said + b"\n" if said else header
 

@@ -14,6 +14,7 @@ from instrumentor.locate import locate_file, parse_source
 from instrumentor.locate.experiment_yaml import config_path, read_config
 from instrumentor.locate.located import Declined, Located, Reason
 from instrumentor.plan import Plan, explain_declined, make_plan
+from instrumentor.plan.passes.recorder import NAME as RECORDER
 from instrumentor.plan.passes.recorder import import_of
 from instrumentor.read.syntax import Source, parse
 from instrumentor.rewrite import Instrumented, Noted, instrument, refuse_instrumented, unified_patch
@@ -166,8 +167,28 @@ def _with_variant(plan: Plan, variant: Variant, originals: Mapping[Path, bytes])
     return replace(plan, edits=(*edits, *plan.edits)) if edits else plan
 
 
+#: What an edit is, in the header of its hunk; one that `insert`s something beside what stays.
+_LABELS = {
+    RECORDER: "recorder",
+    "entry": "next batch",
+    "region": "timed region",
+    "host_reads": "host read moved",
+    "early_stop": "early stop",
+    "validation": "validation skipped",
+    "checkpoints": "saving skipped",
+    "cache_clears": "cache clear skipped",
+}
+
+
+def _label(edit: Edit) -> str:
+    """A few words for an edit; `explain` has the whole reason."""
+    if edit.pass_name == "validation" and edit.kind is not Kind.DISABLE:
+        return "validation timed"
+    return _LABELS.get(edit.pass_name, edit.reason)
+
+
 def _reasons(path: Path, data: bytes, plan: Plan) -> list[Noted]:
-    """The line at which each edit shows in the diff, and its reason; the recorder's come last."""
+    """The line at which each edit shows in the diff, and what it is; the recorder's come last."""
     edits = sorted(plan.edits_of(path), key=lambda edit: edit.kind is Kind.PRELUDE)
     statements = parse_source(path, data).by_position if edits else {}
     found: list[Noted] = []
@@ -175,11 +196,11 @@ def _reasons(path: Path, data: bytes, plan: Plan) -> list[Noted]:
         if edit.at is not None:
             below = edit.kind in (Kind.INSERT_AFTER, Kind.PRELUDE)
             end = statements[edit.at].end_lineno if below else None
-            found.append((end or edit.at.line, edit.reason))
+            found.append((end or edit.at.line, _label(edit)))
         else:
-            found.append((1, edit.reason))
+            found.append((1, _label(edit)))
         if edit.to is not None:
-            found.append((statements[edit.to].end_lineno or edit.to.line, edit.reason))
+            found.append((statements[edit.to].end_lineno or edit.to.line, _label(edit)))
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -78,7 +79,14 @@ class Diagnosis(Struct, frozen=True):
     link: str = ""
     harmless: bool = False
 
+    @property
+    def page(self) -> str:
+        """The link, where it shows this failure; empty for one that every program can have."""
+        # A whole repository is no page about a failure.
+        return self.link if urlsplit(self.link).path.count("/") > _OF_REPOSITORY else ""
 
+
+_OF_REPOSITORY = 2  # slashes in the path of one: /owner/name
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 LONGEST_TRACEBACK = 200_000  # characters
 LONGEST_LINE = 2000  # characters that are shown

@@ -48,7 +48,7 @@ from instrumentor_analysis.shared.files import read_bytes
 HOPELESS = frozenset(each.kind for each in DECLINES if not each.observable)
 #: Kind of the warning that the step was found by running the script.
 DISCOVERED = "discovered"
-UNMODIFIED = "running the unmodified script for two optimizer steps"
+UNMODIFIED = "running your unmodified script for two optimizer steps"
 # A script that names none of these trains by something whose optimizer steps cannot be observed.
 _ON_TORCH = [name for each in LIBRARIES if each.trainer for name in each.packages]
 _TRAINS = (b"torch", b"accelerate", *(name.encode() for name in _ON_TORCH))

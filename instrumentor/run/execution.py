@@ -282,7 +282,7 @@ def _known(what: str, found: Sequence[Diagnosis]) -> RunFailed:
     also = "".join(f"\nalso: {each.title}\n  {each.line.strip()}" for each in others)
     return RunFailed(
         f"{what}: {first.title}\n  {first.line.strip()}\nwhy: {first.cause}{also}",
-        f"{first.remedy} (seen in {first.link})",
+        f"{first.remedy}{f' (seen in {first.page})' if first.page else ''}",
     )
 
 

@@ -62,7 +62,7 @@ class ProcessOptions(Checked):
         WHERE,
         None,
         "The script's interpreter; default: the active environment's, else env/crank_env or "
-        "env/xla_env, else this one.",
+        "env/xla_env, else the first python3 on PATH that has torch.",
     )
     timeout_s: float | None = option(
         WHERE, None, "Limit for one run, seconds.", "--timeout", metavar="S", above=0

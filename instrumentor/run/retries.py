@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor.rewrite.prepare import Prepared
-from instrumentor.run.discovery import Observed, prepared_by
+from instrumentor.run.discovery import UNMODIFIED, Observed, prepared_by
 from instrumentor.run.execution import Execution
 from instrumentor.run.options import RunOptions
 from instrumentor.run.profilers import WALLCLOCK, Profiler
@@ -98,7 +98,7 @@ def as_it_was_seen(attempt: Attempt, run: Run) -> Attempt | None:
     why = wrong.message.partition("\n")[0]
     rewrite, refuted = run.options.rewrite, attempt.prepared
     try:
-        doing = f"{why}: running the unmodified script for two steps"
+        doing = f"{UNMODIFIED} ({why})"
         seen, attempt = run.observe(attempt, doing)
         prepared = prepared_by(seen, refuted.script, rewrite, run.arguments, why, refuted=True)
     except Interrupted:  # is an InstrumentError, too

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from instrumentor_analysis.model import Summary
 
 # tt-blacksmith has a `train.py` for each model: only the folder tells which one.
+#: How a run is measured, by the profiler's name.
+_UNDER = {"torch": "under torch.profiler", "tracy": "under Tracy", "wallclock": "with timers alone"}
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
 _TORCH = re.compile(rb"^\s*(?:import|from)\s+torch\b", re.MULTILINE)
 
@@ -181,7 +183,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             if not (self.may_discover and may_help(declined, path, rewrite)):
                 raise
             try:
-                seen = self._observe(f"{declined.reasons[0]}: {UNMODIFIED}")
+                seen = self._observe(f"{UNMODIFIED} ({declined.reasons[0]})")
             except RunFailed as error:
                 declined.message += f"\nrunning it did not reveal its step either: {error.message}"
                 raise declined from error
@@ -342,10 +344,10 @@ class TrainingRun(InstrumentedRun[RunResult]):
         if not name:
             self._write_facts()
         options = self.prepared.plan.options
-        steps = f"{options.samples} steps"
+        steps, under = f"{options.samples} steps", _UNDER[profiler.name]
         if options.budget_s is not None and profiler.name != "tracy":
-            steps = f"until the median is known, {options.budget_s:g} s at most,"
-        self.progress.stage("running", f"{steps} under {profiler.name}")
+            steps = f"until the median is known to 1 %, {options.budget_s:g} s at most,"
+        self.progress.stage("running", f"{steps} {under}")
 
     def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
         """Whether it ended well, and really measured the step of the instrumented script."""

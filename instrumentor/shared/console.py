@@ -84,6 +84,18 @@ def shown(path: Path) -> str:
     return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
 
 
+def as_typed(text: str) -> str:
+    """A message with its paths below the working directory as the user would type them."""
+    try:
+        cwd = str(Path.cwd())
+    except OSError:  # it is gone
+        return text
+    if cwd == os.sep:
+        return text
+    # Not within a longer path, nor in a file:// address.
+    return re.sub(rf"(?<![\w./-]){re.escape(cwd)}/(?=[^\s/])", "", text)
+
+
 def quoted(*words: Path | str) -> str:
     """Words of a command as a shell takes them, for a line that is to be pasted."""
     return shlex.join(word(each) if isinstance(each, Path) else each for each in words)
@@ -174,7 +186,7 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     """A warning."""
-    say(f"{paint('warning:', 'yellow', sys.stderr)} {visible(text)}")
+    say(f"{paint('warning:', 'yellow', sys.stderr)} {visible(as_typed(text))}")
 
 
 def warn_all(
@@ -187,16 +199,16 @@ def warn_all(
     """
     for each in by_weight(without(caveats, ignored), notes=notes):
         if each.weight == "note":
-            say(f"{paint('note:', 'dim', sys.stderr)} {visible(each.labelled)}")
+            say(f"{paint('note:', 'dim', sys.stderr)} {visible(as_typed(each.labelled))}")
         else:
             warn(each.labelled)
 
 
 def fail(error: InstrumentError) -> None:
     """An error as what / do this."""
-    say(f"{paint('error:', 'red', sys.stderr)} {visible(error.message)}")
+    say(f"{paint('error:', 'red', sys.stderr)} {visible(as_typed(error.message))}")
     if error.hint:
-        say(f"{paint('hint:', 'bold', sys.stderr)} {visible(error.hint)}")
+        say(f"{paint('hint:', 'bold', sys.stderr)} {visible(as_typed(error.hint))}")
 
 
 def diff(patch: bytes) -> None:
@@ -248,12 +260,13 @@ def _bar(done: int, total: int, width: int = 40) -> str:
 
 
 MOST_STEPS = 10  # that have a line of their own
-#: Why the recorder has enough.
+#: Why the recorder has enough of so many samples.
 _ENOUGH = {
-    "precise": "the median is known to 1 %: enough samples",
-    "budget": "the time for the steps is up (--time-budget): no more samples",
-    "most": "reached the limit of 200 samples",
+    "precise": "the median is known to 1 % after {} samples; stopping the script",
+    "budget": "the time is up after {} samples (--time-budget); stopping the script",
+    "most": "200 samples are taken, the most of one run; stopping the script",
 }
+_ALL = "all {} samples are taken; stopping the script"
 SILENCE_S = 10.0  # the longest time for which nothing is said
 #: Samples from which their pace tells how long the others take.
 _PACE_STEPS = 2
@@ -267,7 +280,7 @@ _STAGES = {
     "linked": ("Linked", "starting the script"),
     "in place": ("Swapped", "starting the script"),
     "untraced": ("Running", "starting the script"),
-    "discover": ("Discovering:", "running the unmodified script"),
+    "discover": ("Looking for the step:", "running the unmodified script"),
     "reset": ("Resetting", "resetting"),
     "running": ("Running", "running the script: nothing measured so far"),
     "simulating": ("Simulating on", "simulating the kernel"),
@@ -299,7 +312,7 @@ class Narrator:
         self.heard = time.monotonic()
         if not self.quiet:
             elapsed = self.heard - self.start
-            say(f"{paint(f'[{elapsed:6.1f} s]', 'dim', sys.stderr)} {visible(text)}")
+            say(f"{paint(f'[{elapsed:6.1f} s]', 'dim', sys.stderr)} {visible(as_typed(text))}")
 
     @contextlib.contextmanager
     def alive(self) -> Iterator[None]:
@@ -333,10 +346,15 @@ class Narrator:
         if not self.quiet and _status.possible():
             total = max(self.steps, self.total)
             bar = f"{_bar(self.steps, total, 20)} " if self.total and self.steps else ""
-            going = f"{bar}{self.doing} ({now - self.since:.0f} s{self._left(now)})"
-            _status.draw(f"[{now - self.start:6.1f} s] {going}")
+            _status.draw(f"[{now - self.start:6.1f} s] {bar}{self.doing}{self._times(now)}")
         elif now - self.heard >= SILENCE_S:
-            self._say(f"  still {self.doing} ({now - self.since:.0f} s{self._left(now)})")
+            self._say(f"  still {self.doing}{self._times(now)}")
+
+    def _times(self, now: float) -> str:
+        """For how long, where that is a second or more, and how long it will still take."""
+        waited = f"{now - self.since:.0f} s"
+        times = ", ".join(filter(None, ("" if waited == "0 s" else waited, self._left(now))))
+        return f" ({times})" if times else ""
 
     def _left(self, now: float) -> str:
         """How long the samples will still take, once two are known; empty where none is to come."""
@@ -345,9 +363,9 @@ class Narrator:
         spent = now - self.first
         if self.total > self.steps:
             left = spent / (self.steps - 1) * (self.total - self.steps)
-            return f", about {left:.0f} s left"
+            return f"about {left:.0f} s left"
         if self.budget_s is not None and self.budget_s > spent:
-            return f", at most {self.budget_s - spent:.0f} s left"
+            return f"at most {self.budget_s - spent:.0f} s left"
         return ""
 
     def _now(self, doing: str) -> None:
@@ -379,18 +397,17 @@ class Narrator:
             self.first = self.heard if self.first is None else self.first
             self._now(f"waiting for step {number + 1}")
             if not self.verbose and self.steps > MOST_STEPS:
-                self.doing = f"measuring, {self.steps} steps so far"
+                self.doing = f"measuring: {self.steps} steps so far"
                 self.since = time.monotonic()
         elif record.get("event") == "profiled":
             self._say(f"  one step under the profiler: {quantity(float(record['ms']), 'ms')}")
             self.doing = "waiting for the next step"
         elif record.get("event") == "observed":
-            self._say("  found its step: stopping the script")
+            self._say("  its step is found; stopping the script")
         elif record.get("event") == "complete" and self.steps:
             self.complete = True
-            why = str(record.get("why"))
-            count = "" if why == "most" else f" ({self.steps})"
-            self._say(f"  {_ENOUGH.get(why, 'enough samples')}{count}: stopping the script")
+            ended = _ENOUGH.get(str(record.get("why")), _ALL)
+            self._say(f"  {ended.format(self.steps)}")
             self._now("waiting for the script to end and for the profiler's report")
         elif record.get("event") == "load" and not self.steps:
             if self.doing == _STAGES["simulating"][1]:  # a kernel has no steps

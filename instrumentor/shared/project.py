@@ -80,7 +80,7 @@ def find_project(script: Path) -> Project:
     # A pyproject.toml above the repository is another project's.
     if git_root is not None and marked is not None and not marked.is_relative_to(git_root):
         marked = None
-    root = git_root or marked or file.parent
+    root = git_root or marked or _import_folder(file.parent)
     own_roots = _own_roots(root, marked or root, file.parent)
     return Project(root, git_root is not None, own_roots, tuple(_python_path()))
 
@@ -105,6 +105,13 @@ def is_git_root(folder: Path) -> bool:
         return read_bytes(dot_git, SETTINGS_BYTES)[:7] == b"gitdir:"
     except OSError:
         return False
+
+
+def _import_folder(folder: Path) -> Path:
+    """The folder from which a package of the script's can be imported; else the script's own."""
+    while (folder / "__init__.py").exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
 
 
 def _candidates(folder: Path) -> Iterator[Path]:

@@ -72,9 +72,14 @@ def check_loaded(
         instead = _other_report(loaded, name) or _asked(ws, expected, name, python, environment)
         raise RunFailed(
             f"{name} was instrumented, but its copy never ran"
-            + (f": {instead} was imported instead" if instead else ""),
+            + (f": {_owner(ws, instead)} was imported instead" if instead else ""),
             _remedy(ws, name, instead),
         )
+
+
+def _owner(ws: Workspace, instead: Path) -> str:
+    """The file as its path, after whose it is: the copy's stands beside it by the same name."""
+    return f"your own {instead}" if instead.is_relative_to(ws.project.root) else str(instead)
 
 
 def _remedy(ws: Workspace, name: Path, instead: Path | None) -> str:

@@ -358,7 +358,7 @@ def test_explain_shows_the_loop_with_a_margin(git_repo: RepoFactory, run_cli: Ru
     assert [marks[n][0] for n in (18, 19, 20)] == ["skip"] * 3
     assert marks[6] == ("", " ")
     assert "the script's own torch_xla.sync at line 15 is kept" in done.stdout
-    assert "counter        step at line 7 (before)" in done.stdout
+    assert "counter        step at line 7, counted before the step" in done.stdout
 
 
 def test_explain_as_json(git_repo: RepoFactory, run_cli: RunCli) -> None:

@@ -118,7 +118,7 @@ def test_in_a_container_the_python_on_path_runs_the_script_and_a_pipe_keeps_the_
     run = read(repo / "instrument-runs/repo-1", "run.json")
     assert run["python"] == str(tmp_path / "bin/python3")
     assert run["profiler"] == "torch"
-    parts = "Found the loop", "enough samples", "peak memory", "Wrote instrument-runs/", "Next: "
+    parts = "Found the loop", "samples are taken", "peak memory", "Wrote instrument-runs/", "Next: "
     places = [said.index(part) for part in parts]
     assert places == sorted(places)
 
@@ -142,6 +142,29 @@ def test_an_error_stands_behind_what_was_measured_before_it(git_repo: RepoFactor
     parts = "peak memory", "Kept in", "error: the script ended with code 1", "ValueError: lost it"
     places = [said.index(part) for part in parts]
     assert places == sorted(places)
+
+
+def test_a_module_of_a_plain_folder_runs_in_its_copy(tmp_path: Path, run_cli: RunCli) -> None:
+    """Without git and pyproject.toml the copy holds the package, not its inside alone."""
+    package = tmp_path / "plain" / "pkg"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "train.py").write_text(script())
+    words = ("-m", "pkg.train")
+    shown = run_cli("--dry-run", *words, cwd=tmp_path / "plain")
+    assert shown.stdout.startswith("--- a/pkg/train.py\n"), shown.stderr
+    done = run_cli("run", "--profiler", "wallclock", "--steps", "5", *words, cwd=tmp_path / "plain")
+    assert done.returncode == 0, done.stderr
+    assert "Found the loop at pkg/train.py:" in done.stderr
+
+
+def test_a_file_that_does_not_parse_is_not_run(tmp_path: Path, run_cli: RunCli) -> None:
+    (tmp_path / "broken.py").write_text("import torch\nfor x in data\n    x.backward()\n")
+    done = run_cli("run", "broken.py", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: broken.py:2: the file does not parse: ")
+    assert "instrument" not in done.stderr.partition("Fix the syntax, or run instrument")[2]
+    assert "two optimizer steps" not in done.stderr
 
 
 def test_explain_names_files_as_they_are_typed_and_one_line_for_the_stop(

@@ -64,7 +64,7 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(measured: Measure) -
     assert said[3] == "Running 5 steps under wallclock"
     assert [line.split()[:2] for line in said[4:9]] == [["step", f"{n}:"] for n in range(5)]
     assert said[4].endswith("(first step)")
-    assert said[9].strip() == "enough samples (5): stopping the script"
+    assert said[9].strip() == "all 5 samples are taken; stopping the script"
     assert lines[-2].startswith("Page: file:///") and lines[-2].endswith("/repo-1/report.html")
     assert [lines[-3], lines[-1]] == [
         "Wrote instrument-runs/repo-1/ (your files were not touched)",

@@ -61,6 +61,29 @@ def test_results_and_words_go_different_ways(capsys: pytest.CaptureFixture[str])
     assert err == "word\nwarning: careful\nerror: no device\nhint: Plug one in.\nerror: no more\n"
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("{0}/train.py:7: no loop", "train.py:7: no loop"),
+        ("in {0}/runs/a/run.log.", "in runs/a/run.log."),
+        ("{0} is no repository", "{0} is no repository"),
+        ("file://{0}/report.html", "file://{0}/report.html"),
+        ("/other{0}/train.py", "/other{0}/train.py"),
+        ("{0}-2/train.py", "{0}-2/train.py"),
+    ],
+)
+def test_paths_below_the_working_directory_stand_as_they_are_typed(
+    said: str,
+    shown: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    console.fail(NotReady(said.format(tmp_path)))
+    assert capsys.readouterr().err == f"error: {shown.format(tmp_path)}\n"
+
+
 HOSTILE = "a\x1b]0;owned\x07b\rc\x9b2Jd\u202ee\x7ff"
 SHOWN = r"a\x1b]0;owned\x07b\rc\x9b2Jd\u202ee\x7ff"
 
@@ -148,7 +171,7 @@ def test_a_run_is_told_line_by_line(
         "[   1.0 s]   step 0: fwd+bwd 12.3 ms (first step)",
         "[   1.5 s]   step 1: fwd+bwd 3.0 ms (steady)",
         "[   2.0 s]   one step under the profiler: 3.21 ms",
-        "[   3.0 s]   enough samples (2): stopping the script",
+        "[   3.0 s]   all 2 samples are taken; stopping the script",
     ]
 
 
@@ -207,7 +230,7 @@ def test_a_step_without_a_line_of_its_own_is_no_long_wait(
         narrator.record({"event": "sample", "label": "step", "ms": 1.0, "kind": f"{step}"})
     told = [line for line in capsys.readouterr().err.splitlines() if "still" in line]
     assert [line.partition("] ")[2].strip() for line in told] == [
-        "still measuring, 19 steps so far (1 s)"
+        "still measuring: 19 steps so far (1 s)"
     ]
 
 

@@ -137,3 +137,12 @@ def test_the_user_s_pythonpath_is_read_and_not_joined_again(tmp_path: Path, monk
     assert project.search_path == (tmp_path / "project",)
     expected = (tmp_path / "project", tmp_path / "shared", tmp_path / "cwd" / "own")
     assert project.import_roots == expected
+
+
+def test_without_a_mark_it_is_where_the_script_s_package_can_be_imported(tmp_path: Path) -> None:
+    inner = tmp_path / "work" / "pkg" / "training"
+    inner.mkdir(parents=True)
+    for folder in (inner, inner.parent):
+        (folder / "__init__.py").touch()
+    (inner / "train.py").touch()
+    assert find_project(inner / "train.py").root == tmp_path / "work"

@@ -194,6 +194,10 @@ def _sample(event: Event, position: int, batch_dim: int) -> Sample | None:
     sample = fitted(event, Sample, **usual)
     if not math.isfinite(sample.ms):
         return None
+    if event.get("batch_returned") and sample.batch_shape is not None:
+        # Only the axis of the samples is that of what went in.
+        rows = sample.batch_shape[batch_dim or 0 : (batch_dim or 0) + 1]
+        sample = replace(sample, batch_shape=rows or None)
     return replace(sample, samples=_along(event, batch_dim)) if batch_dim else sample
 
 

@@ -30,16 +30,15 @@ def notes(
     found: list[str] = []
     if timing is not None and timing.between is None:
         found.append(
-            "only one run on each side: how much runs of the same code differ is unknown, and the "
-            "interval covers the steps of these two alone. Use instrument run --repeat 3 for both, "
-            "then compare A1 A2 A3 -- B1 B2 B3"
+            "Only one run on each side, so how much runs of the same code differ is unknown. Use "
+            "instrument run --repeat 3 for both, then compare A1 A2 A3 -- B1 B2 B3."
         )
     found += _mixed(groups)
     untraced = [side.name for side in shown if side.untraced]
     if untraced:
         found.append(
-            f"the wall clock of {' and '.join(untraced)} is that of the run without Tracy; device "
-            "time, overhead and ops are of the one with it"
+            f"The wall clock of {' and '.join(untraced)} is that of the run without Tracy; device "
+            "time, overhead and ops are of the one with it."
         )
     found += [*_doubted(every), *_not_steady(every, timing)]
     for side in shown:
@@ -47,23 +46,26 @@ def notes(
         if slow:
             steps = f"{len(slow)} steady step{'s' if len(slow) > 1 else ''}"
             found.append(
-                f"{side.name} has {steps} far above the others ({', '.join(slow[:3])}): the "
-                "medians are robust to that, but look for recompilations"
+                f"{side.name} has {steps} far above the others ({', '.join(slow[:3])}). The "
+                f"medians hardly move{_compiled(side)}."
             )
     for side, other in ((base, new), (new, base)) if comparison.timings else ():
         missing = [label for label in side.labels() if label not in other.labels()]
-        found += [f"{', '.join(missing)} was timed in {side.name} only"] if missing else []
+        found += [f"{', '.join(missing)} was timed in {side.name} only."] if missing else []
     if unusable:
-        found.append("a step of 0 ms: its clock cannot be compared")
-    if timing is not None and comparison.ops and comparison.ops.time == "self time":
-        found.append(
-            "the times of single ops are self times of one step under torch.profiler: they show "
-            "where to look, not how much is gained"
-        )
+        found.append("A step took 0 ms, so its clock cannot be compared.")
     commits = {side.summary.environment.get("git_commit") for side in shown} - {None}
     if comparison.lines and len(commits) > 1:
-        found.append("the commits differ: a source line may have another number on the other side")
+        found.append(
+            "The commits differ, so a source line may have another number on the other side."
+        )
     return tuple(found)
+
+
+def _compiled(side: Side) -> str:
+    """Where to look first, of a script that compiles."""
+    wall = side.main_wall
+    return "; look for recompilations" if wall and wall.compilations else ""
 
 
 def _mixed(groups: tuple[Sequence[Side], Sequence[Side]]) -> Iterator[str]:
@@ -73,7 +75,7 @@ def _mixed(groups: tuple[Sequence[Side], Sequence[Side]]) -> Iterator[str]:
         what = [each.what for each in every if each.weight == "doubt" or each.what in _CODE]
         if what:
             names = ", ".join(dict.fromkeys(what))
-            yield f"the runs with {first.name} differ ({names}): they are not repeats"
+            yield f"The runs with {first.name} differ ({names}), so they are no repeats."
 
 
 def _doubted(sides: Sequence[Side]) -> list[str]:
@@ -93,8 +95,5 @@ def _not_steady(sides: Sequence[Side], timing: Timing | None) -> Iterator[str]:
     if trends:
         listed = ", ".join(trends[:5]) + (f" and {len(trends) - 5} more" if trends[5:] else "")
         by_steps = timing is not None and timing.between is None
-        widened = "; the interval is widened by that" if by_steps else ""
-        yield (
-            f"not in steady state, from the first step to the last: {listed}{widened} (more "
-            "--warmup)"
-        )
+        widened = " The interval is widened by that." if by_steps else ""
+        yield f"Not steady from the first step to the last: {listed}.{widened} Use more --warmup."

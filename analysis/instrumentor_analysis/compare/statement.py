@@ -9,27 +9,27 @@ from instrumentor_analysis.model import Interval
 
 
 def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> str:
-    """What the samples say, and what it would take to say more; one sentence, no full stop."""
+    """What the samples say, and what it would take to say more: the verdict first."""
     counts = f"{base_samples} and {new_samples} steady steps"
     if ratio.interval is None:
         return (
             # The 4 here and below is ratio._surest(): fewer cannot separate two sides at 95 %.
-            f"too few samples: {counts} (an interval takes {FEWEST} each, a significant result 4); "
-            f"{by_size(ratio.value, name)} by the medians alone"
+            f"No conclusion from {counts}: an interval takes {FEWEST} on each side, a significant "
+            f"result 4. By the medians alone {by_size(ratio.value, name)}."
         )
     between = _between(ratio.interval, ratio.value)
     if ratio.real:
         return f"{by_size(ratio.value, name)} ({between})"
     if not ratio.enough:
         return (
-            f"inconclusive: {by_size(ratio.value, name)} ({between}), but so few samples "
-            f"({counts}) may differ by chance; take at least 4 each"
+            f"No conclusion. {by_size(ratio.value, name)} ({between}), but so few samples "
+            f"({counts}) may differ by chance. Take at least 4 on each side."
         )
     if ratio.needed is None:
-        return f"no difference ({between}){_resolution(ratio)}"
+        return f"No difference ({between}){_resolution(ratio)}"
     return (
-        f"inconclusive: {by_size(ratio.value, name)} ({between}) by {counts}; to see a change of "
-        f"this size takes about {ratio.needed:,} steady steps on each side"
+        f"No conclusion. {by_size(ratio.value, name)} ({between}) by {counts}; a change of this "
+        f"size takes about {ratio.needed:,} steady steps on each side."
     )
 
 
@@ -38,21 +38,20 @@ def statement_of_runs(found: Between, name: str) -> str:
     counted = f"{found.base_runs} and {found.new_runs} runs"
     if found.noise.history:
         counted += f" and {found.noise.history} of the history"
-    noise = f"{counted}, which differ by {_percent(found.noise.percent / 100)} %"
-    said = f"{by_size(found.ratio, name)} ({_between(found.interval, found.ratio)}; {noise})"
-    if found.real:
-        return said
-    if found.needed is None:
-        return f"inconclusive: {said}"
+    noise = f"{_percent(found.noise.percent / 100)} %"
+    size, between = by_size(found.ratio, name), _between(found.interval, found.ratio)
+    if found.real or found.needed is None:
+        said = f"{size} ({between}; {counted}, which differ by {noise})"
+        return said if found.real else f"No conclusion. {said}"
     if found.needed > MOST_RUNS:
         return (
-            f"no conclusion: {by_size(found.ratio, name)} by the medians, but runs of this script "
-            f"vary by {_percent(found.noise.percent / 100)} %: this machine is too noisy for a "
-            f"change of that size (quieten it, pin its clock, or take more steps a run; {counted})"
+            f"No conclusion. {size} by the medians, but runs of this script vary by {noise} "
+            f"({counted}). This machine is too noisy for a change of that size: quieten it, pin "
+            "its clock, or take more steps a run."
         )
     return (
-        f"inconclusive: {said}; to see a change of this size takes about {found.needed:,} runs on "
-        "each side"
+        f"No conclusion. {size} ({between}), but runs of this script vary by {noise} ({counted}). "
+        f"Run both sides {found.needed} times: instrument run --repeat {found.needed}."
     )
 
 

@@ -83,6 +83,6 @@ def _clock(wall: WallClock) -> Iterator[Line]:
 
 def _ops(summary: Summary) -> str:
     """``mm 38 %, addmm 24 %``: by device time, on the CPU by their own time."""
-    shares = [(op.op.removeprefix("aten::"), op.percent or 0.0) for op in summary.slow_ops]
+    shares = [(op.op, op.percent or 0.0) for op in summary.slow_ops]
     shown = [each for each in shares if each[1] >= _LEAST_OP_PERCENT][:_MOST_OPS]
     return ", ".join(f"{formatting.squeezed(name)} {percent:.0f} %" for name, percent in shown)

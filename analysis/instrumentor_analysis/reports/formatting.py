@@ -115,7 +115,8 @@ def _prefix(text: str, columns: int) -> str:
 
 def squeezed(name: str) -> str:
     """An op's name without what most of them share."""
-    return name.replace("DeviceOperation", "", 1).replace(" x ", "x")
+    plain = name.replace("DeviceOperation", "", 1).replace(" x ", "x")
+    return plain.removeprefix("aten::").removeprefix("autograd::engine::evaluate_function: ")
 
 
 def bar(share: float | None, columns: int) -> str:

@@ -69,7 +69,8 @@ def _verified(summary: Summary) -> str:
     shown = ", ".join(found["verified"])
     reasons = "; ".join(dict.fromkeys(found["unverified"].values()))
     if not shown:
-        return f"region not verified: {reasons}"
+        # Where nothing is to be trained, nothing of a training step can be shown.
+        return "" if summary.scope == "inference" else f"region not verified: {reasons}"
     missing = ", ".join(found["unverified"])
     rest = f"; not verified: {missing} ({reasons})" if missing else ""
     return f"region verified: {shown}{rest}"
@@ -284,7 +285,7 @@ def _flop_rate(wall: WallClock) -> str:
     """The peak that the rate is held against, or how to give one."""
     if wall.mfu is None or wall.mfu.percent is not None:
         return ""
-    return f"no MFU: {wall.mfu.peak_source}; --peak-tflops N gives a peak"
+    return "for the MFU give --peak-tflops N: " + wall.mfu.peak_source
 
 
 def _mfu(wall: WallClock) -> str:

@@ -57,7 +57,8 @@ def diagnose(
         console.out(f"  line {each.line_number}: {each.line}")
         console.out(f"why:  {each.cause}")
         console.out(f"hint: {each.remedy}")
-        console.out(f"seen: {each.link}")
+        if each.page:
+            console.out(f"seen: {each.page}")
         console.out()
     if not known:
         _show_unknown(path, telling, traceback)

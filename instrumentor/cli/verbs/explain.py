@@ -73,7 +73,7 @@ def explain(
         from instrumentor.locate.located import Declined
 
         for reason in explanation.reasons:
-            console.out(f"declined: {reason}")
+            console.out(f"declined: {console.as_typed(str(reason))}")
         declined = Declined(*explanation.reasons)
         hint = next_commands.instead(
             declined, script, rewrite, next_commands.typed(context), target
@@ -100,10 +100,26 @@ def _by_running(script: Path, options: RunOptions, arguments: list[str]) -> Expl
 
 #: What a run leaves out, puts off or switches off: the plan's field, as it is shown.
 _LEFT_OUT = {
-    "skipped_validation": "skipped validation",
-    "skipped_checkpoints": "skipped checkpoints",
-    "deferred_host_reads": "deferred host reads",
-    "disabled_cache_clears": "disabled cache clears",
+    "skipped_validation": "no validation",
+    "skipped_checkpoints": "no saving",
+    "deferred_host_reads": "read later",
+    "disabled_cache_clears": "no cache clears",
+}
+#: How the script counts its steps, by the position of its counter.
+_COUNTED = {
+    "before": "counted before the step",
+    "after": "counted after the step",
+    "branch": "counted with each update",
+    "after_continue": "counted with each update",
+    "enumerate": "counted by the loop",
+    "outer": "counted by an outer loop",
+}
+#: How one update covers several backwards.
+_ACCUMULATED = {
+    "branch": "the optimizer steps in a branch, not in every iteration",
+    "continue": "iterations without an update are left by continue",
+    "context": "a context manager decides which iterations update",
+    "nested": "an inner loop runs several backwards for one update",
 }
 
 
@@ -115,15 +131,17 @@ def _show(document: dict[str, Any], ignored: Collection[str]) -> None:
         console.warn_all(read_caveats(document["warnings"]), notes=True, ignored=ignored)
         return
     where = f" in {loop['function']}()" if loop["function"] else ""
-    console.out(f"{start}: training loop{where}, lines {loop['line']}-{loop['end_line']}")
+    kind = common.LOOPS.get(document["mode"], "loop")
+    lines = common.lines(loop["line"], loop["end_line"])
+    console.out(f"{start}: {kind}{where}, {lines}")
     _margin(Path(loop["file"]), document)
     for name, text in _facts(document):
         console.out(f"  {name:<14} {text}")
     for name, label in _LEFT_OUT.items():
         if document[name]:
-            lines = sorted(document[name])
-            word = "line" if len(lines) == 1 else "lines"
-            console.out(f"  {label}: {word} {', '.join(map(str, lines))}")
+            numbers = sorted(document[name])
+            word = "line" if len(numbers) == 1 else "lines"
+            console.out(f"  {label:<14} {word} {', '.join(map(str, numbers))}")
     common.show_edits(document["edits"])
     console.warn_all(read_caveats(document["warnings"]), notes=True, ignored=ignored)
 
@@ -133,7 +151,7 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     loop, region, sync = document["loop"], document["region"], document["sync"]
     counter, stop = document["counter"], document["stop"]
     elsewhere = f"{console.shown(Path(region['file']))}, " if region["file"] != loop["file"] else ""
-    lines = f"lines {region['start_line']}-{region['end_line']}"
+    lines = common.lines(region["start_line"], region["end_line"])
     yield "timed region", f"{elsewhere}{lines} ({document['label']})"
     for found in document["evidence"]:
         guessed = "" if found["by"] in ("type", "use") else " (a guess)"
@@ -141,13 +159,15 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield found["part"], f"{place}, known by its {found['by']}: {found['name']}{guessed}"
     words = {
         "keep": f"the script's own {sync['api']} at line {sync['line']} is kept",
-        "insert": "inserted after the backward",
+        "insert": "inserted at the end of the region",
         "none": "inside the helper, with its optimizer step",
     }
     yield "sync", f"{words[sync['action']]}; then waits for the device"
     if counter:
-        yield "counter", f"{counter['name']} at line {counter['line']} ({counter['position']})"
-    yield "accumulation", document["accumulation"]
+        how = _COUNTED[counter["position"]]
+        yield "counter", f"{counter['name']} at line {counter['line']}, {how}"
+    if document["accumulation"] in _ACCUMULATED:
+        yield "accumulation", _ACCUMULATED[document["accumulation"]]
     # Behind the step there may be lines that belong to it, such as the counter's.
     ends = [edit["line"] for edit in document["edits"] if edit["pass"] == "early_stop"]
     yield "stop", f"after line {(ends or [stop['line']])[0]}, by {stop['strategy']}"

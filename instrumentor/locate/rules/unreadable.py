@@ -15,6 +15,7 @@ class Syntax(Decline):
     """
 
     kind = "syntax"
+    observable = False
     message = "the file does not parse: {error}"
     remedy = "Fix the syntax, or run instrument under the Python version the script is written for."
 
@@ -37,6 +38,7 @@ class BrokenImport(Decline):
     """
 
     kind = "syntax"
+    observable = False
     message = "an imported file with a backward does not parse: {error}"
     remedy = "Fix the syntax, or run instrument under the Python that it is written for."
 

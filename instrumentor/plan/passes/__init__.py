@@ -24,7 +24,7 @@ Edits: TypeAlias = Iterator[tuple[Source, Edit]]
 
 def host_reads(located: Located, recorder: str) -> Edits:
     """Move host reads of a region behind its barrier, in their own order."""
-    why = "reads a device value: moved after the barrier, so as not to wait inside the region"
+    why = "reads a value of the device; moved behind the barrier, so that the region does not wait"
     for deferred in located.deferred:
         end = address(located.regions[deferred.region].end)
         at = address(deferred.statement)
@@ -44,13 +44,14 @@ def early_stop(located: Located, recorder: str) -> Edits:
     By a `return` where that leaves everything and nobody misses the value, else SystemExit(0). A
     test is skipped: what it asserts behind its loop would fail because the loop has ended early.
     """
-    why = "stop early: after the optimizer step, before logging, validation and checkpoints"
+    after = "the optimizer step" if located.regions[0].sites else "an iteration"
+    why = f"ends the run after {after}, ahead of logging, validation and checkpoints"
     for stop in located.stops:
         leave = _LEAVE[stop.strategy].format(recorder=recorder)
         # Not behind the script's own counter: where it counts first, that would cut off the step.
         inside = textwrap.indent("\n".join([*map(ast.unparse, stop.cleanup), leave]), "    ")
         code = f"if {recorder}.finished({stop.condition}):\n{inside}"
-        reason = f"{why}; what cleans up behind the loop runs here" if stop.cleanup else why
+        reason = f"{why}; what cleans up behind the loop runs here as well" if stop.cleanup else why
         yield stop.source, Edit(Kind.INSERT_AFTER, address(stop.after), code, reason=reason)
 
 

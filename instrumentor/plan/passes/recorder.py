@@ -37,7 +37,7 @@ def edits(located: Located, recorder: str, options: Options) -> Iterator[tuple[S
             )
         head = "# Added by instrument to this temporary copy: the original file is untouched."
         block = block_text(options, recorder)
-        reason = "signposts, clock, barrier and records, in one self-contained helper"
+        reason = "brings signposts, clock, barrier and records in one helper"
         yield main, Edit(Kind.PRELUDE, _anchor(main), f"{head}\n{block}", reason=reason)
         return
     skipped, clears = [s.source for s in located.skipped], [s for s, _ in located.cache_clears]
@@ -52,7 +52,7 @@ def import_of(source: Source, recorder: str) -> Edit:
         _anchor(source),
         f"from {MODULE} import recorder as {recorder}",
         pass_name=NAME,
-        reason="signposts, clock, barrier and records; reports that this copy was loaded",
+        reason="imports signposts, clock, barrier and records; tells that this copy runs",
     )
 
 

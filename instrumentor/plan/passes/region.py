@@ -26,7 +26,7 @@ def entry(located: Located, recorder: str) -> Iterator[tuple[Source, Edit]]:
     first = candidate.loop.body[0]
     if any(region.begin is first for region in located.regions):
         return
-    why = "the loop's body is entered: the next batch is there"
+    why = "notes that the next batch is there"
     at = address(first)
     yield candidate.source, Edit(Kind.INSERT_BEFORE, at, f"{recorder}.enter()", reason=why)
 
@@ -47,9 +47,9 @@ def region(located: Located, recorder: str) -> Iterator[tuple[Source, Edit]]:
                 f"batch=[{', '.join(inputs)}]" if inputs else "",
                 f"synced={end.synced}" if end.synced else "",
             ]
-            why = "syncs, waits for the device, reads the clock, signpost"
+            why = "syncs, waits for the device, reads the clock, sets a signpost"
             if end.synced:
-                why = "waits for the device after the script's own sync, reads the clock, signpost"
+                why = "waits for the device after the script's own sync, reads the clock"
             code = f"{recorder}.end({', '.join(filter(None, given))})"
             at = address(source.whole_if(end.after))
             yield source, Edit(Kind.INSERT_AFTER, at, code, reason=why)
@@ -66,10 +66,10 @@ def _begun(region: Region, recorder: str) -> Iterator[Edit]:
         yield _begin(region, recorder)
         return
     at, name = address(region.begin), batch_of(recorder)
-    why = "the forward's own statement fetches the batch: that is done ahead of the clock"
+    why = "fetches the batch ahead of the clock, which the forward's own statement did"
     yield Edit(Kind.INSERT_BEFORE, at, f"{name} = {ast.unparse(region.fetch)}", reason=why)
     yield _begin(replace(region, batch=region.batch or (name,)), recorder)
-    why = "the batch has been fetched"
+    why = "takes the batch that has been fetched"
     yield Edit(Kind.DISABLE, at, without(region.begin, region.fetch, name), reason=why)
     yield Edit(Kind.INSERT_AFTER, at, f"del {name}", reason="lives no longer than the script's own")
 
@@ -78,7 +78,7 @@ def _begin(region: Region, recorder: str) -> Edit:
     resume = "resume=True" if region.resume else ""
     when = f"when={region.when}" if region.when else ""
     code = f"{recorder}.begin({', '.join(filter(None, (*region.batch, resume, when)))})"
-    why = "signpost and clock, before the forward"
+    why = "sets a signpost and starts the clock, ahead of the forward"
     if region.when:
         why += ", in the iterations that train"
     return Edit(Kind.INSERT_BEFORE, address(region.begin), code, reason=why)

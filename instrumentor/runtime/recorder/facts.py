@@ -29,10 +29,15 @@ class Batches:
         self.seen.append(first_tensor(batch))
 
     def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
-        """Rows, by the first axis, and tokens are None when one of the batches is unknown."""
+        """Rows, by the first axis, and tokens are None when one of the batches is unknown.
+
+        ``batch_returned``: the shape is that of what the forward returned.
+        """
+        returned = False
         if batch and not all(shape for shape, _ in self.seen):
             # The last micro-batch: the others are taken to be alike.
             self.seen = [first_tensor(batch)] * len(self.seen)
+            returned = made_by_forward(batch)
         shape, kind = self.seen[0]
         shapes = [each for each, _ in self.seen if each]
         rows = tokens = None
@@ -46,6 +51,7 @@ class Batches:
             "batch_dtype": kind,
             "batch_samples": rows,
             "batch_tokens": tokens,
+            **({"batch_returned": True} if returned else {}),
             **({"batch_shapes": shapes} if rows is not None and len(shapes) > 1 else {}),
         }
 
@@ -64,6 +70,11 @@ def first_tensor(value: Any, depth: int = 0) -> Tuple[Optional[List[int]], Optio
             if found[0]:
                 return found
     return None, None
+
+
+def made_by_forward(batch: Tuple[Any, ...]) -> bool:
+    """Whether nothing in sight went into the forward: all of it has a history of gradients."""
+    return all(getattr(each, "grad_fn", None) is not None for each in batch)
 
 
 class Loss:

@@ -71,10 +71,12 @@ class Iterations:
         outside_s = called_s - self.left_s - self.own_s + pending_s
         milliseconds = sample["ms"] + outside_s * 1000.0
         stepped = self.marks.stepped[self.begun.steps : now.steps]
+        # Without an optimizer's step behind the region it was something else.
+        updating_s = pending_s if now.steps > self.outside.steps else 0.0
         self.taken[sample["name"]] = milliseconds, tuple(stepped)
         parts = {
             "data_ms": now.data_s - self.outside.data_s,
-            "optimizer_ms": now.optimizer_s - self.outside.optimizer_s + pending_s,
+            "optimizer_ms": now.optimizer_s - self.outside.optimizer_s + updating_s,
             "inside_data_ms": self.outside.data_s - self.begun.data_s,
             "inside_optimizer_ms": self.outside.optimizer_s - self.begun.optimizer_s,
             **self.around_entry(now, called_s),

@@ -41,7 +41,7 @@ def test_a_faster_run() -> None:
         (STEADY, scaled(1.05), True, "new is 5.0 % slower"),
         (STEADY, scaled(0.95), True, "new is 5.0 % faster"),
         (STEADY, scaled(1.001), False, "steady steps on each side"),
-        ([1.0, 2.0], [3.0, 4.0, 5.0], False, "too few samples: 2 and 3 steady steps"),
+        ([1.0, 2.0], [3.0, 4.0, 5.0], False, "No conclusion from 2 and 3 steady steps"),
     ],
 )
 def test_the_statement(base: Sequence[float], new: Sequence[float], real: bool, said: str) -> None:
@@ -138,12 +138,12 @@ def test_every_label_that_both_have_the_main_one_first() -> None:
     assert [timing.label for timing in found.timings] == ["fwd+bwd", "optimizer"]
     alone = compare(both, side(STEADY, "new"))
     assert [timing.label for timing in alone.timings] == ["fwd+bwd"]
-    assert "optimizer was timed in base only" in alone.notes
+    assert "optimizer was timed in base only." in alone.notes
 
 
 def test_a_drift_is_doubted() -> None:
     found = compare(side([100.0 + 3 * at for at in range(8)]), side([100.0] * 8, "new"))
-    assert any("not in steady state" in note and "base by +" in note for note in found.notes)
+    assert any("Not steady" in note and "base by +" in note for note in found.notes)
 
 
 def test_names_that_are_alike_are_told_apart() -> None:
@@ -198,8 +198,8 @@ def test_several_runs_are_compared_by_their_medians() -> None:
 def test_runs_that_differ_more_than_the_sides_are_inconclusive() -> None:
     timing = compare_runs(runs(0.95, 1.0, 1.05), runs(1.0, 1.07, 1.14, name="new")).timing
     assert timing is not None and not timing.real and timing.needed <= 20
-    assert timing.statement.startswith("inconclusive: ")
-    assert f"takes about {timing.needed} runs on each side" in timing.statement
+    assert timing.statement.startswith("No conclusion. ")
+    assert f"Run both sides {timing.needed} times" in timing.statement
 
 
 def test_runs_do_not_differ_by_less_than_their_steps_allow() -> None:
@@ -221,9 +221,9 @@ def test_the_history_tells_how_runs_differ_where_there_is_one_on_a_side() -> Non
 
 def test_one_run_on_each_side_cannot_know_the_noise() -> None:
     found = compare(side(STEADY), side(scaled(2), "new"))
-    assert any(note.startswith("only one run on each side") for note in found.notes)
+    assert any(note.startswith("Only one run on each side") for note in found.notes)
     several = compare_runs(runs(0.99, 1.0), runs(1.0, 1.01, name="new"))
-    assert not any(note.startswith("only one run on each side") for note in several.notes)
+    assert not any(note.startswith("Only one run on each side") for note in several.notes)
 
 
 def test_runs_of_one_side_that_are_not_alike_are_no_repeats() -> None:
@@ -232,7 +232,7 @@ def test_runs_of_one_side_that_are_not_alike_are_no_repeats() -> None:
         side(STEADY, "b", run={"arguments": []}),
     ]
     found = compare_runs(mixed, runs(1.0, 1.0, name="new"))
-    assert any("the runs with a differ (arguments)" in note for note in found.notes)
+    assert any("The runs with a differ (arguments)" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -303,8 +303,8 @@ def test_nothing_is_concluded_from_a_run_on_a_busy_machine() -> None:
     found = compare(calm, loaded)
     assert found.timing is not None and not found.timing.real
     assert found.timing.statement == (
-        "no conclusion: the machine was busy with something else in new; by the medians alone new "
-        "takes 2.00 times as long"
+        "No conclusion, because the machine was busy with something else in new. By the medians "
+        "alone new takes 2.00 times as long."
     )
     assert judge(found, 5.0).outcome == "undecided"
     quiet = compare(calm, side([20.0, 20.1, 19.9] * 5, "new"))
@@ -316,6 +316,6 @@ def test_more_than_twenty_runs_are_never_asked_for() -> None:
                  (("a", (10.0, 14.0, 7.0)), ("b", (10.2, 14.1, 7.2))))  # fmt: skip
     found = compare_runs(base, new)
     assert found.timing is not None and not found.timing.real
-    assert found.timing.statement.startswith("no conclusion: b (3 runs) is ")
-    assert "this machine is too noisy" in found.timing.statement
-    assert "runs on each side" not in found.timing.statement
+    assert found.timing.statement.startswith("No conclusion. b (3 runs) is ")
+    assert "This machine is too noisy" in found.timing.statement
+    assert "Run both sides" not in found.timing.statement

@@ -44,6 +44,16 @@ def test_one_batch(recorder: Any, tmp_path: Path, batch: Any, expected: tuple[An
     assert tuple(sample(tmp_path).values()) == expected
 
 
+def test_what_the_forward_returned_counts_its_samples_and_is_no_input(
+    recorder: Any, tmp_path: Path
+) -> None:
+    logits = SimpleNamespace(shape=(32, 10), dtype="torch.float32", grad_fn=object())
+    recorder.begin()
+    recorder.end(IMAGES, batch=[logits])
+    found = sample(tmp_path)
+    assert (found["shape"], found["samples"], found["returned"]) == ([32, 10], 32, True)
+
+
 def test_micro_batches_of_one_step_are_added_up(recorder: Any, tmp_path: Path) -> None:
     recorder.begin(TOKENS, resume=True)
     recorder.begin(Tensor((8, 64), "torch.int64"), resume=True)

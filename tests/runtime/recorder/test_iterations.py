@@ -98,6 +98,13 @@ def test_what_the_device_has_left_is_the_optimizer_s(script: Script) -> None:
     assert only == {"ms": 19.0, "optimizer_ms": 9.0, "stepped": [0]}
 
 
+def test_what_the_device_has_left_is_nobody_s_where_no_optimizer_stepped(script: Script) -> None:
+    script.region(10)
+    script.region(10, pending=8)
+    (only,) = script.written
+    assert only == {"ms": 18.0, "stepped": []}
+
+
 def test_a_loader_within_the_region_is_told_apart(script: Script) -> None:
     script.region(10, inside=6)
     script.region(10)

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from instrumentor_analysis.compare.model import Comparison, Timing
 from instrumentor_analysis.reports import formatting
 
+#: Ends of an interval that are further apart than this factor say nothing about a change.
+_TELLS_NOTHING = 10.0
 #: Times of a step that differ by less are no difference between ops or lines, milliseconds.
 #: Half of the last decimal that a column in milliseconds shows.
 _NOTHING_MS = 0.0005
+#: Changes below this show no digit, percent or points.
+_LEAST = 0.005
 
 
 def interval(timing: Timing, inverse: bool = False) -> str:
@@ -19,6 +23,8 @@ def interval(timing: Timing, inverse: bool = False) -> str:
     ends = timing.interval.low, timing.interval.high
     # A rate is the reciprocal of a time, so that the ends change places.
     low, high = (1 / ends[1], 1 / ends[0]) if inverse else ends
+    if not low or high / low > _TELLS_NOTHING:
+        return "too wide to tell"
     return f"{signed((low - 1) * 100)} .. {signed((high - 1) * 100)}"
 
 
@@ -27,7 +33,7 @@ def signed(value: float | None, unit: str = "%") -> str:
     if value is None or not formatting.measured(value):
         return formatting.ABSENT
     size = abs(value)
-    if size == 0:
+    if size < _LEAST:
         return f"0 {unit}"
     digits = 0 if size >= 1000 else 1 if size >= 0.95 else 2
     return f"{value:+,.{digits}f} {unit}"

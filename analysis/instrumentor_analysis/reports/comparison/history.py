@@ -35,15 +35,20 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
         Column("name", texts("name"), right=False, least=10, comfort=24),
         Column("how", texts("how"), right=False, least=8, comfort=18),
         Column("steps", texts("samples"), optional=True),
-        Column("median", formatting.column(values, "ms")),
+        Column("median", [_ms(value) for value in values]),
     ]
     if device != [None] * len(device):
-        columns.append(Column("device time", formatting.column(device, "ms")))
+        columns.append(Column("device time", [_ms(value) for value in device]))
     if any(run.other_cpus for run in runs):
         busy = [formatting.ABSENT if r.other_cpus is None else f"{r.other_cpus:.1f}" for r in runs]
         columns.append(Column("other load", busy, optional=True))
     columns.append(Column("", bars, right=False, colours="cyan", optional=True))
     return "\n".join(table(columns, width=width, paint=painter(color))) + "\n"
+
+
+def _ms(value: float | None) -> str:
+    """Scripts differ by far more than the digits of one unit show."""
+    return formatting.quantity(value, "ms", formatting.ABSENT)
 
 
 def figure(runs: Sequence[Entry], title: str) -> Drawing | None:

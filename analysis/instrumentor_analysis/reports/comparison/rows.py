@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from instrumentor_analysis.compare.model import Comparison, Figure, OpChange, OpKind, Share, Timing
+from instrumentor_analysis.compare.model import (
+    Comparison,
+    Figure,
+    OpChange,
+    OpKind,
+    Ops,
+    Share,
+    Timing,
+)
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.comparison import cells
 from instrumentor_analysis.reports.document import Section, Table, Tone
@@ -169,10 +177,17 @@ def _ops(comparison: Comparison, most: int) -> Section | None:
         words=(0, 5),
         foreign=True,
         least=_LEAST,
-        note="; ".join(note for note in (every.note, _more(moved, most)) if note),
+        note="; ".join(filter(None, (every.note, _more(moved, most), _of_one_step(every)))),
     )
     counted = ", ".join(f"{every.counts.get(each, 0):,} {word}" for each, word in _OUTCOMES.items())
     return Section(f"Ops by {every.time}{cells.per_sample(comparison)}: {counted}", (table,))
+
+
+def _of_one_step(ops: Ops) -> str:
+    """What the times of single ops can tell."""
+    if ops.time != "self time":
+        return ""
+    return "self times of one profiled step show where to look, not how much is gained"
 
 
 def _named(change: OpChange) -> str:

@@ -120,7 +120,7 @@ def test_every_sample_and_every_interval_is_drawn() -> None:
 def test_the_conclusion_comes_first_and_shared_warnings_once() -> None:
     text = document.html(timed(2.0, 0.5))
     assert text.index(">Conclusion<") < text.index(">Warnings<") < text.index("<svg")
-    assert text.count("only one run on each side") == 1
+    assert text.count("Only one run on each side") == 1
     assert "&lt;section" not in text
 
 
