@@ -50,7 +50,7 @@ class Region(Struct, frozen=True, eq=False):
         ends: the main one first; each path meets one of them.
         whole: the optimizer step belongs to it.
         resume: several micro-steps make one sample.
-        hints: names that tell the device where it ends.
+        hints: names of what has told the device where it ends: the loss, a model's result.
         batch: names of this iteration's data, bound ahead of `begin`.
         when: what is true at the begin of the iterations with a backward; empty for all.
         fetch: the part of `begin` that fetches the batch, which is done ahead of the clock.

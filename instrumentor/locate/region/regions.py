@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from instrumentor.locate.gradients.forward import Forward
 from instrumentor.locate.loop.loops import Candidate, Site
-from instrumentor.locate.region.barrier_hints import batch_names, find_hints
+from instrumentor.locate.region.barrier_hints import batch_names, loss_names
 from instrumentor.locate.region.conditions import condition
 from instrumentor.locate.region.fetched import fetched
 from instrumentor.locate.region.modes import End, Iteration, Region, covered, in_helper
@@ -67,7 +67,6 @@ def _region(
     begin = beside(source, forward.unit, end)
     plain = Region(candidate, tuple(group), forward, begin, (End(end),), sync)
     region = covered(Iteration(options, plain))
-    hints, unsure = find_hints(knowledge, region)
     timed = () if region.whole else flow.between(group[-1].statement, region.end)
     clipped = [
         Caveat(
@@ -80,10 +79,10 @@ def _region(
     ]
     return replace(
         region,
-        hints=hints,
+        hints=loss_names(region),
         batch=batch_names(knowledge, candidate, region.begin),
         fetch=fetched(candidate, region.begin),
-        warnings=(*region.warnings, *unsure, *clipped),
+        warnings=(*region.warnings, *clipped),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from instrumentor.runtime.recorder.barrier import CHECK, Barrier, Waited
 from instrumentor.runtime.recorder.causes import write_causes
 from instrumentor.runtime.recorder.collectives import Collectives
+from instrumentor.runtime.recorder.differentiated import Differentiated
 from instrumentor.runtime.recorder.extra_step import ExtraStep
 from instrumentor.runtime.recorder.facts import FACTS
 from instrumentor.runtime.recorder.iterations import Iterations
@@ -66,6 +67,7 @@ class Recorder:
         self.model = Model(self.records)
         self.extra = ExtraStep(self.records)
         self.witness = Witness(self.records)
+        self.differentiated = Differentiated()
         self.marks = Marks()
         self.iterations = Iterations(self.records, self.marks)
         self.phases = Phases(self.records, self.marks, self.barrier, phases)
@@ -116,6 +118,7 @@ class Recorder:
         self.barrier.clear()
         pending = time.perf_counter() - called
         self.marks.on()
+        self.differentiated.begin()
         self.iterations.begin(called, pending)
         if self.phases.on:
             self.name = "phases"
@@ -159,10 +162,13 @@ class Recorder:
         """Wait for the device, read the clock, record the sample.
 
         Args:
+            values: the loss, where the script has a name for it. What was differentiated last, or
+                else what the optimizers hold, is looked at behind them.
             batch: what entered the forward, where the begin could not know it.
         """
         if self.name is None or not self.records.ours:
             return
+        values = (*values, *(self.differentiated.take() or self.marks.seen))
         if self.behind_samples:
             self.name = None
             if self.phases.on:
@@ -325,6 +331,7 @@ class Recorder:
         self.write_causes()
         self.witness.conclude()
         self.marks.off()
+        self.differentiated.off()
         self.signpost("benchmark_complete")
         peak = runtime_of(self.barrier.device).peak_memory()
         if peak is not None:
@@ -348,6 +355,7 @@ class Recorder:
             self.complete()
         self.witness.conclude()
         self.marks.off()
+        self.differentiated.off()
         if not self.done:
             self.sampling.settle()
             self.write_causes()
