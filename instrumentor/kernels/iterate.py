@@ -32,7 +32,7 @@ from instrumentor.kernels.session import (
     held_against,
     open_session,
 )
-from instrumentor.kernels.simulate import SimulatedRun, can_simulate, without_device
+from instrumentor.kernels.simulate import NotSimulated, SimulatedRun, can_simulate, without_device
 from instrumentor.kernels.trials import Trial, Tried, trials
 from instrumentor.rewrite.prepare import script_path
 from instrumentor.shared.errors import InstrumentError, Interrupted, NotReady, RunFailed, UsageError
@@ -242,7 +242,12 @@ class Iteration:
 
     def _runs(self, version: Version) -> Version:
         if self.simulated:
-            version = self._simulate(version)
+            try:
+                version = self._simulate(version)
+            except NotSimulated as error:
+                if self.only_simulated:
+                    raise
+                self.progress.stage("not simulated", error.message)
             if self.only_simulated or version.state == "invalid":
                 return version
         walls: list[float] = []

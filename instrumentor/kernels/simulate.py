@@ -44,6 +44,10 @@ from instrumentor_analysis.shared.documents import read
 
 #: Seconds that a simulation may take unless --timeout says otherwise.
 LIMIT_S = 300.0
+LACKS = (
+    "That says nothing against the kernel. It knows the newer tt-lang (ttl.kernel is ttl.operation "
+    "there) and a part of ttnn: write it so, do it in torch, or measure on a device."
+)
 INSTALL = "pip install tt-lang-sim (CPython 3.11 or newer), or name its interpreter: --python."
 
 
@@ -70,6 +74,10 @@ def without_device(options: KernelOptions, script: Path) -> str:
 
 def _root(options: KernelOptions, script: Path) -> Path:
     return find_project(script_path(options.folder / script)).root
+
+
+class NotSimulated(RunFailed):
+    """The simulator does not have what the script uses, which says nothing against the kernel."""
 
 
 class Simulator(Struct, frozen=True):
@@ -170,9 +178,14 @@ class SimulatedRun(KernelPipeline):
                 f"the simulation did not end within {self.timeout_s:g} s",
                 f"{hint}--timeout {2 * (self.timeout_s or LIMIT_S):g}.",
             )
+        records = read_records(self.folder / RECORD)
+        lacks = next((each for each in records if each.get("event") == "lacks"), None)
+        if lacks is not None:
+            place = self.source_map(workspace).place(Path(lacks["file"]), int(lacks["line"]))
+            at = f" ({place[0].name}:{place[1]})" if place else ""
+            return NotSimulated(f"tt-lang's simulator does not know {lacks['what']}{at}", LACKS)
         if problem:
             return RunFailed(problem, f"The whole output is in {self.folder}/run.log.")
-        records = read_records(self.folder / RECORD)
         if not any(r.get("event") == "kernel" and r.get("ok") for r in records):
             began = any(r.get("event") == "kernel-start" for r in records)
             return made.failure or self.never_ran((), began=began)

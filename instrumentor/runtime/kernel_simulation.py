@@ -18,9 +18,11 @@ import importlib
 import json
 import math
 import os
+import re
 import runpy
 import sys
 import time
+import types
 from typing import Any
 
 #: Seconds between two writings of the sums.
@@ -28,6 +30,8 @@ _EVERY_S = 2.0
 #: Events between two looks at the clock.
 _LOOK = 2048
 _TILE_ELEMENTS = 32 * 32
+#: Names that tt-lang's compiler knows by itself, without an import.
+_COMPILERS = ("call_extern_func",)
 
 
 class Sums:
@@ -188,8 +192,7 @@ class Sums:
             ]
             self.problem = {"kind": "deadlock", "message": "", "blocked": rows}
             return
-        while error.__cause__ or error.__context__:
-            error = error.__cause__ or error.__context__ or error
+        error = _chain(error)[-1]
         file, line, thread = _raised(error, is_simulators)
         said = f"{type(error).__name__}: {error}"
         place = {"file": file, "line": line, "thread": thread}
@@ -245,10 +248,83 @@ def _raised(error: BaseException, is_simulators: Any) -> tuple[str, int, str]:
     found, trace = ("", 0, ""), error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        if not is_simulators(code.co_filename) and code.co_filename != __file__:
+        file = code.co_filename
+        if not is_simulators(file) and file != __file__ and not file.startswith("<frozen"):
             found = (code.co_filename, trace.tb_lineno, code.co_name)
         trace = trace.tb_next
     return found
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """An error and what it came of, the first cause last."""
+    found: list[BaseException] = []
+    while error is not None:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found
+
+
+def _lacking(error: BaseException) -> str:
+    """What of tt-lang or ttnn the simulator does not have, where an error says so; '' where not."""
+    if isinstance(error, AttributeError):
+        owner = error.obj if isinstance(error.obj, (type, types.ModuleType)) else type(error.obj)
+        module = owner.__name__ if isinstance(owner, types.ModuleType) else owner.__module__
+        return f"{_called(owner.__name__)}.{error.name}" if _is_simulators(module) else ""
+    if isinstance(error, ImportError):
+        return error.msg if _is_simulators(error.name or "") else ""
+    if isinstance(error, NameError):
+        return str(error.name) if error.name in _COMPILERS else ""
+    called = re.match(r"(?:[\w.<>]+\.)?(\w+)\(\) (.+)", str(error))
+    if not isinstance(error, TypeError) or called is None or not _has_function(called[1]):
+        return ""
+    return f"this call: {called[1]}() {called[2]}"
+
+
+def _called(owner: str) -> str:
+    """What a script calls a module or namespace of the simulator's: ttl, ttl.math, ttnn."""
+    space = re.fullmatch("_TTL([A-Za-z]*)Namespace", owner)
+    if space:
+        return ".".join(filter(None, ("ttl", space[1].lower())))
+    return "ttnn" if owner == "ttl.sim.ttnnsim" else owner
+
+
+def _is_simulators(module: str) -> bool:
+    return module.partition(".")[0] in ("ttl", "ttnn")
+
+
+def _has_function(name: str) -> bool:
+    modules = [m for of, m in list(sys.modules.items()) if of.startswith("ttl.sim")]
+    return any(isinstance(vars(m).get(name), types.FunctionType) for m in modules)
+
+
+def _tell_lacking(sums: Sums, raised: BaseException, is_simulators: Any) -> None:
+    """Have the record, the sums and the traceback say what the simulator does not have.
+
+    An error that is raised inside of the simulator is about something else.
+    """
+    outside = [each for each in _chain(raised) if not is_simulators(_innermost(each))]
+    error = next(filter(_lacking, outside), None)
+    if error is None:
+        return
+    what = _lacking(error)
+    file, line, _ = _raised(error, is_simulators)
+    if sums.problem is not None:
+        sums.problem["lacks"] = what
+        sums.write()
+    elif sys.version_info >= (3, 11):
+        error.add_note(f"tt-lang's simulator does not know {what}")
+    record = os.environ.get("INSTRUMENT_RECORD")
+    if record:
+        with open(record, "a", encoding="utf-8") as stream:
+            told = {"event": "lacks", "what": what, "file": file, "line": line}
+            stream.write(json.dumps(told) + "\n")
+
+
+def _innermost(error: BaseException) -> str:
+    trace, file = error.__traceback__, ""
+    while trace is not None:
+        file, trace = trace.tb_frame.f_code.co_filename, trace.tb_next
+    return file
 
 
 def _replace(original: Any, new: Any, *more: Any) -> None:
@@ -376,13 +452,19 @@ def _chosen() -> bool:
 def main() -> None:
     order = json.loads(sys.argv[1])
     script = order["script"]
-    launcher = install(Sums(order["output"]))
+    sums = Sums(order["output"])
+    launcher = install(sums)
 
     def run_file(*_: object) -> None:
         # Its own parser would take options of the script's for options of the simulator's, and its
         # own exec keeps what the script says when it exits.
         sys.argv = [script, *order["arguments"]]
-        runpy.run_path(script, run_name="__main__")
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except Exception as error:
+            frames = importlib.import_module("ttl.sim.diagnostics").is_simulator_frame
+            _tell_lacking(sums, error, frames)
+            raise
 
     launcher.run_file = run_file
     if not sys.flags.safe_path:  # as for a script that is started itself

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import subprocess
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,7 @@ from instrumentor.kernels.iterate import Iteration
 from instrumentor.kernels.options import Choice, Criteria, KernelOptions, Simulated
 from instrumentor.kernels.prepare import explain_kernel
 from instrumentor.kernels.run import KernelRun, run_kernel
+from instrumentor.kernels.simulate import NotSimulated
 from instrumentor.machine.environment import examine
 from instrumentor.shared.errors import InstrumentError, NotReady, RunFailed
 from instrumentor_analysis.kernels.simulated_report import SimulatedReport
@@ -75,10 +77,36 @@ def line_of(words: str) -> int:
 
 def test_what_goes_wrong_behind_the_kernel_tells_nothing_of_its_result(here: Here) -> None:
     here.edit('Path("y.csv")', 'ttnn.upsample\n    Path("y.csv")')
-    with pytest.raises(RunFailed, match="does not have a part of ttnn") as caught:
+    with pytest.raises(RunFailed, match=r"does not know ttnn\.upsample") as caught:
         here.simulate()
     assert isinstance(caught.value.result, KernelRun)
     assert caught.value.result.verdict is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        (
+            "y_block.store(",
+            "call_extern_func('f.hpp', 'f')\n{20}y_block.store(",
+            "call_extern_func",
+        ),
+        ("@ttl.operation", "@ttl.kernel", "ttl.kernel"),
+        ("y_block.store(", "ttl.math.nought(", "ttl.math.nought"),
+        ("import ttl\n", "import ttl\nfrom ttl.testing import check\n", "named 'ttl.testing'"),
+        ("ttnn.open_device(", "ttnn.open_device(l1_small_size=1, ", "open_device() got an"),
+    ],
+)
+def test_what_the_simulator_does_not_have_says_nothing_against_the_kernel(
+    here: Here, before: str, after: str, what: str
+) -> None:
+    here.edit(before, after.replace("{20}", 20 * " "))
+    with pytest.raises(NotSimulated, match=re.escape(what)) as caught:
+        here.simulate()
+    assert f"({KERNEL}:" in caught.value.message and "against the kernel" in caught.value.hint
+    partial = caught.value.result
+    if partial is not None:
+        assert [each.kind for each in partial.report.found] == ["simulator-lacks"]
 
 
 def test_what_the_simulator_says_of_a_line_is_said_of_the_users_own(here: Here) -> None:
@@ -292,6 +320,10 @@ def test_what_hangs_on_the_simulator_never_comes_to_the_device(here: Here) -> No
     plain = dataclasses.replace(here.options, simulated=Simulated())
     with pytest.raises(NotReady, match="TT_METAL_HOME"):  # right, and then the device's turn
         Iteration(here.folder / KERNEL, (), plain).measure()
+    here.edit("@ttl.operation", "@ttl.kernel")
+    with pytest.raises(NotReady, match="TT_METAL_HOME"):  # nothing that the simulator can judge
+        Iteration(here.folder / KERNEL, (), plain).measure()
+    here.edit("@ttl.kernel", "@ttl.operation")
     here.edit("range(blocks_per_node):\n            if", "range(5):\n            if True or")
     with pytest.raises(RunFailed, match="deadlock: compute waits"):
         Iteration(here.folder / KERNEL, (), plain).measure()

@@ -140,14 +140,15 @@ def _error(facts: Simulated) -> Iterator[Finding]:
     problem = facts.simulation.problem
     if problem is not None and problem.kind == "error":
         where = f"{problem.thread}, line {problem.line}" if problem.line else "in the simulator"
-        yield Finding(
-            "error",
-            CORRECT,
-            f"the kernel fails in {where}",
-            problem.message.splitlines()[0] if problem.message else "no message",
-            "Mend that line: the counts below end there.",
-            limits=True,
-        )
+        kind, title, change = "error", f"the kernel fails in {where}", "Mend that line"
+        if problem.lacks:
+            kind, title = "simulator-lacks", f"the simulator does not know what {where} says"
+            change = (
+                "It may well be right: say it as the simulator knows it, or measure on a device"
+            )
+        said = problem.message.splitlines()[0] if problem.message else "no message"
+        ends = f"{change}. The counts below end there."
+        yield Finding(kind, CORRECT, title, said, ends, limits=True)
 
 
 def _wrong(facts: Simulated) -> Iterator[Finding]:

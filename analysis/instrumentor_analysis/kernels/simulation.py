@@ -122,7 +122,11 @@ class Waiting(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """Why the invocation did not end; ``kind`` is deadlock or error."""
+    """Why the invocation did not end; ``kind`` is deadlock or error.
+
+    Attributes:
+        lacks: what of tt-lang or ttnn the simulator does not have; '' for an error of the kernel's.
+    """
 
     kind: str
     message: str = ""
@@ -130,6 +134,7 @@ class Problem(Struct, frozen=True):
     line: int = 0
     thread: str = ""
     blocked: tuple[Waiting, ...] = ()
+    lacks: str = ""
 
 
 class Simulation(Struct, frozen=True):

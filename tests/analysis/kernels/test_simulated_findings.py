@@ -172,3 +172,11 @@ def test_an_error_and_a_wrong_result_come_first(tmp_path: Path) -> None:
     kinds = found(tmp_path, changed(problem=problem), validation={"ok": False, "by": "pytest"})
     assert list(kinds) == ["error", "wrong-result"]
     assert kinds["error"].evidence == "ValueError: no"
+
+
+def test_what_the_simulator_lacks_is_no_fault_of_the_kernel(tmp_path: Path) -> None:
+    said = "NameError: name 'call_extern_func' is not defined"
+    problem = {"kind": "error", "message": said, "line": 3, "thread": "read"}
+    kinds = found(tmp_path, changed(problem={**problem, "lacks": "call_extern_func"}))
+    assert list(kinds) == ["simulator-lacks"]
+    assert kinds["simulator-lacks"].change.startswith("It may well be right")

@@ -1,5 +1,9 @@
 """Stand-in for tt-lang: runs a kernel's thread functions once, with made-up cycles.
 
+It stands for tt-lang's own profilers on a device, of which tt-lang-sim has none: what they print,
+their device log and their ways to fail. What can be told without them is tested on tt-lang-sim
+(tests/kernels/test_simulate.py).
+
 One core is run, as Python threads over bounded queues, so that a kernel that would hang hangs
 here too (and is ended after a second). What is printed has the shape of tt-lang's own output and
 depends on the same environment variables. ``STANDIN_TTL`` injects failures, comma separated:
