@@ -780,7 +780,8 @@ class HostLayer(Struct, frozen=True):
     """Host time of a step in one layer of the software below the script.
 
     Attributes:
-        name: ``compile``, ``run`` or ``other`` of tt-crank; ``tracing``, ``compile``, ``execute``,
+        name: ``compile``, ``run`` or ``other`` of tt-crank; ``compile``, ``dispatch_host`` or
+            ``trace`` of tt-metal; ``tracing``, ``compile``, ``execute``,
             ``to device`` or ``from device`` of torch_xla.
         time_ms: without zones of another layer within it; of torch_xla, whose layers may overlap,
             what its metrics add up.

@@ -1,9 +1,11 @@
-"""Host time inside tt-crank: what it spends on compiling and on running programs.
+"""Host time inside tt-crank and tt-metal: compiling, dispatching, replaying, running programs.
 
 tt-crank marks the hot paths of its compile and run pipeline with Tracy zones named ``tt_crank::*``
-(``tt_kurbla::*`` before it was renamed). Tracy's export of all zones, tracy_ops_times.csv, holds
-their begin (``ns_since_start``) and length (``exec_time_ns``) on the clock of the signposts. A zone
-within another one of the same thread counts for itself, and no longer for the outer one.
+(``tt_kurbla::*`` before it was renamed); tt-metal's zones are sorted as tt-blacksmith's own report
+sorts them: ``compile``, ``dispatch_host``, ``trace``. Tracy's export of all zones,
+tracy_ops_times.csv, holds their begin (``ns_since_start``) and length (``exec_time_ns``) on the
+clock of the signposts. A zone within another one of the same thread counts for itself, and no
+longer for the outer one.
 """
 
 from __future__ import annotations
@@ -23,23 +25,45 @@ if TYPE_CHECKING:
     from instrumentor_analysis.ops.window import StepMarks
 
 ZONES = "tracy_ops_times.csv"
-LAYERS = ("compile", "run", "other")
-_PREFIXES = (b"tt_crank::", b"tt_kurbla::")
+#: By software, in the order in which they are shown.
+LAYERS = {
+    "tt-crank": ("compile", "run", "other"),
+    "tt-metal": ("compile", "dispatch_host", "trace"),
+}
+#: tt-metal's zones by tt-blacksmith's buckets; a name may be qualified.
+_METAL = {
+    "compile": re.compile(r"(.*::)?(JitBuild|BuildKernel|GenerateBinaries)"),
+    "dispatch_host": re.compile(r"(.*::)?(EnqueueProgram|CommandQueue::)"),
+    "trace": re.compile(r"(.*::)?(ReplayTrace|BeginTrace|EndTrace)"),
+}
+_CRANK, _TT_METAL = "tt-crank", "tt-metal"
+#: Lines that may be of such a zone: its name stands first.
+_WANTED = re.compile(
+    rb"tt_crank::|tt_kurbla::|(?:[\w:]*::)?(?:JitBuild|BuildKernel|GenerateBinaries|"
+    rb"EnqueueProgram|CommandQueue::|ReplayTrace|BeginTrace|EndTrace)"
+)
 _COMPILE = re.compile(r"compil|pipeline|flatbuffer|lower|build", re.IGNORECASE)
 _RUN = re.compile(r"run|submit|execut", re.IGNORECASE)
 
 
 class Zone(Struct, frozen=True):
-    """One zone; times in ns."""
+    """One zone; times in ns.
+
+    Attributes:
+        of: the software.
+    """
 
     name: str
     thread: str
     start_ns: int
     end_ns: int
+    of: str = _CRANK
 
     @property
     def layer(self) -> str:
         """Which of :data:`LAYERS` it belongs to, by its name."""
+        if self.of == _TT_METAL:
+            return next(layer for layer, names in _METAL.items() if names.match(self.name))
         if _COMPILE.search(self.name):
             return "compile"
         return "run" if _RUN.search(self.name) else "other"
@@ -53,10 +77,10 @@ def layers_of_steps(zones: Path | None, marks: Sequence[StepMarks]) -> tuple[Hos
 
 
 def read_zones(path: Path) -> tuple[Zone, ...]:
-    """tt-crank's zones; nothing where the export has none, or other columns."""
+    """The zones of these; nothing where the export has none, or other columns."""
     with opened(path) as stream:
-        # The export holds every zone of tt-metal, too: only lines that may count are parsed.
-        lines = [stream.readline(), *(line for line in stream if line.startswith(_PREFIXES))]
+        # The export holds one zone for each op, too: only lines that may count are parsed.
+        lines = [stream.readline(), *(line for line in stream if _WANTED.match(line))]
     rows = csv.DictReader(line.decode("utf-8", "replace") for line in lines)
     if not {"name", "thread", "ns_since_start", "exec_time_ns"} <= {*(rows.fieldnames or ())}:
         return ()
@@ -65,8 +89,10 @@ def read_zones(path: Path) -> tuple[Zone, ...]:
         # Absent in a line that is cut short.
         if row["thread"] and row["ns_since_start"] and row["exec_time_ns"]:
             start = int(row["ns_since_start"])
-            name = row["name"].partition("::")[2]
-            found.append(Zone(name, row["thread"], start, start + int(row["exec_time_ns"])))
+            name, of = row["name"], _TT_METAL
+            if name.startswith(("tt_crank::", "tt_kurbla::")):
+                name, of = name.partition("::")[2], _CRANK
+            found.append(Zone(name, row["thread"], start, start + int(row["exec_time_ns"]), of))
     return tuple(found)
 
 
@@ -76,10 +102,12 @@ def host_layers(zones: Iterable[Zone], windows: Sequence[tuple[int, int]]) -> tu
     Args:
         windows: begin and end of each step that is shown, ns.
     """
-    layers: dict[str, list[tuple[Zone, int]]] = {layer: [] for layer in LAYERS}
+    layers: dict[tuple[str, str], list[tuple[Zone, int]]] = {
+        (of, layer): [] for of, every in LAYERS.items() for layer in every
+    }
     inside = [zone for zone in zones if any(a <= zone.start_ns < b for a, b in windows)]
     for zone, own_ns in _own_times(inside):
-        layers[zone.layer].append((zone, own_ns))
+        layers[zone.of, zone.layer].append((zone, own_ns))
     steps = len(windows)
     return tuple(
         HostLayer(
@@ -87,8 +115,9 @@ def host_layers(zones: Iterable[Zone], windows: Sequence[tuple[int, int]]) -> tu
             sum(own_ns for _, own_ns in found) / steps / 1e6,
             len(found) / steps,
             tuple(dict.fromkeys(zone.name for zone, _ in found)),
+            of,
         )
-        for layer, found in layers.items()
+        for (of, layer), found in layers.items()
         if found
     )
 

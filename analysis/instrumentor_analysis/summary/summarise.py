@@ -377,7 +377,7 @@ def _of_ops(summary: Summary, device: DeviceSteps, ops: Table, folder: RunFolder
         program_cache_hit_percent=figures.program_cache_hit_percent(ops),
         locations=by_source_line(ops, folder.diff, pooled),
         architecture=device.architecture.name,
-        host_layers=layers_of_steps(folder.tracy_log(ZONES), shown) or summary.host_layers,
+        host_layers=(*layers_of_steps(folder.tracy_log(ZONES), shown), *summary.host_layers),
     )
 
 

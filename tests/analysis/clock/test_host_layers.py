@@ -69,6 +69,35 @@ def test_time_is_each_layers_own_and_of_the_window_alone() -> None:
     assert sum(layer.time_ms for layer in layers.values()) == pytest.approx(whole / 1e6)
 
 
+def test_zones_of_tt_metal_are_sorted_into_buckets(tmp_path: Path) -> None:
+    names = {
+        "JitBuildState::build": "compile",
+        "BuildKernel": "compile",
+        "EnqueueProgramImpl": "dispatch_host",
+        "tt::tt_metal::HWCommandQueue::finish": None,
+        "CommandQueue::enqueue_write_buffer": "dispatch_host",
+        "ReplayTrace": "trace",
+        "TT_DNN_DEVICE_OP": None,
+    }
+    head = EXPORT.splitlines()[0]
+    rows = (f"{name},a.cpp,1,,,{at * 100},50,7,," for at, name in enumerate(names))
+    (tmp_path / ZONES).write_text("\n".join([head, *rows]) + "\n")
+    found = read_zones(tmp_path / ZONES)
+    assert {each.name: each.layer for each in found} == {k: v for k, v in names.items() if v}
+    layers = host_layers(found, [(0, 1000)])
+    assert [(each.of, each.name, each.count) for each in layers] == [
+        ("tt-metal", "compile", 2),
+        ("tt-metal", "dispatch_host", 2),
+        ("tt-metal", "trace", 1),
+    ]
+
+
+def test_a_zone_of_tt_metal_within_one_of_tt_crank_counts_once() -> None:
+    inner = Zone("EnqueueProgram", "7", 200, 500, "tt-metal")
+    crank, metal = host_layers([zone("run", 100, 1100), inner], [(0, 2000)])
+    assert (crank.time_ms, metal.time_ms) == (700e-6, 300e-6)
+
+
 def test_several_steps_are_their_mean_and_what_is_not_there_is_absent() -> None:
     zones = [zone("run", 0, 100), zone("run", 1000, 1300)]
     assert host_layers(zones, [(0, 500), (1000, 1500)]) == (HostLayer("run", 2e-4, 1, ("run",)),)
