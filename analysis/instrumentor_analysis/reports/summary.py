@@ -9,7 +9,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from instrumentor_analysis.model import GAP_THRESHOLD_US, Summary
-from instrumentor_analysis.reports import breakdown, charts, formatting, headline, owners, terminal
+from instrumentor_analysis.reports import (
+    breakdown,
+    charts,
+    formatting,
+    headline,
+    limits,
+    owners,
+    terminal,
+)
 from instrumentor_analysis.reports import html as pages
 from instrumentor_analysis.reports import markdown as marked
 from instrumentor_analysis.reports.detail import Detail
@@ -170,6 +178,7 @@ def _page_sections(summary: Summary, detail: Detail) -> Iterator[Section]:
     shares = () if parts is None else (replace(parts, keys=()),)
     if tables[1].rows:
         yield Section("Where the time goes", tables, charts=shares, beside=True)
+    yield limits.section(summary.limits)
     yield breakdown.devices(summary.devices, _MOST_ROWS)
     yield breakdown.savings(summary, _MOST_SAVINGS, "Share: of device time and gaps.")
     yield breakdown.variation(summary, _MOST_ROWS, "±: standard deviation.")

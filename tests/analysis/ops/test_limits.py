@@ -6,13 +6,16 @@ import random
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from instrumentor_analysis.model import Limit
 from instrumentor_analysis.ops.limits import by_limit, roles
 from instrumentor_analysis.ops.op_report import per_op_report
 from instrumentor_analysis.ops.report_options import ReportOptions
 from instrumentor_analysis.reports.limits import because, section
+from instrumentor_analysis.reports.summary import console, html, markdown
 from tests.analysis.ops_rows import REAL, Row, matmul, op, per_op_of
+from tests.analysis.reports.summaries import tracy
 
 READ_WRITE = "['a/reader_unary.cpp'; 'a/writer_unary.cpp']"
 _PARTS = {
@@ -159,6 +162,14 @@ def test_nothing_is_shown_where_nothing_is_told() -> None:
     assert by_limit(per_op_of(op())) == ()
     assert not section(()).tables
     assert not section((Limit("unclear", 1.0, 100.0, 1),)).tables
+
+
+def test_every_format_shows_them() -> None:
+    limit = Limit("few cores", 4.2, 61.0, 3, figures={"cores": 8.0, "available_cores": 64.0})
+    summary = replace(tracy(), limits=(limit,))
+    for shown in (console(summary), markdown(summary), html(summary)):
+        assert "What limits the ops" in shown and "8 of 64 cores" in shown
+    assert "What limits the ops" not in markdown(replace(summary, limits=()))
 
 
 def simulated(chance: random.Random) -> tuple[str, Row]:
