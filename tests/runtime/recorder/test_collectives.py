@@ -16,7 +16,9 @@ from instrumentor.runtime.recorder.collectives import (
     collectives_by_step,
     event_times_ms,
 )
+from instrumentor.runtime.recorder.recorder import Recorder
 from instrumentor.runtime.recorder.records import Records, launched_as
+from instrumentor.runtime.recorder.sampling import Sampling
 from tests.runtime.recorder.tensors import events
 
 
@@ -172,3 +174,20 @@ def test_collectives_of_a_device_s_queue_have_no_time() -> None:
 def test_times_of_an_older_torch() -> None:
     old = SimpleNamespace(start_us=lambda: 2000, duration_us=lambda: 500)
     assert event_times_ms(old) == (2.0, 0.5)
+
+
+def test_ranks_take_equally_many_samples_whichever_of_theirs_compiled(rank: Path) -> None:
+    sampling = Sampling(steps=6, warmup=2, records=Records())
+    for at in range(6):
+        sampling.add("fwd+bwd", f"step_{at}", 1.0, compiled=at == 4)
+    assert sampling.enough(6, "cpu") and sampling.wanted == 6
+
+
+@pytest.mark.parametrize(
+    ("steps", "budget_s", "taken"), [(5, 30.0, (25, 2)), (5, None, (5, 2)), (2, None, (3, 2))]
+)
+def test_their_number_is_fixed_ahead(
+    rank: Path, steps: int, budget_s: float | None, taken: tuple[int, int]
+) -> None:
+    sampling = Recorder(steps, 1, "wallclock", budget_s).sampling
+    assert (sampling.steps, sampling.warmup, sampling.budget_s) == (*taken, None)
