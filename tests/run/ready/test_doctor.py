@@ -151,6 +151,15 @@ def test_missing_packages_stop_a_run(
     assert remedy in stopped[0].remedy
 
 
+def test_a_script_of_ttnn_without_a_device_is_warned_of(make_planned: MakePlanned) -> None:
+    for packages, status in (((), Status.WARNING), (("ttnn",), Status.OK)):
+        there = {**without(make_planned), "ttnn": Package("ttnn", "0.81.1", ())}
+        for name in packages:
+            del there[name]
+        planned = make_planned(profiler="wallclock", packages=there, devices=())
+        assert named(doctor(planned), "device").status is status
+
+
 def test_without_tracy_in_play_nothing_of_it_stops_a_run(make_planned: MakePlanned) -> None:
     checks = doctor(
         make_planned(

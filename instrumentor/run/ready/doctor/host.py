@@ -71,7 +71,13 @@ def devices(planned: PlannedRun) -> Iterator[Check]:
             f"{SIMULATOR_VARIABLE}=PATH has tt-metal use a simulator.",
         )
     else:
-        yield Check("device", Status.OK, f"no Tenstorrent device; {planned.profiler} needs none")
+        text = f"no Tenstorrent device; {planned.profiler} needs none"
+        if not planned.machine.has("ttnn"):
+            yield Check("device", Status.OK, text)
+            return
+        text += ", but a script that opens one through ttnn ends there"
+        remedy = f"{SIMULATOR_VARIABLE}=PATH has tt-metal use a simulator."
+        yield Check("device", Status.WARNING, text, remedy)
 
 
 def chips(planned: PlannedRun) -> Iterator[Check]:
