@@ -52,18 +52,18 @@ def choose(program: Program, options: Options, arguments: Sequence[str] = ()) ->
     Args:
         arguments: what the script is called with: they may choose among several loops.
     """
-    knowledge = Knowledge(program)
+    knowledge, called_with = Knowledge(program), ScriptOptions(program, arguments)
     candidates = _offered(knowledge, options)
     if options.loop is not None:
-        return _understand(_by_line(program, candidates, *options.loop), options)
+        return _understand(_by_line(program, candidates, *options.loop), options, called_with)
     stepping = _stepping(candidates, options)
     if not stepping:
         return next(closures_anywhere(knowledge), None) or no_loop(knowledge, candidates)
-    called = _as_called(program, stepping, arguments, options) if len(stepping) > 1 else stepping
+    called = _as_called(program, stepping, called_with, options) if len(stepping) > 1 else stepping
     if len(called) > 1:
         reasons = [r for c in called for r in reasons_against(c)]
         raise Declined(*dict.fromkeys(reasons or several(called)))
-    located = _understand(called[0], options)
+    located = _understand(called[0], options, called_with)
     others = [c for c in stepping if c is not called[0]]
     if others:
         located = replace(located, warnings=(_by_options(called[0], others), *located.warnings))
@@ -125,10 +125,10 @@ def _through_calls(outer: Candidate, inner: Candidate) -> Iterator[Site]:
 
 
 def _as_called(
-    program: Program, stepping: list[Candidate], arguments: Sequence[str], options: Options
+    program: Program, stepping: list[Candidate], called_with: ScriptOptions, options: Options
 ) -> list[Candidate]:
     """The loops that the script's options leave; all of them when they rule out none."""
-    entry = ScriptOptions(program, arguments).entry_as_called()
+    entry = called_with.entry_as_called()
     if entry is None:
         return stepping
     called = Program.load(entry, program.roots)
@@ -205,11 +205,11 @@ def _no_loop_at(program: Program, candidates: list[Candidate], file: str, line: 
 # -- understanding it ----------------------------------------------------------------------------
 
 
-def _understand(candidate: Candidate, options: Options) -> Located:
+def _understand(candidate: Candidate, options: Options, called_with: ScriptOptions) -> Located:
     knowledge, reasons = candidate.knowledge, list(reasons_against(candidate))
     if reasons:
         raise Declined(*dict.fromkeys(reasons))
-    candidate = _as_iterated(candidate)
+    candidate, other_ways = _as_called_step(_as_iterated(candidate), called_with)
     body, forwards = _with_forward(step_function(candidate, options.scope) or candidate)
     if not isinstance(body.loop, FUNCTIONS):
         candidate = body
@@ -241,6 +241,7 @@ def _understand(candidate: Candidate, options: Options) -> Located:
         cache_clears=tuple(_cache_clears(candidate)),
         warnings=(
             *of_the_program(candidate),
+            *other_ways,
             *(caveat for region in regions for caveat in region.warnings),
             *unsampled(regions),
             *of_the_syncs(regions),
@@ -264,6 +265,30 @@ def _as_iterated(candidate: Candidate) -> Candidate:
         candidate,
         sites=tuple(sites) or candidate.sites,
         updates=tuple(updates) or candidate.updates,
+    )
+
+
+def _as_called_step(
+    candidate: Candidate, called_with: ScriptOptions
+) -> tuple[Candidate, list[Caveat]]:
+    """Without the ways through a step that the script's options rule out, if any is left."""
+    source, updates = candidate.source, candidate.updates
+    out = [s for s in candidate.sites if called_with.rule_out(source, s.statement)]
+    sites = [s for s in candidate.sites if s not in out]
+    if not out or not sites:
+        return candidate, []
+    left = [u for u in updates if not called_with.rule_out(u.source, u.statement)]
+    taken = replace(candidate, sites=tuple(sites), updates=tuple(left) or updates)
+    return taken, [_by_branch(source, each.statement) for each in out]
+
+
+def _by_branch(source: Source, statement: ast.stmt) -> Caveat:
+    return Caveat(
+        "branch-by-options",
+        "By the script's options this branch is not taken, and it is not timed. To measure it, "
+        "give the arguments that the script trains with.",
+        "note",
+        source.at(statement.lineno),
     )
 
 

@@ -56,8 +56,13 @@ def leaves_out(source: Source, statement: ast.stmt, known: Constants) -> bool:
         contains(s, statement)
         for test in source.parents(statement)
         if isinstance(test, ast.If)
-        for s in {True: test.orelse, False: test.body, None: []}[decided(test.test, known)]
+        for s in left_out(test, decided(test.test, known))
     )
+
+
+def left_out(test: ast.If, answer: bool | None) -> list[ast.stmt]:
+    """The branch that an answer to its test leaves out."""
+    return {True: test.orelse, False: test.body, None: []}[answer]
 
 
 def _of_all_callers(program: Program, function: Function) -> Constants:

@@ -1,7 +1,7 @@
 """What the options of a script come to: as it is called, else by their defaults.
 
 Where a script holds several training loops and its options choose one (`if args.lm:`), the loop
-that runs is the one that the options leave.
+that runs is the one that the options leave; and so of several ways through one step.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
-from instrumentor.read.constants import decided
+from instrumentor.read.constants import decided, left_out
 from instrumentor.read.program import Program
-from instrumentor.read.syntax import Source, dotted, parse, source_of
+from instrumentor.read.syntax import Source, contains, dotted, parse, source_of
 from instrumentor.read.values import Item, Member, Object, Value
 
 #: Keywords of `add_argument` that a value hangs on.
@@ -50,6 +50,15 @@ class ScriptOptions:
             ruled_out |= answer is False or bool(answer and node.orelse)
         return source_of(entry.path, entry.data, tree) if ruled_out else None
 
+    def rule_out(self, source: Source, statement: ast.stmt) -> bool:
+        """Whether an `if` around a statement is decided against it."""
+        return any(
+            contains(branch, statement)
+            for test in source.parents(statement)
+            if isinstance(test, ast.If)
+            for branch in left_out(test, self._decided(source, test.test))
+        )
+
     def _decided(self, source: Source, test: ast.expr) -> bool | None:
         known = {
             dotted(node): self._values[node.attr]
@@ -72,11 +81,33 @@ class ScriptOptions:
         for _, _, call in self.program.calls_named("add_argument"):
             name, is_plain = _add(parser, call)
             known[name] = is_plain and name not in known
+        if self._may_be_any:
+            return {}
         try:
             found = vars(parser.parse_known_args(list(self.arguments))[0])
         except ValueError:
             return {}
         return {n: v for n, v in found.items() if known.get(n) and not self._is_set_later(n)}
+
+    @property
+    def _may_be_any(self) -> bool:
+        """Options of names that are not written out may be set: `vars(args).update(settings)`."""
+        named = self.program.calls_named
+        return (
+            any(k.arg is None for *_, call in named("set_defaults") for k in call.keywords)
+            or any(k.arg == "namespace" for *_, call in named("parse_args") for k in call.keywords)
+            or any(self._is_parsed(s, c.args[0]) for s, _, c in named("setattr") if c.args)
+            or any(self._holds_options(s, c.func) for s, _, c in named("update"))
+        )
+
+    def _holds_options(self, source: Source, method: ast.expr) -> bool:
+        """Whether a method is one of `vars(args)` or of `args.__dict__`."""
+        match method:
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="vars"), args=[owner])):
+                return self._is_parsed(source, owner)
+            case ast.Attribute(value=ast.Attribute(value=owner, attr="__dict__")):
+                return self._is_parsed(source, owner)
+        return False
 
     def _is_set_later(self, name: str) -> bool:
         """By `parser.set_defaults(name=...)` or `args.name = ...`."""

@@ -45,6 +45,8 @@ OPTIONS = {
     "open": "parser.add_argument('net')",
     "required": "parser.add_argument('--net', required=True)",
     "set": "parser.add_argument('--net', default='a')\nparser.set_defaults(net='b')",
+    "any": "parser.add_argument('--net', default='a')\nparser.set_defaults(**settings)",
+    "named": "parser.add_argument('--net', default='a')\nreturn parser.parse_args(namespace=saved)",
     "twice": "parser.add_argument('--net', default='a')\nparser.add_argument('--net', default='b')",
 }
 ON_SWITCH = """\
@@ -108,6 +110,11 @@ def test_the_loop_that_the_options_leave(
         ("required", ON_WORD, ()),
         ("set", ON_WORD, ()),
         ("twice", ON_WORD, ()),
+        ("any", ON_WORD, ()),
+        ("named", ON_WORD, ()),
+        ("word", "vars(args).update(settings)\n" + ON_WORD, ()),
+        ("word", "args.__dict__.update(settings)\n" + ON_WORD, ()),
+        ("word", "setattr(args, name, settings[name])\n" + ON_WORD, ()),
         ("made", ON_WORD, ("--net", "b")),  # a type may change the word
         ("counted", ON_SWITCH, ("--other", "many")),  # no number: the script itself will refuse it
         ("word", "args.net = load()\n" + ON_WORD, ()),
@@ -127,3 +134,29 @@ def test_what_the_options_leave_open_is_asked(
 def test_one_loop_needs_no_options(tmp_path: Path) -> None:
     body = ON_SWITCH.replace("second(", "first(")
     assert chosen(tmp_path, "switch", body) == ("first", [])
+
+
+ON_BRANCH = """\
+for x in loader:
+    loss = model(x).mean()
+    if args.other:
+        loss.backward()
+        print(loss.item())
+        optimizer.step()
+    else:
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("arguments", "line"), [((), 29), (("--other",), 25)])
+def test_of_two_ways_through_a_step_the_one_that_the_options_leave(
+    arguments: tuple[str, ...], line: int, tmp_path: Path
+) -> None:
+    path, given = tmp_path / "train.py", textwrap.indent(OPTIONS["switch"], "    ")
+    text = SCRIPT.replace("OPTIONS", given).replace("first(", "other(").replace(".backward()", "()")
+    path.write_text(text + ON_BRANCH, encoding="utf-8")
+    located = locate_file(path, Options(), [tmp_path], arguments)
+    assert [[site.backward.lineno for site in each.sites] for each in located.regions] == [[line]]
+    [told] = [w for w in located.warnings if w.kind == "branch-by-options"]
+    assert told.place == f"train.py:{25 + 29 - line}"

@@ -99,6 +99,8 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
      "It could not be proven that nothing depends on it.", "Leave --skip-validation out."),
     ("W030", "checkpoint-unproven", "caution", "Saving is skipped because you asked for it",
      "It could not be proven that nothing depends on it.", "Leave --skip-saving out."),
+    ("W031", "branch-by-options", "note", "The script's options rule out another training branch",
+     "It is not timed.", "Give the arguments that the script trains with."),
     # The run.
     ("W101", "outlived-stop", "note", "A thread or process outlived the last sample",
      "It was ended; the measurement is complete.", "Use a daemon thread."),

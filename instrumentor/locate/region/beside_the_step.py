@@ -71,6 +71,8 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
     for call, _ in calls:
         if knowledge.is_save(body.source, body.scope, call):
             yield _told("save", "a save", "", body.source, call)
+        elif _is_copy(knowledge, body.source, body.scope, call):
+            yield _told("copy", "a copy to the device", "", body.source, call)
     for call in _evaluations(region, calls):
         yield _told("validation", "an evaluation", _named(body.scope), body.source, call)
     start = (_Called(body.source, body.scope, call, {}) for call, _ in calls)
@@ -98,7 +100,7 @@ def _inside(region: Region) -> Iterator[ast.stmt]:
     begin, ends = flow.before(region.begin), {flow.after(e.after) for e in region.ends}
     for statement in flow.statements:
         at = flow.before(statement)
-        if at == begin or flow.path(begin, at):
+        if at == begin or flow.path(begin, at, ends):
             if flow.after(statement) in ends or flow.path(at, ends):
                 yield statement
 

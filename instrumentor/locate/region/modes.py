@@ -171,8 +171,12 @@ def _several_updates(it: Iteration) -> Region | None:
         return None
     begin = beside(it.source, it.plain.begin, several)
     why = "Several optimizers are stepped per iteration; one sample covers the whole iteration."
-    end = it.end(beside(it.source, several, begin), "step")
-    return it.whole(end, at=several, why=why, begin=begin)
+    around = beside(it.source, several, begin)
+    steps = [u.statement for u in it.candidate.own_updates if contains(around, u.statement)]
+    # where only some iterations come to the last one, what follows it there is not timed
+    last = completed(it.candidate, steps, several)
+    ends = [it.end(unit, "step") for unit in dict.fromkeys((around, last))]
+    return it.whole(*ends, at=several, why=why, begin=begin)
 
 
 def _whole_step(it: Iteration) -> Region | None:
@@ -233,6 +237,22 @@ def in_helper(sync: Sync, sites: Iterable[Site]) -> bool:
     return at is not None and any(
         f.source is sync.source and contains(f.node, at) for s in sites for f in s.chain
     )
+
+
+def completed(candidate: Candidate, statements: Sequence[ast.stmt], final: ast.stmt) -> ast.stmt:
+    """The innermost statement around the final one of several behind which all have run.
+
+    What only some iterations do behind them stays outside of it.
+    """
+    flow = candidate.flow
+    around = [s for s in (final, *candidate.source.parents(final)) if s in flow.begins]
+    for statement in around:
+        done = flow.after(statement)
+        if not any(flow.path(done, flow.before(s)) for s in statements) and all(
+            flow.always(flow.after(s), [statement]) for s in statements
+        ):
+            return statement
+    return around[-1]
 
 
 Block: TypeAlias = LoopNode | FunctionNode | ast.Module

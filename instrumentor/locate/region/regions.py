@@ -17,7 +17,7 @@ from instrumentor.locate.loop.loops import Candidate, Site
 from instrumentor.locate.region.barrier_hints import batch_names, loss_names
 from instrumentor.locate.region.conditions import condition
 from instrumentor.locate.region.fetched import fetched
-from instrumentor.locate.region.modes import End, Iteration, Region, covered, in_helper
+from instrumentor.locate.region.modes import End, Iteration, Region, completed, covered, in_helper
 from instrumentor.locate.region.syncs import find_sync
 from instrumentor.read.control_flow import OVER, START
 from instrumentor.read.syntax import beside, callee, contains, own_calls, own_nodes, suites
@@ -62,7 +62,7 @@ def _region(
     group = sorted(group, key=lambda s: flow.order[s.statement])
     ordered = sorted((forwards[s] for s in group), key=lambda f: flow.order[f.unit])
     forward = next((f for f in ordered if f.certain), ordered[0])
-    end = _end(candidate, group)
+    end = completed(candidate, [s.statement for s in group], group[-1].statement)
     sync = find_sync(candidate, group[-1])
     begin = beside(source, forward.unit, end)
     plain = Region(candidate, tuple(group), forward, begin, (End(end),), sync)
@@ -84,21 +84,6 @@ def _region(
         fetch=fetched(candidate, region.begin),
         warnings=(*region.warnings, *clipped),
     )
-
-
-def _end(candidate: Candidate, group: list[Site]) -> ast.stmt:
-    """The innermost statement that completes the last backward and every one before it."""
-    source, flow = candidate.source, candidate.flow
-    sites, final = [s.statement for s in group], group[-1].statement
-    around = [s for s in (final, *source.parents(final)) if s in flow.begins]
-    for statement in around:
-        done = flow.after(statement)
-        # what only some iterations do behind the backward stays outside of the innermost one
-        if not any(flow.path(done, flow.before(s)) for s in sites) and all(
-            flow.always(flow.after(s), [statement]) for s in sites
-        ):
-            return statement
-    return around[-1]
 
 
 def _clips(statement: ast.stmt) -> bool:

@@ -92,6 +92,7 @@ for x, y in loader:
         ({"between": "top = accuracy(out)"}, {"host-read-inside": "float().mean().item()"}),
         ({"inside": "self.seen = out.max().item()"}, {"host-read-inside": "self.seen ="}),
         ({"between": "torch.save(out, 'o.pt')"}, {"save-inside": "torch.save(out"}),
+        ({"between": "y = y.to(device)"}, {"copy-inside": "y.to(device)"}),
         ({"behind": "top = accuracy(out)"}, {}),
     ],
 )

@@ -31,6 +31,21 @@ for x, y in loader:
         narrow(x, y)  #! longer-sample
         > end label="step"
         > stop
+=== what follows the last optimizer in its branch is not timed
+other = torch.nn.Linear(4, 4)
+second = torch.optim.SGD(other.parameters(), lr=0.1)
+for i, x in enumerate(loader):
+    > begin
+    loss = criterion(model(x), 1)
+    loss.backward()
+    optimizer.step()
+    if i % 5 == 0:
+        criterion(other(x), 1).backward()
+        second.step()  #! longer-sample
+        > end label="step"
+        print(i)
+    > end label="step"
+    > stop
 === a second backward in one branch ends behind the step of each
 for x, y in loader:
     optimizer.zero_grad()
