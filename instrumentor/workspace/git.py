@@ -140,12 +140,17 @@ def _call(root: Path, arguments: Sequence[str], stdin: bytes, settings: Sequence
         ) from None
     if status is None:
         raise NotReady(
-            f"git {arguments[0]} does not answer in {root} ({ANSWER_S:.0f} s)",
+            f"git {_verb(arguments)} does not answer in {root} ({ANSWER_S:.0f} s)",
             "Look for pipes in the repository: find . -type p",
         )
     if status != 0:
-        raise _failed(root, arguments[0], error)
+        raise _failed(root, _verb(arguments), error)
     return told
+
+
+def _verb(arguments: Sequence[str]) -> str:
+    """What git is asked for, behind the options that say where; each is one word."""
+    return next(word for word in arguments if not word.startswith("-"))
 
 
 def _answer(words: Sequence[str], stdin: bytes) -> tuple[int | None, bytes, str]:

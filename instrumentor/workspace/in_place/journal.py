@@ -278,7 +278,7 @@ def holds(blob: str, repository: Path) -> bool:
 
 def load(blob: str, repository: Path) -> bytes:
     """Bytes of a blob; NotReady where git has no such object."""
-    return git.read(repository, "--git-dir", str(repository), "cat-file", "blob", blob)
+    return git.read(repository, f"--git-dir={repository}", "cat-file", "blob", blob)
 
 
 def repository_around(folder: Path) -> Path | None:
@@ -318,7 +318,7 @@ def kept(repository: Path, ref: str) -> Journal:
 
 
 def _read(repository: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    return git.read(repository, "--git-dir", str(repository), *arguments, stdin=stdin)
+    return git.read(repository, f"--git-dir={repository}", *arguments, stdin=stdin)
 
 
 def foreign(entry: Entry) -> str:
@@ -384,7 +384,7 @@ def digest(data: bytes) -> str:
 
 
 def _git(disk: Disk, repository: Path, *arguments: str, stdin: bytes = b"") -> str:
-    told = disk.git(repository, "--git-dir", str(repository), *arguments, stdin=stdin)
+    told = disk.git(repository, f"--git-dir={repository}", *arguments, stdin=stdin)
     return told.decode().strip()
 
 

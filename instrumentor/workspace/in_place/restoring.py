@@ -6,6 +6,7 @@ ones, or something else, which is then the user's and is not touched.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
 import stat
@@ -166,7 +167,8 @@ def fulfil(found: Journal, disk: Disk) -> list[Restored]:
     """Put back every file of a journal whose lock is held; close it unless one failed."""
     done = [_guarded(entry, disk) for entry in found.entries]
     if any(each.action == "failed" for each in done):
-        return done  # the journal stays: a later start tries again
+        # The journal stays: a later start tries again, unless the user gives up on it.
+        return [_with_a_way_out(each, found.location) for each in done]
     try:
         journal.close(found, disk)
     except (InstrumentError, OSError) as error:
@@ -174,6 +176,14 @@ def fulfil(found: Journal, disk: Disk) -> list[Restored]:
         text = f"{found.location}: the journal cannot be removed: {told}"
         done.append(Restored(found.location, "failed", text))
     return done
+
+
+def _with_a_way_out(each: Restored, location: Path) -> Restored:
+    """What failed may never succeed: the project is gone. Git's ref keeps the original."""
+    if each.action != "failed" or location == NO_FILE:
+        return each
+    give_up = shlex.join(["rm", str(location)])
+    return dataclasses.replace(each, text=f"{each.text}; to give up on it: {give_up}")
 
 
 def _guarded(entry: Entry, disk: Disk) -> Restored:

@@ -18,6 +18,7 @@ from instrumentor_analysis.shared.files import (
     opened_text,
     read_bytes,
     read_text,
+    refuse_links,
     write_whole,
 )
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
@@ -130,6 +131,22 @@ def test_no_more_is_read_than_may_be(tmp_path: Path) -> None:
     assert read_bytes(tmp_path / "x", 5) == b"12345"
     with pytest.raises(Unfit, match="is larger than"):
         read_bytes(tmp_path / "x", 4)
+    os.truncate(tmp_path / "x", 1 << 42)  # more than any memory, without a byte on the disk
+    with pytest.raises(Unfit, match="is larger than"):
+        read_bytes(tmp_path / "x", 4)
+
+
+def test_a_place_behind_a_link_is_refused_and_the_last_name_may_be_one(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    (folder / "plain").mkdir(parents=True)
+    (folder / "astray").symlink_to(tmp_path)
+    (folder / "plain" / "last").symlink_to(tmp_path)
+    refuse_links(folder, folder / "plain" / "last")
+    refuse_links(folder, folder / "new" / "file")
+    with pytest.raises(Unfit, match="behind which nothing is written"):
+        refuse_links(folder, folder / "astray" / "file")
+    with pytest.raises(ValueError):
+        refuse_links(folder, tmp_path / "file")
 
 
 @TWO_USERS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,7 @@ def test_one_file_that_fails_keeps_the_journal_and_no_other_file_away(repo: Path
     assert first.action == "failed" and first.text == (
         f"{repo}/pkg/other.py could not be put back: the folder {repo}/pkg is gone; its original "
         f"is git's blob {blob} (git --git-dir {repo}/.git cat-file blob {blob})"
+        f"; to give up on it: rm {record.location}"
     )
     assert error.hint == "Fix that, then run: instrument restore"
     assert (repo / "train.py").read_bytes() == TEXT
@@ -202,3 +204,15 @@ def test_a_dead_journal_in_git_does_not_follow_a_process_number(repo: Path) -> N
     ):
         assert not journal.run_is_alive(other)
     assert [each.action for each in restore(repo)] == ["running"]
+
+
+def test_a_project_that_is_gone_for_good_can_be_given_up(repo: Path) -> None:
+    record = killed(repo)
+    shutil.rmtree(repo)
+    repo.mkdir()
+    subprocess.run(["git", "init", "-q", repo], check=True)
+    error, found = failed()
+    assert "git cat-file failed" in found.text and "git --git-dir failed" not in error.message
+    assert found.text.endswith(f"to give up on it: rm {record.location}")
+    record.location.unlink()
+    assert restore() == ()
