@@ -363,3 +363,48 @@ def test_a_lock_of_everybody_is_named_with_the_remedy(repo: Path) -> None:
     lock.unlink()
     restore()
     assert journal.pending() == () and not git(repo, "for-each-ref", "refs/instrumentor")
+
+
+def test_a_journal_of_any_length_in_a_ref_is_not_read(repo: Path) -> None:
+    text = planted(repo, repo / "train.py").text() + b" " * journal.LIMIT_BYTES
+    blob = journal.store(repo / "x", text, repo / ".git", Disk())
+    tree = subprocess.run(
+        ["git", "mktree"], cwd=repo, input=f"100644 blob {blob}\t{journal.TEXT}\n".encode(),
+        capture_output=True, check=True,
+    ).stdout.decode().strip()  # fmt: skip
+    git(repo, "update-ref", f"{journal.REFS}/{NAME}", tree)
+    refused(repo, "it is too large")
+
+
+def test_a_link_in_the_place_of_a_living_runs_journal_is_not_read(
+    repo: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "theirs.json").write_bytes(planted(repo, repo / "train.py").text())
+    (tmp_path / "link.json").symlink_to(tmp_path / "theirs.json")
+    assert journal.read(tmp_path / "theirs.json").id == NAME
+    with pytest.raises(OSError, match="is a symbolic link"):
+        journal.read(tmp_path / "link.json")
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "copy.json", f"{NAME}.json"])
+@pytest.mark.parametrize("holds", ["words", "the same", "another journal"])
+def test_a_ref_removes_no_file_that_it_calls_its_journal(
+    repo: Path, tmp_path: Path, name: str, holds: str
+) -> None:
+    """But the very journal under its own name, which is what a run has left."""
+    path, location = repo / "train.py", tmp_path / name
+    present = journal.digest(path.read_bytes())
+    found = replace(planted(repo, path, instrumented_sha256=present), location=location)
+    texts = {"words": b"mine", "the same": found.text()}
+    location.write_bytes(texts.get(holds, replace(found, host="another").text()))
+    held(found, repo)
+    assert [each.action for each in restore(repo)] == ["restored"]
+    assert path.read_bytes() == EVIL
+    assert location.exists() != (holds == "the same" and name == f"{NAME}.json")
+
+
+def test_a_ref_that_waits_for_a_run_takes_no_branch_along(repo: Path) -> None:
+    branch = git(repo, "rev-parse", "HEAD")
+    git(repo, "symbolic-ref", f"{journal.REFS}/{NAME}", "refs/heads/main")
+    journal.hold(planted(repo, repo / "train.py"), Disk())
+    assert git(repo, "rev-parse", "refs/heads/main") == branch
