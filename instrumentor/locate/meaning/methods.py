@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 
-from instrumentor.locate.meaning.libraries import gives_number
+from instrumentor.locate.meaning.libraries import effect_of, gives_number
 from instrumentor.locate.meaning.libraries.library import fits, rows
-from instrumentor.locate.meaning.roles import Gives, Kind
+from instrumentor.locate.meaning.roles import Effect, Gives, Kind
 from instrumentor.read.handed_on import GIVES_BACK, RETURNS_SELF, words
 
 # -- what an object is -------------------------------------------------------------------------
@@ -137,7 +137,15 @@ _GIVE_NEW = words(
     "linspace rand randn randint randperm rand_like randn_like stack cat concat tolist mean sum "
     "std var max min argmax argmin argsort sort topk softmax log_softmax sigmoid tanh norm abs exp "
     "log sqrt pow eq ne lt gt ge le any all where gather cumsum isnan isinf isfinite matmul "
-    "einsum no_grad inference_mode get_lr get_last_lr encode decode batch_decode shape"
+    "einsum no_grad inference_mode get_lr get_last_lr encode decode batch_decode shape "
+    "average median percentile quantile nanmean repeat_interleave scatter"
+)
+#: Functions that make a container of their own, of the elements that they are given.
+COPIES = rows("builtins.", "list tuple set frozenset sorted dict")
+#: Methods of tensors and distributions that take random numbers, whatever their object.
+DRAWING = words(
+    "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ multinomial normal_ random_ "
+    "uniform_ rsample sample sample_n"
 )
 #: Methods that change nothing, and give back their object, a view or a part of it.
 _GIVE_PARTS = words(
@@ -152,6 +160,10 @@ READING_METHODS = (
     | _GIVE_NEW
     | _GIVE_PARTS
     | (RETURNS_SELF - {"train", "eval", "requires_grad_", "share_memory", "compile"})
+)
+_MAKE_NEW = (
+    *("builtins.sum", "json.loads", "pickle.loads"),
+    *rows("torch.", "Tensor FloatTensor DoubleTensor LongTensor IntTensor BoolTensor ByteTensor"),
 )
 #: What may be walked over only once: whoever does so changes it for all others.
 ITERATORS = (*rows("builtins.", "iter map filter zip enumerate reversed open"), "itertools.*")
@@ -171,7 +183,9 @@ def gives(name: str) -> Gives:
     if gives_number(name):
         return Gives.NUMBER
     computed = word in _GIVE_NEW and package in ("torch", "numpy")
-    if computed or package == "torch.nn.functional" or name == "builtins.sum":
+    if computed or package == "torch.nn.functional" or name in _MAKE_NEW:
+        return Gives.NEW
+    if effect_of(name) is Effect.LOADS:
         return Gives.NEW
     return Gives.PART
 

@@ -222,6 +222,47 @@ def test_a_loader_that_is_walked_over_now_and_then_is_noted() -> None:
     assert "random-numbers" in [w["kind"] for w in plan_of(source)["warnings"]]
 
 
+@pytest.mark.parametrize(
+    ("forward", "noted"),
+    [
+        ("return self.fc(x)", False),
+        ("return self.fc(x) + torch.randn(4)", True),
+        ("return self.fc(x) + x.new_empty(4).normal_()", True),
+        ("return self.fc(x) + noise(x)", True),
+        ("return self.inner(x)", True),
+        ("return torch.nn.functional.dropout(self.fc(x), 0.5)", True),
+        ("return torch.nn.functional.dropout(self.fc(x), 0.5, self.training)", False),
+        ("if self.training:\n            x = x + noise(x)\n        return self.fc(x)", False),
+        ("if not self.training:\n            x = x + noise(x)\n        return self.fc(x)", True),
+    ],
+)
+def test_random_numbers_of_a_model_in_evaluation_are_noted(forward: str, noted: bool) -> None:
+    before = f"""\
+def noise(x):
+    return torch.rand_like(x)
+class Inner(torch.nn.Module):
+    def forward(self, x):
+        return noise(x)
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.inner = torch.nn.Linear(4, 4), Inner()
+    def forward(self, x):
+        {forward}
+model = Model()
+{LOADED}validate(model)"""
+    plan = plan_of(looped(STEP, before=before))
+    assert plan["skipped_validation"]
+    assert ("random-numbers" in [w["kind"] for w in plan["warnings"]]) is noted
+
+
+@pytest.mark.parametrize(("rebound", "goes"), [("model.eval()", True), ("other.eval()", False)])
+def test_a_name_that_is_bound_to_what_it_has_is_not_changed(rebound: str, goes: bool) -> None:
+    block = f"with torch.no_grad():\n    model = {rebound}\n    print(model(x))\n"
+    source = looped(f"{STEP}{block}", before="other = torch.nn.Linear(4, 4)")
+    assert bool(plan_of(source)["skipped_validation"]) is goes
+
+
 @pytest.mark.parametrize("switch", ["if quick:\n        model.train()", "{}\n    model.train()"])
 def test_a_mode_that_depends_stays_with_its_evaluation(switch: str) -> None:
     switch = switch.format("if quick:\n        return 0")
@@ -287,7 +328,8 @@ def test_a_best_checkpoint_that_is_loaded_behind_the_loop_stays_with_its_evaluat
     source += "model.load_state_dict(torch.load('m.pt'))\n"
     plan = plan_of(source)
     assert plan["skipped_validation"] == []
-    assert all("a file is read back at train.py:23" in why for why in stays(source))
+    why = "a file is read back at train.py:23, where a script comes that ends by itself"
+    assert all(why in said for said in stays(source))
     assert "off|" not in rewritten(source).code.decode()
 
 

@@ -65,6 +65,12 @@ class LibraryCalls(Struct, eq=False):
             found.add(_unread(frame, call))
         return found
 
+    def draws(self, frame: Frame, call: ast.Call) -> bool:
+        """Whether a call takes random numbers of the process: of a tensor in place as well."""
+        name = self.objects.knowledge.program.names.qualified(frame.source, frame.scope, call.func)
+        word = call.func.attr if isinstance(call.func, ast.Attribute) and not name else ""
+        return libraries.draws(name) or word in methods.DRAWING
+
     def _changes(self, frame: Frame, function: ast.expr) -> bool:
         """`model.reset_cache()` of a library's model, which its own modules are not told from."""
         values = self.objects.knowledge.program.names.of(frame.source, frame.scope, function)
@@ -116,6 +122,14 @@ class LibraryCalls(Struct, eq=False):
         return found
 
     def _method(
+        self, frame: Frame, statement: ast.stmt, call: ast.Call, function: ast.Attribute
+    ) -> Effects:
+        found = self._of_method(frame, statement, call, function)
+        if function.attr in methods.DRAWING:
+            found.draws.append(NOWHERE)
+        return found
+
+    def _of_method(
         self, frame: Frame, statement: ast.stmt, call: ast.Call, function: ast.Attribute
     ) -> Effects:
         word = function.attr

@@ -10,11 +10,13 @@ from msgspec import Struct
 
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import is_property
-from instrumentor.read.syntax import FunctionNode, ScopeNode, Source, own_nodes
+from instrumentor.read.syntax import FunctionNode, ScopeNode, Source, contains, own_calls, own_nodes
 from instrumentor.read.values import Class, Group, Object, Values
 
 #: Special methods that run where an object is made, not where it is used.
 _MAKING = ("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__")
+#: Functions that are followed into from one call of a module.
+_MOST = 200
 _ATTRIBUTES = ("__getattr__", "__getattribute__", "__setattr__", "__delattr__")
 
 
@@ -73,23 +75,36 @@ class Implicit(Struct, eq=False, dict=True):
                     if method.source.class_of[method.node] in family:
                         yield method
 
-    def counted(
-        self, source: Source, scope: ScopeNode, module: ast.expr, seen: set[ast.AST]
-    ) -> Iterator[str]:
+    def counted(self, source: Source, scope: ScopeNode, module: ast.expr) -> Iterator[str]:
         """Attributes that modules of the program add to with each forward, whatever it computes."""
-        for value in self.program.names.of(source, scope, module):
-            if not (isinstance(value, Object) and isinstance(value.made_by, Class)):
-                continue
-            for forward in self.program.methods(value.made_by, "forward", overrides=False):
-                if forward.node in seen:
-                    continue
-                seen.add(forward.node)
-                for node in own_nodes(forward.node):
-                    if isinstance(node, ast.Call):
-                        yield from self.counted(forward.source, forward.node, node.func, seen)
-                    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
-                        if not _in_training(forward.source, node):
-                            yield node.target.attr
+        for run in self.run_by(source, scope, module):
+            for node in own_nodes(run.node):
+                if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
+                    if not in_training(run.source, node):
+                        yield node.target.attr
+
+    def run_by(self, source: Source, scope: ScopeNode, module: ast.expr) -> list[Function]:
+        """Functions of the program that calling a module of the program runs, none twice."""
+        found: dict[Function, None] = {}
+        waiting = [(source, scope, module)]
+        while waiting:
+            where = waiting.pop()
+            for function in self._called(*where) if len(found) < _MOST else ():
+                if function not in found:
+                    found[function] = None
+                    waiting += [
+                        (function.source, function.node, call.func)
+                        for call in own_calls(function.node)
+                        if not in_training(function.source, call)
+                    ]
+        return list(found)
+
+    def _called(self, source: Source, scope: ScopeNode, called: ast.expr) -> Iterator[Function]:
+        for value in self.program.names.of(source, scope, called):
+            if isinstance(value, Function):
+                yield value
+            elif isinstance(value, Object) and isinstance(value.made_by, Class):
+                yield from self.program.methods(value.made_by, "forward", overrides=False)
 
 
 def _objects(values: Values) -> Iterator[Object]:
@@ -109,9 +124,13 @@ def _is_accessor(function: FunctionNode) -> bool:
     )
 
 
-def _in_training(source: Source, statement: ast.stmt) -> bool:
+def in_training(source: Source, node: ast.AST) -> bool:
     """Below `if self.training:`, which an evaluation does not come to."""
-    return any(
-        isinstance(parent, ast.If) and ast.unparse(parent.test).endswith(".training")
+    statement = node if isinstance(node, ast.stmt) else source.statement_of(node)
+    return statement is not None and any(
+        isinstance(parent, ast.If)
+        and isinstance(parent.test, ast.Attribute)
+        and parent.test.attr == "training"
+        and any(contains(s, statement) for s in parent.body)
         for parent in source.parents(statement)
     )

@@ -222,12 +222,14 @@ class _Attempt(Struct, eq=False):
     def _left_doing(self, needs: Files, itself: Files) -> str:
         """A statement that stays, in the loops or behind them, and needs what a piece does."""
         gone = self._gone()
+        never = [statement for _, statement in self.facts.never]
         for source, scope, statement in self._behind():
             if gone.holds(source, statement) or self.facts.holds_step(statement):
                 continue
             files = self.facts.reader.of(source, scope, [statement]).files
             if needs in files and not itself & files:
-                return source.at(statement.lineno)
+                ends = ", where a script comes that ends by itself" if statement in never else ""
+                return source.at(statement.lineno) + ends
         return ""
 
     def _behind(self) -> Iterator[Place]:

@@ -22,7 +22,7 @@ from instrumentor.locate.changes.skips.effects import (
     changes,
     unread,
 )
-from instrumentor.locate.changes.skips.implicit import Implicit, operands
+from instrumentor.locate.changes.skips.implicit import Implicit, in_training, operands
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.storage import NOWHERE, Arguments, Cell, Frame, Storage
 from instrumentor.read.fixpoint import Answers
@@ -36,7 +36,9 @@ from instrumentor.read.syntax import (
     arguments,
     below,
     bound_by,
+    contains,
     header,
+    own_calls,
     own_nodes,
 )
 from instrumentor.read.values import Class
@@ -73,8 +75,9 @@ class EffectsReader(Struct, eq=False, dict=True):
         frame = Frame(source, scope)
         found = self._kept[statement] = Effects()
         self._statement(frame, statement, found, certain=True)
+        itself = {n for n in (statement, *own_nodes(statement)) if _switches_itself(n)}
         for node in (statement, *own_nodes(statement)):
-            for name in bound_by(node):
+            for name in () if any(contains(n, node) for n in itself) else bound_by(node):
                 found.bound.add(Cell(name, self.storage.owner(source, scope, name)))
             if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)):
                 found.add(unread(frame, node, "a definition"))
@@ -187,14 +190,24 @@ class EffectsReader(Struct, eq=False, dict=True):
             found.add(self._summary(function, ()))
         if not made:
             found.add(self._library.of(frame, statement, call))
-            counted = self._methods.counted(*where, call.func, set())
-            found.add(changes(frame, call, map(Cell, counted)))
+            found.add(changes(frame, call, map(Cell, self._methods.counted(*where, call.func))))
+            if any(map(self._draws, self._methods.run_by(*where, call.func))):
+                found.draws.append(NOWHERE)
             by_library = Effects()
             for argument in arguments(call):
                 self._special(frame, argument, by_library)
             by_library.files &= ~Files.READS  # a data set reads its own
             found.add(by_library)
         return found
+
+    def _draws(self, function: Function) -> bool:
+        """Whether a function that a module runs takes random numbers in evaluation mode too."""
+        return any(
+            not in_training(function.source, call)
+            and not _follows_the_mode(call)
+            and self._library.draws(Frame(function.source, function.node), call)
+            for call in own_calls(function.node)
+        )
 
     def _handed(self, frame: Frame, call: ast.Call) -> Iterator[Function]:
         """Functions that a library is given, and may call."""
@@ -271,6 +284,16 @@ class EffectsReader(Struct, eq=False, dict=True):
         return found
 
 
+def _switches_itself(node: ast.AST) -> bool:
+    """`model = model.eval()`, which binds the name to what it has."""
+    match node:
+        case ast.Assign(
+            targets=[target], value=ast.Call(func=ast.Attribute(value=owner, attr=word), args=[])
+        ):
+            return word in ("eval", "train") and ast.unparse(target) == ast.unparse(owner)
+    return False
+
+
 def _suites(statement: ast.stmt, certain: bool) -> Iterator[tuple[list[ast.stmt], bool]]:
     for name in ("body", "orelse", "finalbody"):
         part = getattr(statement, name, None)
@@ -278,6 +301,12 @@ def _suites(statement: ast.stmt, certain: bool) -> Iterator[tuple[list[ast.stmt]
             yield part, certain
     for handler in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
         yield handler.body, False
+
+
+def _follows_the_mode(call: ast.Call) -> bool:
+    """`dropout(x, p, self.training)`"""
+    given = (*call.args, *(keyword.value for keyword in call.keywords))
+    return any(isinstance(a, ast.Attribute) and a.attr == "training" for a in given)
 
 
 def _asks_for_mode(frame: Frame, test: ast.expr) -> bool:

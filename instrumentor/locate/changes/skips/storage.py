@@ -462,6 +462,9 @@ class Storage(Struct, eq=False, dict=True):
         if gives in (Gives.NUMBER, Gives.NEW):
             return PLAIN if gives is Gives.NUMBER else FRESH
         given = self._holding(frame, arguments(call))
+        if full in methods.COPIES:
+            parts = [self.of(frame, a).element for a in arguments(call)]
+            return Reach(held=frozenset().union(*(r.cells | r.held for r in parts)), fresh=True)
         if last(full)[:1].isupper():  # an object that keeps what it is given
             return replace(given, makes=full in _LOADERS and _stacks(call))
         return self._walked(frame, call, full, given)
@@ -482,6 +485,8 @@ class Storage(Struct, eq=False, dict=True):
         if gives in (Gives.NUMBER, Gives.NEW):
             return PLAIN if gives is Gives.NUMBER else FRESH
         own = self.of(frame, function.value)
+        if function.attr in methods.METHODS_THAT_LOAD:
+            return FRESH
         if gives is Gives.OBJECT:
             return own
         if function.attr in methods.GIVES_ARGUMENTS:

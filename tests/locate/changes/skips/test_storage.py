@@ -45,6 +45,24 @@ GOES: dict[str, Evaluation] = {
         "table['all'] = table['all'][-3:]\ntable['all'].append(total)",
         "scale(state)",
     ),
+    "a_list_of_its_own": Evaluation(
+        STATE, "own = list(table)\nown.append(total)\nown[0] = 1", "scale(table)"
+    ),
+    "a_tensor_of_what_training_reads": Evaluation(
+        f"{STATE}\nnumbers = load()",
+        "own = torch.zeros(4).fill_(0)\nown[:1] = torch.LongTensor([numbers[n] for n in [0]])",
+        "scale(numbers)",
+    ),
+    "what_a_file_held": Evaluation(
+        "import json\nargs = load()\nconfig = json.loads(open(args.config).read())",
+        "config['seen'] = total",
+        "scale(args)",
+    ),
+    "averaged_under_its_own_name": Evaluation(
+        "import numpy as np\nargs = load()",
+        "losses = [args.scale]\nlosses.append(total)\nlosses = np.average(losses)",
+        "scale(args)",
+    ),
     "of_a_text": Evaluation("name = 'a'", "name.whatever(total)", "scale(name)"),
     "what_an_iterator_gives": Evaluation(
         "patterns = load()", "next((p for p in patterns if p), None)", "scale(patterns)"
@@ -118,6 +136,14 @@ STAYS: dict[str, Evaluation] = {
         "ones = torch.ones(4, 4)\nleft = ones[:, 0]", "left.zero_()", "scale(ones)"
     ),
     "an_order_that_training_reads": Evaluation(STATE, "rows.sort(key=len)", "scale(rows)"),
+    "an_element_of_a_list_of_its_own": Evaluation(
+        f"{STATE}\nrows.append(state)", "own = list(rows)\nown[0]['n'] += 1", "scale(state)"
+    ),
+    "an_element_of_a_sorted_list": Evaluation(
+        f"{STATE}\nrows.append(state)",
+        "for row in sorted(rows):\n    row['n'] += 1",
+        "scale(state)",
+    ),
     "an_element_by_its_key": Evaluation(
         f"{STATE}\ntable['a'] = state", "table['a']['n'] += 1", "scale(state)"
     ),
