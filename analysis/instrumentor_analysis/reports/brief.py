@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from instrumentor_analysis.clock.neighbours import is_busy
 from instrumentor_analysis.model import Summary, WallClock
 from instrumentor_analysis.reports import formatting, headline, terminal
 from instrumentor_analysis.reports.document import Document, Figures, Line, Verdict
@@ -45,7 +46,7 @@ def _short(verdict: Verdict) -> Verdict:
 def _lines(summary: Summary) -> Iterator[Line]:
     wall = summary.wall_clock
     if wall is not None:
-        yield from _clock(wall)
+        yield from _clock(wall, ended=not summary.partial)
     for line in headline.step_figures(summary).lines:
         if line.name in _OF_DEVICE and line.tone != "absent":
             yield line
@@ -58,12 +59,17 @@ def _lines(summary: Summary) -> Iterator[Line]:
             if peak is not None:
                 yield Line("peak memory", formatting.size(peak), note)
     ops = _ops(summary)
-    if ops:
+    # One profiled step on a busy machine tells which op was interrupted.
+    if ops and not is_busy(summary.run.get("machine")):
         yield Line("top ops", ops)
 
 
-def _clock(wall: WallClock) -> Iterator[Line]:
-    """The iteration and its parts, throughput, and the timed region with its interval."""
+def _clock(wall: WallClock, *, ended: bool) -> Iterator[Line]:
+    """The iteration and its parts, throughput, and the timed region with its interval.
+
+    Args:
+        ended: the run came to its end: else more steps are no remedy.
+    """
     found = {line.name: line for line in headline.wall_clock_figures_of(wall)}
     only = found.get(f"{wall.label} only")
     if "iteration" in found:
@@ -75,6 +81,8 @@ def _clock(wall: WallClock) -> Iterator[Line]:
             yield line
     if "median" in found:
         interval = found["median"].note.partition(";")[0]
+        if not ended:
+            interval = interval.removesuffix(f": --steps {headline.ENOUGH_STEPS}")
         note = ", ".join(filter(None, (formatting.plural(wall.samples, "step"), interval)))
         yield replace(found["median"], name=wall.label, note=note)
     elif "first step" in found:

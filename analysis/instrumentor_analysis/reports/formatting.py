@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -18,6 +19,7 @@ from instrumentor_analysis.shared.units import (
 
 __all__ = ["ABSENT", "NOT_MEASURED", "alike", "column", "measured", "number", "quantity"]
 _BAR = "\N{FULL BLOCK}"
+_WORDS = re.compile(r"\([^()\s]*(?: [^()\s]+){1,3}\)\S*|\S+(?: %\S*)?")
 #: Eighths of a block, none first.
 _PARTS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 
@@ -128,9 +130,12 @@ def bar(share: float | None, columns: int) -> str:
 
 
 def wrap(text: str, columns: int) -> list[str]:
-    """Words in lines of at most so many columns; a longer word stands alone, uncut."""
+    """Words in lines of at most so many columns; a longer word stands alone, uncut.
+
+    Short brackets, ``(95 %: 1 to 2)``, and a figure with its ``%`` are one word.
+    """
     lines: list[str] = []
-    for word in text.split():
+    for word in _WORDS.findall(text):
         if lines and width(lines[-1]) + 1 + width(word) <= columns:
             lines[-1] += f" {word}"
         else:

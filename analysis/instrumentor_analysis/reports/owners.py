@@ -148,6 +148,8 @@ def note(found: Phases) -> str:
     )
     if found.longer_percent is not None:
         text += f", {found.longer_percent:+.1f} % against those without"
+        # A barrier takes time: a gain is the difference between two steps of the script.
+        text += " (noise: a barrier saves none)" if found.longer_percent < 0 else ""
     return f"{text}. {formatting.percent(found.unowned_percent)} of it has no owner."
 
 

@@ -34,6 +34,20 @@ def test_bar(share: float | None, bar: str) -> None:
     assert formatting.bar(share, 4) == bar
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("step 2.1 ms (95 %: 1 to 2)", ["step 2.1 ms", "(95 %: 1 to 2)"]),
+        ("more than 54 % of it", ["more than", "54 % of it"]),
+        ("a (long bracket of many words) b", ["a (long", "bracket of", "many words) b"]),
+    ],
+)
+def test_a_figure_stays_with_its_percent_sign_and_a_short_bracket_whole(
+    text: str, lines: list[str]
+) -> None:
+    assert formatting.wrap(text, 14 if "95" in text else 13) == lines
+
+
 def test_wrap_keeps_every_word() -> None:
     text = "one two three averyveryverylongword four"
     lines = formatting.wrap(text, 9)

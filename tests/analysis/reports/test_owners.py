@@ -32,6 +32,13 @@ def test_the_largest_owner_comes_first_and_the_cost_is_said() -> None:
     assert [column.title for column in table.columns][4] == "on the host"
 
 
+def test_a_barrier_that_seems_to_save_time_is_noise() -> None:
+    assert "noise" not in owners.note(FOUND)
+    assert "-21.2 % against those without (noise: " in owners.note(
+        msgspec.structs.replace(FOUND, longer_percent=-21.2)
+    )
+
+
 def test_the_note_names_the_statistic_of_its_figure() -> None:
     assert owners.note(FOUND).startswith("Median of 20 extra iterations")
     mean = msgspec.structs.replace(FOUND, statistic="mean")

@@ -134,3 +134,15 @@ def test_the_report_of_a_run_is_about_twelve_lines(name: str) -> None:
     assert len(text.splitlines()) <= 15
     assert max(map(formatting.width, text.splitlines())) <= 80
     assert "Files" not in text and "aten::" not in text
+
+
+def test_briefly_a_busy_machine_names_no_ops_and_a_partial_run_asks_for_no_steps() -> None:
+    summary = ALL["torch_cpu"]()
+    assert "top ops" in brief.console(summary)
+    busy = {**summary.run, "machine": {"cpus": 2, "other_cpus": 1.6}}
+    assert "top ops" not in brief.console(replace(summary, run=busy))
+    wall = replace(summary.wall_clock, median_interval_ms=None)
+    for partial in (False, True):
+        text = brief.console(replace(summary, wall_clock=wall, partial=partial))
+        assert "too few steps for an interval" in text
+        assert ("--steps 30" in text) is not partial
