@@ -168,4 +168,5 @@ def waterfall(found: Phases) -> Drawing:
         shapes.append(Bar(left, at * _PITCH + 5, width, _BAR, colour, said))
         start_ms += each.ms
     says = "; ".join(f"{each.name} {formatting.ms(each.ms)}" for each in found.phases)
-    return Drawing(TITLE, says, (-_LEFT, -8, _WIDTH, height + 40), tuple(shapes))
+    # The last value of the axis may stand right at its end, and reaches half its width beyond.
+    return Drawing(TITLE, says, (-_LEFT, -8, _WIDTH + 24, height + 40), tuple(shapes))

@@ -8,7 +8,7 @@ import msgspec
 
 from instrumentor_analysis.model import Phase, Phases, RankRow, Ranks, Summary
 from instrumentor_analysis.reports import brief, owners
-from instrumentor_analysis.reports.drawing import Bar
+from instrumentor_analysis.reports.drawing import CHARACTER, Bar, Label
 from instrumentor_analysis.reports.summary import console, html, markdown
 
 FOUND = Phases(
@@ -43,6 +43,12 @@ def test_the_note_names_the_statistic_of_its_figure() -> None:
     assert owners.note(FOUND).startswith("Median of 20 extra iterations")
     mean = msgspec.structs.replace(FOUND, statistic="mean")
     assert owners.note(mean).startswith("Mean of 20 extra iterations")
+
+
+def test_the_axis_has_room_for_its_last_value() -> None:
+    drawing = owners.waterfall(FOUND)
+    last = max(shape.x for shape in drawing.shapes if isinstance(shape, Label) and shape.y > 80)
+    assert last + 1.5 * CHARACTER <= drawing.box[0] + drawing.box[2]
 
 
 def test_each_bar_of_the_waterfall_begins_where_the_last_one_ends() -> None:
