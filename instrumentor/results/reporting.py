@@ -221,9 +221,9 @@ def _written(found: Reported, source: Path, files: ReportFiles) -> tuple[Path, .
     if not targets:
         return ()
     if found.ops is None and ("csv" in targets or "stacked" in targets):
-        raise NothingMeasured(
-            f"{source} holds no device ops to write as CSV", "Profile with tracy."
-        )
+        profile = found.analysis.folder.torch_csv
+        hint = "Only a run under tracy has some." if profile is None else f"Its own ops: {profile}"
+        raise NothingMeasured(f"{source} holds no device ops to write as CSV", hint)
     return write_to(
         targets,
         found.analysis,

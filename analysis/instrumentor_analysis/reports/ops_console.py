@@ -29,6 +29,7 @@ from instrumentor_analysis.reports.terminal import (
     warning_lines,
 )
 from instrumentor_analysis.shared.caveats import by_weight
+from instrumentor_analysis.shared.units import shapes_in_words
 
 if TYPE_CHECKING:
     from instrumentor_analysis.ops.op_report import Report
@@ -82,6 +83,42 @@ def render_ops(
         warning_lines(by_weight(report.notes, notes=False), width, paint),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def render_torch_ops(
+    ops: Table, *, width: int = 80, color: bool = False, hide_below: float | None = None
+) -> str:
+    """The ops of the step under torch.profiler, in the order in which they started.
+
+    Args:
+        ops: as :func:`.torch_ops.read_torch_ops` has them.
+        hide_below: rows below this share of the total are left out, percent.
+    """
+    title = "device time" if any_known(ops["device_time_us"]) else "self time"
+    ops = ops.take(np.argsort(ops["start_us"], kind="stable"))
+    times = ops[f"{title.replace(' ', '_')}_us"]
+    shares = times / (total(times) or 1.0) * 100
+    rows = np.arange(len(ops)) if hide_below is None else np.flatnonzero(~(shares < hide_below))
+    shown = ops.take(rows)
+
+    def known(values: Floats) -> list[float | None]:
+        return [None if value != value else value for value in values[rows].tolist()]
+
+    columns = [
+        Column("No.", [str(row + 1) for row in rows.tolist()]),
+        Column("op", _texts(shown["op"]), right=False, least=32),
+        Column(title, [formatting.us(each) for each in known(times)]),
+        Column("share", [formatting.share(each) for each in known(shares)]),
+        Column("category", _texts(shown["torch_category"]), right=False, optional=True),
+    ]
+    if "input_shapes" in shown:
+        shapes = [shapes_in_words(each) for each in _texts(shown["input_shapes"])]
+        columns.append(Column("input shapes", shapes, right=False, least=12, optional=True))
+    lines = table(columns, width=width, paint=painter(color))
+    hidden = len(ops) - len(shown)
+    if hidden:
+        lines += ["", f"{formatting.plural(hidden, 'op')} below {hide_below:g} % not shown"]
+    return "\n".join(lines) + "\n"
 
 
 def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column]:

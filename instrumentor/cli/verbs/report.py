@@ -179,10 +179,7 @@ def report(
     with console.Narrator.during(f"reading {', '.join(map(console.shown, sources))}"):
         found = make_report(sources, asked, files, **rates)
     if asked.of_ops and found.ops is None:
-        raise UsageError(
-            f"{sources[0]} holds no device ops to show",
-            "A torch profile is shown in report.html; for device ops, profile with tracy.",
-        )
+        _refuse_without_ops(found, asked, sources[0])
     if shown.json:
         console.out_json(_document(found, with_ops=asked.ops))
     else:
@@ -191,6 +188,22 @@ def report(
         console.warn(found.unrefreshed)
     for path in found.written:
         console.say(f"Wrote {path}")
+
+
+def _refuse_without_ops(found: Reported, asked: Asked, source: Path) -> None:
+    """Raise unless the ops of a torch profile can stand for those of a device.
+
+    Raises:
+        UsageError: there are no ops, or what was asked for only a device's ops have.
+    """
+    if found.analysis.ops is None:
+        hint = "A run with --profiler torch records the ops of one step."
+        raise UsageError(f"{source} holds no ops to show", hint)
+    if asked.id_range or asked.print_signposts:
+        hint = (
+            f"It holds those of a torch profile: instrument report {console.quoted(source)} --ops"
+        )
+        raise UsageError(f"{source} holds no device ops, which alone have IDs and signposts", hint)
 
 
 def _start_lean() -> None:
@@ -231,6 +244,13 @@ def _show(found: Reported, asked: Asked, files: ReportFiles) -> None:
         )
         if asked.summary:
             console.out()
+    elif asked.of_ops and found.analysis.ops is not None:
+        from instrumentor_analysis.reports.ops_console import render_torch_ops
+
+        ops, least = found.analysis.ops, asked.hide_below
+        console.show(render_torch_ops, ops, painted=asked.color, hide_below=least)
+        if asked.summary:
+            console.out()
     if asked.summary:
         show_summary(found.summary, notes=asked.verbose, painted=asked.color)
 
@@ -240,8 +260,9 @@ def _document(found: Reported, *, with_ops: bool) -> dict[str, Any]:
     from instrumentor_analysis.shared.documents import plain
 
     document = found.summary.to_json()
-    if with_ops and found.ops is not None:
-        document["ops"] = plain([*found.ops.ops.records()])
+    ops = found.analysis.ops if found.ops is None else found.ops.ops
+    if with_ops and ops is not None:
+        document["ops"] = plain([*ops.records()])
     return document
 
 

@@ -566,10 +566,21 @@ def test_what_cannot_be_used_ends_with_code_2_and_a_remedy(
 def test_ops_of_a_profile_by_torch(run_cli: RunCli, tmp_path: Path) -> None:
     folder = torch_folder(tmp_path / "run")
     assert run_cli("report", folder, cwd=tmp_path).returncode == 0
-    for option in (("--ops",), ("--csv", "x.csv")):
+    shown = run_cli("report", folder, "--ops", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "aten::addmm" in shown.stdout and "62.3 %" in shown.stdout
+    few = run_cli("report", folder, "--no-summary", "--hide-below", "10", cwd=tmp_path)
+    assert "aten::linear" not in few.stdout and "1 op below 10 % not shown" in few.stdout
+    document = json.loads(run_cli("report", folder, "--ops", "--json", cwd=tmp_path).stdout)
+    assert [each["self_time_us"] for each in document["ops"]] == [4.5, 90.0, 50.0]
+    for option, hint in (
+        (("--id-range", "1-2"), "instrument report run --ops"),
+        (("--csv", "x.csv"), "torch_profile/ops.csv"),
+    ):
         done = run_cli("report", folder, *option, cwd=tmp_path)
         assert done.returncode == 2
-        assert "no device ops" in done.stderr
+        assert "no device ops" in done.stderr and hint in done.stderr
+        assert "rofile with tracy" not in done.stderr
     assert not (tmp_path / "x.csv").exists()
 
 
