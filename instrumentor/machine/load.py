@@ -15,6 +15,9 @@ from typing import Any
 from instrumentor.machine.device_nodes import device_holders
 from instrumentor_analysis.shared.files import read_text
 
+#: Processes that run or wait, as a share of the CPUs, from which a machine counts as busy.
+BUSY_LOAD_SHARE = 0.75
+
 
 class MachineLoad:
     """Between the start of a process and its end.
@@ -60,6 +63,18 @@ def cpu_model() -> str:
         text = ""
     named = (line.partition(":")[2].strip() for line in text.split("\n") if "model name" in line)
     return next(named, "") or platform.processor() or platform.machine()
+
+
+def busy_lately() -> str:
+    """What the last minute's load says of a busy machine; empty where it was quiet or is unknown.
+
+    Only a forecast: what was run a moment ago counts, too. A run measures the others' CPU time.
+    """
+    load, cpus = _load(), os.cpu_count()
+    if load is None or not cpus or load < BUSY_LOAD_SHARE * cpus:
+        return ""
+    processors = "1 CPU" if cpus == 1 else f"{cpus} CPUs"
+    return f"the machine is busy: a load of {load:.1f} on {processors} over the last minute"
 
 
 def _busy_s() -> float:

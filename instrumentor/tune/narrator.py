@@ -25,6 +25,17 @@ class Narrator(console.Narrator):
         """Something worth a line."""
         self._say(text)
 
+    def busy(self, said: str, *, goes_on: bool) -> None:
+        """Before the first trial: other work goes on here.
+
+        Args:
+            said: how much, as :func:`.load.busy_lately` says it.
+            goes_on: a recommendation is made all the same.
+        """
+        self._say(f"{said[:1].upper()}{said[1:]}")
+        end = "the times may be wrong" if goes_on else "the tuning recommends nothing"
+        self._say(f"  If that lasts, {end}; better wait until it is quiet")
+
     def began(self, folder: Path, survey: Survey) -> None:
         """The folder is there, with the journal in it; where each setting acts, or why not."""
         self.folder = folder

@@ -12,6 +12,7 @@ from filelock import FileLock, Timeout
 from msgspec import Struct, ValidationError, defstruct
 from msgspec.structs import asdict
 
+from instrumentor.machine.load import busy_lately
 from instrumentor.run.options import RunOptions
 from instrumentor.run.training import run_name
 from instrumentor.shared.errors import UsageError
@@ -220,6 +221,8 @@ def _go(
     narrator.began(folder, found)
     if executor.name != "local":
         narrator.note(executor.description)
+    elif busy := busy_lately():
+        narrator.busy(busy, goes_on=options.allow_busy)
     own_batch = _own_batch(target)
     axes = [
         _axis(target, setting, at.own, options, own_batch)

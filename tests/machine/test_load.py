@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from instrumentor.machine import load as machine_load
-from instrumentor.machine.load import MachineLoad
+from instrumentor.machine.load import MachineLoad, busy_lately
 
 BURN = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
 
@@ -64,3 +64,17 @@ def test_who_has_the_device_open(tmp_path: Path) -> None:
     with node.open():
         assert MachineLoad(tmp_path).facts()["device_holders"] == 1
     assert MachineLoad(tmp_path).facts()["device_holders"] == 0
+
+
+def test_a_busy_last_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr("os.getloadavg", lambda: (2.9, 9.0, 9.0))
+    assert busy_lately() == ""
+    monkeypatch.setattr("os.getloadavg", lambda: (3.0, 0.0, 0.0))
+    assert "a load of 3.0 on 4 CPUs" in busy_lately()
+
+    def unknown() -> None:
+        raise OSError
+
+    monkeypatch.setattr("os.getloadavg", unknown)
+    assert busy_lately() == ""

@@ -22,6 +22,13 @@ def test_a_long_trial_is_not_silent(capsys: pytest.CaptureFixture[str]) -> None:
     assert alive.endswith("  still running trial 2 of at most 5: trace (12 s)")
 
 
+def test_a_busy_machine_is_said_before_the_trials(capsys: pytest.CaptureFixture[str]) -> None:
+    for goes_on, end in ((False, "recommends nothing"), (True, "may be wrong")):
+        Narrator(quiet=False).busy("the machine is busy: x", goes_on=goes_on)
+        first, second = capsys.readouterr().err.splitlines()
+        assert first.endswith("The machine is busy: x") and end in second
+
+
 def test_a_result_and_where_it_is_from(capsys: pytest.CaptureFixture[str]) -> None:
     narrator = Narrator(quiet=False)
     narrator.ends(TRACE, Outcome("measured", samples_ms=(2.0,), batch_size=8), known=True)

@@ -35,6 +35,12 @@ MODULES = ("yaml", "click", "loguru", "seaborn")
 MakePlanned = Callable[..., PlannedRun]
 
 
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No load, whatever else goes on where the tests run."""
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
+
+
 @pytest.fixture
 def make_planned(tmp_path: Path) -> MakePlanned:
     """Factory of planned runs; all is well on the machine unless a change says otherwise."""
@@ -176,7 +182,6 @@ def test_without_tracy_in_play_nothing_of_it_stops_a_run(make_planned: MakePlann
         "interpreter",
         "torch",
         "device",
-        "tt-lang-sim",
         "disk",
     }
 
@@ -314,9 +319,20 @@ def test_the_parts_of_an_archive_came_together(tmp_path: Path) -> None:
     assert came_with(Path.home() / "scripts") == Path.home() / "scripts"
 
 
+def test_a_busy_machine_is_a_warning(
+    make_planned: MakePlanned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "load" not in {check.name for check in doctor(make_planned())}
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.getloadavg", lambda: (20.0, 20.0, 20.0))
+    check = named(doctor(make_planned()), "load")
+    assert check.status is Status.WARNING and "a load of 20.0 on 2 CPUs" in check.text
+    assert check.remedy
+
+
 def test_where_kernels_can_be_simulated(make_planned: MakePlanned, tmp_path: Path) -> None:
-    assert "pip install tt-lang-sim" in named(doctor(make_planned(devices=())), "tt-lang-sim").text
-    assert "tt-lang-sim" not in {check.name for check in doctor(make_planned())}
+    for without_simulator in (make_planned(), make_planned(devices=())):
+        assert "tt-lang-sim" not in {check.name for check in doctor(without_simulator)}
     (tmp_path / "sim").mkdir()
     (tmp_path / "sim" / "ttlang_sim.py").touch()
     packages = {"ttl": Package("ttl", "1.1.6", (tmp_path,))}

@@ -32,6 +32,7 @@ CHECKS: tuple[Callable[[PlannedRun], Iterator[Check]], ...] = (
     host.smi,
     tracy.port,
     host.space,
+    host.load,
     tracy.runtime_trace,
 )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from instrumentor.locate.experiment_yaml import chips_of
 from instrumentor.machine.device_locks import find_smi
 from instrumentor.machine.device_nodes import SIMULATOR_VARIABLE, Holder
+from instrumentor.machine.load import busy_lately
 from instrumentor.run.ready.doctor.model import Check, PlannedRun, Status
 from instrumentor_analysis.reports.formatting import plural
 
@@ -103,9 +104,6 @@ def kernel_simulator(planned: PlannedRun) -> Iterator[Check]:
     if machine.simulates_kernels:
         version = machine.version_of("ttl") or "of a checkout"
         yield Check("tt-lang-sim", Status.OK, f"tt-lang-sim {version}: kernel run --simulate")
-    elif not machine.devices:
-        text = "no tt-lang-sim; to run tt-lang kernels without a device: pip install tt-lang-sim"
-        yield Check("tt-lang-sim", Status.OK, f"{text} (CPython 3.11 or newer)")
 
 
 def holders(planned: PlannedRun) -> Iterator[Check]:
@@ -143,6 +141,13 @@ def smi(planned: PlannedRun) -> Iterator[Check]:
     else:
         remedy = f"{machine.python} -m pip install tt-smi"
         yield Check("tt-smi", Status.WARNING, "tt-smi is missing: no reset is possible", remedy)
+
+
+def load(_planned: PlannedRun) -> Iterator[Check]:
+    """Whether other processes would spoil the times of a run that starts now."""
+    if busy := busy_lately():
+        remedy = "Times measured now are not to be trusted: wait until it is quiet (top)."
+        yield Check("load", Status.WARNING, busy, remedy)
 
 
 def space(planned: PlannedRun) -> Iterator[Check]:
