@@ -74,7 +74,12 @@ def script_path(script: Path) -> Path:
     """
     path = Path(script).expanduser()
     if not path.exists():
-        raise UsageError(f"{script}: no such file", "Give the path of a training script.")
+        names = str(script).split(".")
+        if all(map(str.isidentifier, names)) and Path(*names).with_suffix(".py").is_file():
+            hint = f"There is a module of that name: -m {script}"
+        else:
+            hint = "Give the path of a training script."
+        raise UsageError(f"{script}: no such file", hint)
     if path.is_dir():
         raise UsageError(
             f"{script}: a folder, not a script",

@@ -71,6 +71,22 @@ def test_the_diff_can_be_read_whatever_the_encoding(git_repo: RepoFactory) -> No
     assert "caf\\xe9" in prepared.diff
 
 
+def test_a_module_that_is_given_as_a_script_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "train.py").touch()
+    for name, hint in (
+        ("pkg.train", "-m pkg.train"),
+        ("pkg.other", "Give the path"),
+        ("...", "Give"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            prepare(Path(name), Options())
+        assert hint in (caught.value.hint or "")
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
