@@ -610,3 +610,98 @@ def test_saving_goes_on_request() -> None:
 def test_keeping_and_skipping_exclude_each_other() -> None:
     with pytest.raises(UsageError):
         Options(keep_validation=True, skip_validation=True)
+
+
+NET = """\
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Sequential(torch.nn.Linear(4, 4), {layer})
+    def forward(self, x):
+        return {value}
+net = Net()
+def check(m):
+    with torch.no_grad():
+        for x, y in val_loader:
+            print(m(x))
+def checked(m):
+    m.eval()
+    check(m)
+def prepared(m):
+    m.eval()
+"""
+DROPOUT = "torch.nn.Dropout(0.5)"
+RUNS = "self.fc(x)"
+#: what is made, what the forward gives, how it is evaluated, whether that draws
+EVALUATED: dict[str, tuple[str, str, str, bool]] = {
+    "dropout": (DROPOUT, RUNS, "check(net)", True),
+    "dropout_of_nothing": ("torch.nn.Dropout(0.0)", RUNS, "check(net)", False),
+    "rrelu": ("torch.nn.RReLU()", RUNS, "check(net)", True),
+    "relu": ("torch.nn.ReLU()", RUNS, "check(net)", False),
+    "a_recurrent_net": ("torch.nn.LSTM(4, 4, 2)", RUNS, "check(net)", False),
+    "a_recurrent_net_with_dropout": (
+        "torch.nn.LSTM(4, 4, 2, dropout=0.1)",
+        RUNS,
+        "check(net)",
+        True,
+    ),
+    "a_function": (
+        "torch.nn.ReLU()",
+        "torch.nn.functional.dropout(x, 0.5, self.training)",
+        "check(net)",
+        True,
+    ),
+    "switched_ahead": (DROPOUT, RUNS, "net.eval()\ncheck(net)", False),
+    "switched_in_a_call_ahead": (DROPOUT, RUNS, "prepared(net)\ncheck(net)", False),
+    "switched_inside": (DROPOUT, RUNS, "checked(net)", False),
+    "switched_back": (DROPOUT, RUNS, "net.eval()\nnet.train()\ncheck(net)", True),
+    "switched_now_and_then": (DROPOUT, RUNS, "if quick:\n    net.eval()\ncheck(net)", True),
+    "switched_on_both_ways": (
+        DROPOUT,
+        RUNS,
+        "if quick:\n    net.eval()\nelse:\n    net.train(False)\ncheck(net)",
+        False,
+    ),
+    "another_one_switched": (DROPOUT, RUNS, "model.eval()\ncheck(net)", True),
+}
+
+
+@pytest.mark.parametrize("name", EVALUATED)
+def test_random_numbers_of_a_model_in_training_mode_are_noted(name: str) -> None:
+    layer, value, text, noted = EVALUATED[name]
+    before = LOADED + NET.format(layer=layer, value=value) + text
+    plan = plan_of(looped(STEP.replace("model(x)", "net(x)"), before=before))
+    assert plan["skipped_validation"]
+    assert ("random-numbers" in [w["kind"] for w in plan["warnings"]]) is noted
+
+
+@pytest.mark.parametrize(
+    ("layer", "text", "goes"),
+    [
+        ("torch.nn.BatchNorm1d(4)", "check(net)", False),
+        ("torch.nn.BatchNorm1d(4, track_running_stats=False)", "check(net)", True),
+        ("torch.nn.LayerNorm(4)", "check(net)", True),
+        ("torch.nn.BatchNorm1d(4)", "net.eval()\ncheck(net)", True),
+        ("torch.nn.BatchNorm1d(4)", "checked(net)", True),
+    ],
+)
+def test_an_evaluation_that_changes_running_statistics_stays(
+    layer: str, text: str, goes: bool
+) -> None:
+    source = looped(
+        STEP.replace("model(x)", "net(x)"),
+        before=LOADED + NET.format(layer=layer, value=RUNS) + text,
+    )
+    assert bool(plan_of(source)["skipped_validation"]) is goes
+    assert any("running statistics change" in why for why in stays(source)) is not goes
+
+
+@pytest.mark.parametrize(("value", "noted"), [("torch.rand(1)", True), ("torch.ones(1)", False)])
+def test_a_save_that_draws_random_numbers_is_called_a_save(value: str, noted: bool) -> None:
+    body = "def keep():\n    torch.save({'w': model.state_dict(), 'seed': VALUE}, 'm.pt')\n"
+    source = looped(f"{STEP}keep()", before=body.replace("VALUE", value))
+    plan = plan_of(source)
+    assert plan["skipped_checkpoints"]
+    said = texts([w for w in plan["warnings"] if w["kind"] == "random-numbers"])
+    assert ["Saving is skipped here. Batches" in text for text in said] == [True] * noted
+    assert "--keep-validation" not in str(said)

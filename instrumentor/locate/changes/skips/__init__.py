@@ -86,18 +86,20 @@ def warnings_of(skips: Skips) -> list[Caveat]:
         )
         for piece in skips.unproven
     ]
-    found += [
-        Caveat(
-            "random-numbers",
-            "Validation is skipped here. Batches may come in another order than in your script; "
-            "--keep-validation keeps it.",
-            "note",
-            skipped.source.at(skipped.statement.lineno),
-        )
-        for skipped in skips.skipped
-        if "" in skipped.draws
-    ]
+    found += [_draws_others(skipped) for skipped in skips.skipped if "" in skipped.draws]
     return list(dict.fromkeys(found))
+
+
+def _draws_others(skipped: Skipped) -> Caveat:
+    """No option keeps saves."""
+    evaluates = skipped.what == "validation"
+    return Caveat(
+        "random-numbers",
+        f"{'Validation' if evaluates else 'Saving'} is skipped here. Batches may come in another "
+        f"order than in your script{'; --keep-validation keeps it' if evaluates else ''}.",
+        "note",
+        skipped.source.at(skipped.statement.lineno),
+    )
 
 
 def _stays(piece: Kept) -> Caveat:

@@ -13,6 +13,7 @@ from instrumentor.locate.changes.skips.effects import Change, Effects, Files, sh
 from instrumentor.locate.changes.skips.facts import Facts, Mention, Place
 from instrumentor.locate.changes.skips.removal import Closed, Gone, Statements
 from instrumentor.locate.changes.skips.storage import Spelling
+from instrumentor.locate.changes.skips.training_mode import TrainingMode
 from instrumentor.locate.changes.skips.uses import Uses
 from instrumentor.locate.located import Kept, Skipped
 from instrumentor.locate.meaning.host_values import host_read
@@ -60,8 +61,10 @@ def prove(
     """
     left, kept, forced = list(pieces), list[Kept](), dict[Piece, str]()
     ahead = {p: ahead_of(facts, (p.source, p.scope, p.statement)) for p in pieces}
+    modes: dict[Piece, TrainingMode] = {}
     while True:
-        attempt = _Attempt(facts, {piece: [piece.statement] for piece in left}, set(forced), ahead)
+        taken = {piece: [piece.statement] for piece in left}
+        attempt = _Attempt(facts, taken, set(forced), ahead, modes)
         try:
             attempt.close()
         except Stays as found:
@@ -83,6 +86,7 @@ class _Attempt(Struct, eq=False):
     taken: dict[Piece, list[ast.stmt]]
     forced: set[Piece]
     ahead: dict[Piece, Ahead]
+    in_training: dict[Piece, TrainingMode]
 
     def _gone(self, absent: Statements = (), closed: Closed | None = None) -> Gone:
         every = [(p.source, s) for p, statements in self.taken.items() for s in statements]
@@ -114,7 +118,8 @@ class _Attempt(Struct, eq=False):
                 "\n".join(modes),
                 piece.initial,
                 piece.what,
-                tuple(d.text if self._spelled(piece, d) else "" for d in effects.draws),
+                tuple(d.text if self._spelled(piece, d) else "" for d in effects.draws)
+                + (("",) if self._in_training(piece).draws else ()),
             )
 
     def _spelled(self, piece: Piece, path: Spelling) -> bool:
@@ -152,6 +157,16 @@ class _Attempt(Struct, eq=False):
             raise Stays(piece, "the mode in which it leaves the model cannot be determined")
         if jumps := _jumps(piece.statement):
             raise Stays(piece, jumps)
+        if at := self._in_training(piece).tracks:
+            raise Stays(piece, f"running statistics change with a model in training mode at {at}")
+
+    def _in_training(self, piece: Piece) -> TrainingMode:
+        """What the piece does with modules that nobody put into evaluation mode."""
+        found = self.in_training.get(piece)
+        if found is None:
+            place = (piece.source, piece.scope, piece.statement)
+            found = self.in_training[piece] = TrainingMode(self.facts, place).read()
+        return found
 
     def _add_dependent(self, piece: Piece) -> bool:
         """Whether another statement goes along with a piece."""

@@ -32,6 +32,8 @@ _MAKES: Table[Kind] = _all_of("makes")
 _BASES: Table[Kind] = _all_of("bases")
 _EFFECTS: Table[Effect] = _all_of("effects")
 _NUMBERS, _DRAWS, _COMPILERS = map(_all_of, ("numbers", "draws", "compilers"))
+_IN_TRAINING, _IF_TOLD = map(_all_of, ("draws_in_training", "draws_if_told"))
+_TRACKS = _all_of("tracks_in_training")
 _PARTS = {name: kinds for each in LIBRARIES for name, kinds in each.parts.items()}
 _ON_HOST = frozenset(name for each in LIBRARIES if each.on_host for name in each.packages)
 
@@ -90,6 +92,20 @@ def compiles(name: str) -> bool:
 def draws(name: str) -> bool:
     """Whether a function takes random numbers from a generator of the process."""
     return _matches(name, _DRAWS)
+
+
+def draws_in_training(name: str, *, told: bool) -> bool:
+    """Whether a function, or a module made by a class, takes random numbers in training mode.
+
+    Args:
+        told: it is given a `dropout`.
+    """
+    return draws(name) or _matches(name, _IN_TRAINING) or (told and _matches(name, _IF_TOLD))
+
+
+def tracks_in_training(name: str) -> bool:
+    """Whether a module made by a class changes its buffers in training mode."""
+    return _matches(name, _TRACKS)
 
 
 def is_on_host(package: str) -> bool:

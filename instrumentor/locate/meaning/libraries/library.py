@@ -27,6 +27,9 @@ class Library(Struct, frozen=True, kw_only=True):
         parts: of functions that return several objects what each is.
         effects: what its functions change beyond their value.
         draws: functions that take random numbers from a generator of the process.
+        draws_in_training: functions and classes of modules that do so in training mode alone.
+        draws_if_told: such classes that do so only with a `dropout` of more than zero.
+        tracks_in_training: such classes that change their buffers then.
         numbers: functions that give numbers or texts, which nobody can change.
         compilers: functions that make a graph of a function.
         on_host: nothing that its functions give is differentiable for torch.
@@ -46,6 +49,9 @@ class Library(Struct, frozen=True, kw_only=True):
     parts: Mapping[str, tuple[Kind, ...]] = {}
     effects: Table[Effect] = ()
     draws: tuple[str, ...] = ()
+    draws_in_training: tuple[str, ...] = ()
+    draws_if_told: tuple[str, ...] = ()
+    tracks_in_training: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     compilers: tuple[str, ...] = ()
     on_host: bool = False

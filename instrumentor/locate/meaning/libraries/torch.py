@@ -61,7 +61,15 @@ LIBRARY = Library(
         (Effect.GIVEN, rows("torch.", "optim.* ao.* quantization.* nn.utils.*")),
         (Effect.NOTHING, ("torch.*",)),
     ),
-    draws=rows("torch.", "rand* normal bernoulli multinomial poisson nn.functional.dropout*"),
+    draws=(
+        *rows("torch.", "rand* normal bernoulli multinomial poisson"),
+        *rows("torch.nn.functional.", "dropout* gumbel_softmax fractional_max_pool*"),
+    ),
+    draws_in_training=rows(
+        "torch.", "nn.*Dropout* nn.*RReLU nn.Transformer* nn.functional.*dropout* *rrelu *dropout*"
+    ),
+    draws_if_told=rows("torch.", "nn.*RNN nn.*LSTM nn.*GRU nn.*MultiheadAttention"),
+    tracks_in_training=rows("torch.nn.", "*BatchNorm* utils.*spectral_norm"),
     numbers=("torch.device",),
     compilers=rows("torch.", "compile jit.* cuda.make_graphed_callables"),
 )

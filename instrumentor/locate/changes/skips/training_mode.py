@@ -1,0 +1,233 @@
+"""What an evaluation does whose model nobody has put into evaluation mode.
+
+Dropout takes random numbers then, and batch normalization changes its running statistics.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from msgspec import Struct, field
+
+from instrumentor.locate.changes.skips.facts import Facts, Place
+from instrumentor.locate.changes.skips.implicit import Implicit
+from instrumentor.locate.meaning import libraries
+from instrumentor.read.names import external_name
+from instrumentor.read.program import Function
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    ScopeNode,
+    Source,
+    arguments,
+    below,
+    contains,
+    own_calls,
+    path_to,
+)
+from instrumentor.read.values import Class, Member, Object, Value
+
+#: Callers that are followed outwards, and objects inwards.
+_DEPTH, _MOST = 6, 200
+
+
+class TrainingMode(Struct, eq=False):
+    """Calls of modules in a piece, as far as they may run in training mode.
+
+    Attributes:
+        draws: one takes random numbers there.
+        tracks: one that changes its buffers, as `FILE:LINE`, else nothing.
+    """
+
+    facts: Facts
+    piece: Place
+    draws: bool = False
+    tracks: str = ""
+    _inside: dict[ScopeNode, None] = field(default_factory=dict)
+
+    def read(self) -> TrainingMode:
+        source, scope, statement = self.piece
+        program = self.facts.program
+        self._inside = program.called_from(scope, [statement])
+        calls = [(source, scope, c) for c in own_calls(statement)]
+        for function in self._inside:
+            home = program.source_of_scope[function]
+            calls += [(home, function, c) for c in own_calls(function)]
+        for where, inner, call in calls:
+            if self.facts.objects.is_module(where, inner, call.func):
+                self._run(where, inner, call)
+        return self
+
+    def _run(self, source: Source, scope: ScopeNode, call: ast.Call) -> None:
+        names = self.facts.program.names
+        made = list(self._holds(list(names.of(source, scope, call.func))))
+        made += self._functional(source, scope, call)
+        draws = any(libraries.draws_in_training(n, told=_told(c)) and _some(c) for n, c in made)
+        tracks = any(libraries.tracks_in_training(n) and _kept(c) for n, c in made)
+        at = source.statement_of(call)
+        if not (draws or tracks) or at is None:
+            return
+        ids = self._ids(source, scope, call.func)
+        if _switches_here(call.func) or self._evaluating(source, scope, at, ids, _DEPTH):
+            return
+        self.draws |= draws
+        self.tracks = self.tracks or (source.at(call.lineno) if tracks else "")
+
+    # -- what a module holds -------------------------------------------------------------------
+
+    def _holds(self, waiting: list[Value]) -> Iterator[tuple[str, ast.Call]]:
+        """Library classes that are called where a module is made, its parts included."""
+        names, seen = self.facts.program.names, set[Value]()
+        while waiting and len(seen) < _MOST:
+            value = waiting.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            calls: list[tuple[Source, ScopeNode, ast.Call]] = []
+            if isinstance(value, Object):
+                waiting.append(value.made_by)
+                if value.where is not None and value.node is not None:
+                    calls = [(*value.where, c) for c in _all_calls(value.node)]
+            elif isinstance(value, Class):
+                for cls in self.facts.program.bases(value):
+                    for method in cls.source.class_of:
+                        if cls.source.class_of[method] is cls.node and method.name != "forward":
+                            calls += [(cls.source, method, c) for c in own_calls(method)]
+            elif isinstance(value, Function):
+                calls = [(value.source, value.node, c) for c in own_calls(value.node)]
+            for source, scope, call in calls:
+                name = names.qualified(source, scope, call.func)
+                if name:
+                    yield name, call
+                waiting += names.of(source, scope, call.func)
+                for given in arguments(call):
+                    waiting += [v for v in names.of(source, scope, given) if isinstance(v, Object)]
+
+    def _functional(
+        self, source: Source, scope: ScopeNode, call: ast.Call
+    ) -> Iterator[tuple[str, ast.Call]]:
+        """Functions of libraries that a forward calls."""
+        names = self.facts.program.names
+        for run in Implicit(self.facts.program).run_by(source, scope, call.func):
+            for inner in own_calls(run.node):
+                if name := names.qualified(run.source, run.node, inner.func):
+                    yield name, inner
+
+    # -- who switches it -----------------------------------------------------------------------
+
+    def _ids(self, source: Source, scope: ScopeNode, node: ast.expr) -> set[Value]:
+        """What a module may be, what it is a part of, and what it was made around."""
+        found: set[Value] = set()
+        while True:
+            found |= set(self.facts.program.names.of(source, scope, node))
+            if not isinstance(node, (ast.Attribute, ast.Subscript)):
+                break
+            node = node.value
+        for value in list(found):
+            found |= {Object(value.made_by)} if isinstance(value, Object) else set()
+            if isinstance(value, Member):
+                found.add(value.owner)
+        for value in list(found):
+            if isinstance(value, Object) and value.node and value.where:
+                if external_name(value.made_by):
+                    for given in arguments(value.node):
+                        found |= set(self.facts.program.names.of(*value.where, given))
+        return found
+
+    def _evaluating(
+        self, source: Source, scope: ScopeNode, at: ast.stmt, ids: set[Value], depth: int
+    ) -> bool:
+        """Whether every way to a statement has come by a switch to evaluation mode last."""
+        for suite, index in reversed(path_to(source, scope, at)):
+            for before in reversed(suite[:index]):
+                switched = self._switched(source, scope, before, ids)
+                if switched is not None:
+                    return switched
+        if not isinstance(scope, FUNCTIONS) or not depth:
+            return False
+        program = self.facts.program
+        callers = [
+            (program.source_of_scope[s], s, at) for s, _, at in program.callers.get(scope, ())
+        ]
+        within = [c for c in callers if self._is_within(*c)] if scope in self._inside else []
+        callers = within or callers
+        return bool(callers) and all(self._evaluating(*c, ids, depth - 1) for c in callers)
+
+    def _is_within(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> bool:
+        own = self.piece[0] is source and contains(self.piece[2], statement)
+        return own or scope in self._inside
+
+    def _switched(
+        self, source: Source, scope: ScopeNode, statement: ast.stmt, ids: set[Value]
+    ) -> bool | None:
+        """Whether a statement puts a module into evaluation mode; None where it does not switch."""
+        program = self.facts.program
+        calls = [(source, scope, c) for c in own_calls(statement)]
+        for function in program.called_from(scope, [statement]):
+            home = program.source_of_scope[function]
+            calls += [(home, function, c) for c in own_calls(function)]
+        last: dict[ScopeNode, bool] = {}
+        for where, inner, call in sorted(calls, key=lambda c: c[2].lineno):
+            to = _switch(call)
+            if to is None or not isinstance(call.func, ast.Attribute):
+                continue
+            mine = self._ids(where, inner, call.func.value)
+            if mine and ids and not mine & ids:
+                continue
+            if not to or _is_certain(where, call):
+                last[inner] = to
+        return all(last.values()) if last else None
+
+
+def _switch(call: ast.Call) -> bool | None:
+    """To evaluation mode, to training mode; None for another call, or the mode that there was."""
+    word = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    match word, call.args:
+        case "eval", []:
+            return True
+        case "train", []:
+            return None if call.keywords else False
+        case "train", [ast.Constant(value=value)]:
+            return not value
+    return None
+
+
+def _switches_here(function: ast.expr) -> bool:
+    """`model.eval()(x)`"""
+    return isinstance(function, ast.Call) and _switch(function) is True
+
+
+def _is_certain(source: Source, call: ast.Call) -> bool:
+    """Not under a condition, unless that asks for the mode or both ways switch."""
+    statement = source.statement_of(call)
+    for parent in source.parents(statement) if statement is not None else ():
+        if isinstance(parent, ast.If) and ".training" not in ast.unparse(parent.test):
+            if not all(
+                any(_switch(c) for s in part for c in own_calls(s))
+                for part in (parent.body, parent.orelse)
+            ):
+                return False
+    return True
+
+
+def _all_calls(call: ast.Call) -> list[ast.Call]:
+    return [call, *(n for n in below(call) if isinstance(n, ast.Call))]
+
+
+def _told(call: ast.Call) -> bool:
+    return any(k.arg == "dropout" for k in call.keywords)
+
+
+def _some(call: ast.Call) -> bool:
+    """Not `Dropout(0)`, `dropout=0.0` or `training=False`."""
+    given = [*call.args[:1], *(k.value for k in call.keywords if k.arg in ("p", "dropout"))]
+    given += [k.value for k in call.keywords if k.arg == "training"]
+    nothing = (n.value for n in given if isinstance(n, ast.Constant))
+    return not any(isinstance(v, (int, float)) and not v for v in nothing)
+
+
+def _kept(call: ast.Call) -> bool:
+    return not any(
+        k.arg == "track_running_stats" and isinstance(k.value, ast.Constant) and not k.value.value
+        for k in call.keywords
+    )
