@@ -226,6 +226,8 @@ def _understand(candidate: Candidate, options: Options, called_with: ScriptOptio
     keep = options.keep_validation
     asked = [*["validation"] * options.skip_validation, *["checkpoint"] * options.skip_saving]
     skips = find_skips(knowledge, candidate, regions, stops, keep_validation=keep, asked=asked)
+    runs = [k for k in skips.kept if not called_with.rule_out(k.source, k.statement)]
+    skips = replace(skips, kept=runs)
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
     moved, told = find_host_reads(regions, counter, as_written=as_written)
     without = [*(s.statement for s in skips.skipped), *(d.statement for d in moved)]

@@ -705,3 +705,25 @@ def test_a_save_that_draws_random_numbers_is_called_a_save(value: str, noted: bo
     said = texts([w for w in plan["warnings"] if w["kind"] == "random-numbers"])
     assert ["Saving is skipped here. Batches" in text for text in said] == [True] * noted
     assert "--keep-validation" not in str(said)
+
+
+@pytest.mark.parametrize(
+    ("action", "test", "told"),
+    [
+        ("store_true", "args.render", False),
+        ("store_false", "args.render", True),
+        ("store_true", "not args.render", True),
+    ],
+)
+def test_an_evaluation_that_the_options_leave_out_is_not_told(
+    action: str, test: str, told: bool
+) -> None:
+    before = f"""\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--render", action="{action}")
+args = parser.parse_args()
+{VALIDATE}
+if {test}:
+    launch(validate(model))"""
+    assert bool(stays(looped(STEP, before=before))) is told
