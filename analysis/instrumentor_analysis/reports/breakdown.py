@@ -20,6 +20,12 @@ _DEVICE_NOTE = (
     "The chips' clocks do not agree, so the device with the shortest duration of a collective is "
     "taken to have arrived last; the others waited for the difference."
 )
+#: Categories that go by letters, spelled out.
+_SPELLED = {
+    "CCL": "collectives between devices",
+    "TM": "tensor manipulation (shape, layout)",
+    "DM": "data movement",
+}
 
 
 class Most(Struct, frozen=True):
@@ -97,7 +103,8 @@ def categories(summary: Summary) -> Table:
         _counts("ops", [each.op_count for each in every]),
         _bars([each.percent for each in every]),
     )
-    return Table(columns)
+    words = [f"{each.name}: {_SPELLED[each.name]}" for each in every if each.name in _SPELLED]
+    return Table(columns, f"{'; '.join(words)}." if words else "")
 
 
 def slow_ops(summary: Summary, most: int) -> Table:
