@@ -164,3 +164,17 @@ def test_a_healthy_log_shows_no_error(tmp_path: Path, run_cli: RunCli) -> None:
     (tmp_path / "run.log").write_text("[TIMER] Step 1: fwd+bwd = 45.2 ms\n" * 15)
     done = run_cli("diagnose", "run.log", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "This log shows no error.\n")
+
+
+def test_an_unknown_failure_is_told_once_in_the_words_of_the_run(
+    tmp_path: Path, run_cli: RunCli
+) -> None:
+    last = "RuntimeError: shapes do not fit"
+    trace = f'Traceback (most recent call last):\n  File "a.py", line 8, in <module>\n{last}'
+    (tmp_path / "run.log").write_text(f"{trace}\nerror: widget refused\n")
+    failure = {"failure": f"the script ended with code 1; its last lines:\n{trace}"}
+    (tmp_path / "run.json").write_text(json.dumps(failure))
+    said = run_cli("diagnose", "run.log", cwd=tmp_path).stdout
+    assert "\nThe script ended with code 1; its last lines:\nTraceback" in said
+    assert "Its last traceback" not in said and said.count(last) == 1
+    assert "error: widget refused" in said

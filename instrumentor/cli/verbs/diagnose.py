@@ -70,8 +70,11 @@ def diagnose(
 def _show_unknown(path: Path, telling: Sequence[tuple[int, str]], traceback: str) -> None:
     console.out(f"No known failure in {path}.")
     if traceback:
-        console.out("Its last traceback:")
-        console.out(traceback)
+        # What a run tells of its failure has a first line of its own.
+        if traceback.startswith("Traceback"):
+            console.out("Its last traceback:")
+        console.out(f"{traceback[:1].upper()}{traceback[1:]}")
+    telling = [each for each in telling if each[1].strip() not in traceback]
     if telling:
         console.out("Lines that look like errors:")
     for number, line in telling:
