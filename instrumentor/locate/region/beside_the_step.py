@@ -31,7 +31,7 @@ from instrumentor.read.syntax import (
     contains,
     dotted,
 )
-from instrumentor.read.values import Object
+from instrumentor.read.values import External, Free, Member, Object, Opaque, Value
 from instrumentor_analysis.shared.caveats import Caveat
 
 #: Functions that one region is searched through, and places of a kind that are named.
@@ -210,12 +210,32 @@ def _is_copy(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.C
     match call:
         case ast.Call(func=ast.Attribute(attr="cuda" | "to" as word, value=owner)):
             moved = word == "cuda" or any(
-                "device" in dotted(a).lower()
-                or (isinstance(a, ast.Constant) and isinstance(a.value, str) and a.value != "cpu")
-                for a in arguments(call)
+                _is_device(knowledge, source, scope, given) for given in arguments(call)
             )
             return moved and not knowledge.is_model(source, scope, owner)
     names = map(external_name, knowledge.values(source, scope, call.func))
     return any(name in methods.COPIES_FROM_HOST for name in names) and not all(
         isinstance(node, (ast.Constant, ast.List, ast.UnaryOp)) for node in call.args
     )
+
+
+def _is_device(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+    """Whether an argument of `to` says where to: by its value, not by a variable's name."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text != "cpu"
+        case ast.Attribute(attr=word) if "device" in word.lower():
+            return True
+    return any(map(_stands_for_device, knowledge.values(source, scope, node)))
+
+
+def _stands_for_device(value: Value) -> bool:
+    match value:
+        case Object(made_by=maker):
+            return _stands_for_device(maker)
+        case Free(name=name) | External(name=name) | Member(name=name):
+            return "device" in name.lower()
+        case Opaque(node=node):
+            texts = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
+            return bool(texts & {"cuda", "xla", "mps", "tt"})
+    return False

@@ -24,7 +24,7 @@ BUSY = {**QUIET, "other_cpus": 5.2, "load_before": 9.0}
         (QUIET, ()),
         (
             BUSY,
-            ("other processes used 5.2 of its 8 CPUs during the run",),
+            ("other processes used 5.2 of 8 CPUs",),
         ),
         ({**QUIET, "frequency_mhz_after": 2100.0}, ("fell from 3,400 to 2,100 MHz",)),
         ({**QUIET, "device_holders": 1}, ("Another process had the device open",)),
