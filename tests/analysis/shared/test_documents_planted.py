@@ -55,6 +55,8 @@ EVENTS: list[dict[str, Any]] = [
     {"event": "phases", "pid": 1, "ms": 4.0, "parts": {"forward": 1.0}, "stepped": 1,
      "resident": {"forward": 9}, "allocated": {"forward": None}, "compiled": False},
     {"event": "profiled", "pid": 1, "name": "step_profiled_1", "index": 1, "ms": 3.0},
+    {"event": "collectives", "pid": 1, "rank": 0, "world": 2, "step": 0, "ms": 3.0,
+     "backend": "gloo", "calls": [["gloo:all_reduce", 0.5, 1.0]]},
 ]  # fmt: skip
 #: Of another type, endless, out of every range, no text, or what a page or a terminal would obey.
 NASTY: tuple[Any, ...] = (
