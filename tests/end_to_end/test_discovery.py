@@ -87,7 +87,7 @@ def test_a_step_behind_names_that_are_put_together(
 
     ran = measure(repo, "train.py", env=env)
     assert ran.code == 0, ran.err
-    assert "running the unmodified script for two optimizer steps" in ran.err
+    assert "running your unmodified script for two optimizer steps" in ran.err
     assert ran.err.count("] Copied 1 file to ") == 1  # of both runs
     assert "region verified: forward, backward, optimizer" in ran.out
     summary = read(ran.folder)

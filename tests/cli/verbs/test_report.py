@@ -479,7 +479,7 @@ def test_why_a_folder_is_not_refreshed_is_said(run_cli: RunCli, run: Path, tmp_p
     done = run_cli("report", run, "--json", cwd=tmp_path)
     assert done.returncode == 0
     assert json.loads(done.stdout)["device_time_ms"]
-    assert f"warning: {run}: its files could not be refreshed" in done.stderr
+    assert f"warning: {run.name}: its files could not be refreshed" in done.stderr
     assert "summary.json: Is a directory" in done.stderr and ".tmp" not in done.stderr
 
 

@@ -159,6 +159,9 @@ class Tensor:
         return 8
 
     def backward(self, *args, **keywords):
+        sys.modules["torch.autograd"]._engine_run_backward((self,), accumulate_grad=True)
+
+    def differentiate(self):
         events.add("backward")
         for parameter in self.parameters_of:
             parameter.grad = (parameter.grad or 0.0) + self.value
@@ -474,4 +477,8 @@ _module(
     reset_peak_memory_stats=lambda *args: None,
 )
 _module("torch.cuda.amp", GradScaler=GradScaler, autocast=autocast)
-_module("torch.autograd", backward=lambda losses, *args: sum(losses[1:], losses[0]).backward())
+_module(
+    "torch.autograd",
+    backward=lambda losses, *args: sum(losses[1:], losses[0]).backward(),
+    _engine_run_backward=lambda losses, accumulate_grad: losses[0].differentiate(),
+)
