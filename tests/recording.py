@@ -99,7 +99,8 @@ def expectation(
     validation, saves = (plan.explanation[f"skipped_{n}"] for n in ("validation", "checkpoints"))
     return Expectation(
         device=device,
-        reads_inside="host read inside" in words or "between the micro-steps" in words,
+        reads_inside="host-read-inside" in {each.kind for each in plan.warnings}
+        or "between the micro-steps" in words,
         validates=validates or "Validation is kept" in words or not validation,
         saves="Checkpoint is kept" in words or not saves,
         syncs_inside=syncs_inside,
