@@ -130,7 +130,7 @@ def test_untraced_first(measured: Measure, tracy: dict[str, str]) -> None:
     facts = read(ran.folder, "run.json")["untraced"]
     assert facts["record"] == "untraced.jsonl" and facts["script_exit_code"] == 0
     assert len((ran.folder / "untraced.jsonl").read_text().splitlines()) >= 6
-    assert "5 steps under wallclock" in ran.err and "5 steps under tracy" in ran.err
+    assert "5 steps with timers alone" in ran.err and "5 steps under Tracy" in ran.err
     summary = read(ran.folder)
     assert summary["untraced_wall_clock_ms"]["samples"] == 4
     cost = summary["profiler_cost_percent"]

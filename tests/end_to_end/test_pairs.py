@@ -84,7 +84,7 @@ def test_modules_are_versions_too(run_cli: RunCli, repo: Path) -> None:
 def test_a_setting_that_does_not_apply_names_the_user_s_file(run_cli: RunCli, repo: Path) -> None:
     made = run_cli("compare", *FEW, "--set", "num_workers=2", "train.py", cwd=repo)
     assert made.returncode == 3, made.stderr
-    assert "\nerror: train.py:1: num_workers: no torch.utils.data.DataLoader is made" in made.stderr
+    assert "error: train.py:1: num_workers: no torch.utils.data.DataLoader is made" in made.stderr
 
 
 def test_a_gate_that_cannot_tell_ends_with_7(run_cli: RunCli, repo: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_run_names_the_interpreter_that_comes_with_the_repository(
     python = environment(repo / "env" / "xla_env", tmp_path / "ran")
     done = run_cli("run", "--profiler", "wallclock", "train.py", cwd=repo)
     assert done.returncode == 0, done.stderr
-    assert f"Interpreter {python} (env/xla_env of the project)" in done.stderr
+    assert f"Interpreter {python.relative_to(repo)} (env/xla_env of the project)" in done.stderr
     assert (tmp_path / "ran").exists()
 
 

@@ -61,7 +61,7 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(measured: Measure) -
     assert said[0] == "Found the loop at train.py:34 (forward 36, backward 37, counter batch 34)"
     assert said[1] == "Profiler wallclock: asked for"
     assert said[2].startswith("Copied 1 file to ")
-    assert said[3] == "Running 5 steps under wallclock"
+    assert said[3] == "Running 5 steps with timers alone"
     assert [line.split()[:2] for line in said[4:9]] == [["step", f"{n}:"] for n in range(5)]
     assert said[4].endswith("(first step)")
     assert said[9].strip() == "all 5 samples are taken; stopping the script"
