@@ -52,17 +52,19 @@ def passed_over(
 
 def leaves_out(source: Source, statement: ast.stmt, known: Constants) -> bool:
     """Whether these constants decide an `if` around a statement against it."""
+    return decided_against(source, statement, lambda test: decided(test, known))
+
+
+def decided_against(
+    source: Source, statement: ast.stmt, answer: Callable[[ast.expr], bool | None]
+) -> bool:
+    """Whether the answers to the tests around a statement leave it out."""
     return any(
         contains(s, statement)
         for test in source.parents(statement)
         if isinstance(test, ast.If)
-        for s in left_out(test, decided(test.test, known))
+        for s in {True: test.orelse, False: test.body, None: []}[answer(test.test)]
     )
-
-
-def left_out(test: ast.If, answer: bool | None) -> list[ast.stmt]:
-    """The branch that an answer to its test leaves out."""
-    return {True: test.orelse, False: test.body, None: []}[answer]
 
 
 def _of_all_callers(program: Program, function: Function) -> Constants:

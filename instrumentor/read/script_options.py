@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
-from instrumentor.read.constants import decided, left_out
+from instrumentor.read.constants import decided, decided_against
 from instrumentor.read.program import Program
-from instrumentor.read.syntax import Source, contains, dotted, parse, source_of
+from instrumentor.read.syntax import Source, dotted, parse, source_of
 from instrumentor.read.values import Item, Member, Object, Value
 
 #: Keywords of `add_argument` that a value hangs on.
@@ -52,12 +52,7 @@ class ScriptOptions:
 
     def rule_out(self, source: Source, statement: ast.stmt) -> bool:
         """Whether an `if` around a statement is decided against it."""
-        return any(
-            contains(branch, statement)
-            for test in source.parents(statement)
-            if isinstance(test, ast.If)
-            for branch in left_out(test, self._decided(source, test.test))
-        )
+        return decided_against(source, statement, lambda test: self._decided(source, test))
 
     def _decided(self, source: Source, test: ast.expr) -> bool | None:
         known = {

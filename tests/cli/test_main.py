@@ -345,6 +345,33 @@ def train(model, loader, optimizer, logger):
 """
 
 
+BRANCHED = """\
+import torch
+
+first, second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (first, second)]
+one, other = optimizers
+for number, x in enumerate(torch.ones(9, 2, 4)):
+    first(x).sum().backward()
+    one.step()
+    if number % 2 == 0:
+        second(x).sum().backward()
+        other.step()
+
+        print(number)
+"""
+
+
+def test_a_margin_ends_with_the_clock_in_its_branch(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    repo = git_repo({"train.py": BRANCHED})
+    done = run_cli("explain", "train.py", cwd=repo)
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^ {2}(.{5}) ([| ]) +(\d+)  ", done.stdout, re.M)
+    assert [(int(n), mark.strip()) for mark, bar, n in rows if bar == "|"] == [
+        (7, "begin"), (8, ""), (9, ""), (10, ""), (11, "wait"),
+    ]  # fmt: skip
+
+
 def test_explain_shows_the_loop_with_a_margin(git_repo: RepoFactory, run_cli: RunCli) -> None:
     repo = git_repo({"train.py": EXPLAINED})
     done = run_cli("explain", "train.py", cwd=repo)

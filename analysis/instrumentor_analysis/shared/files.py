@@ -23,6 +23,8 @@ LIMIT_BYTES = 256 * 1024 * 1024
 #: Of a configuration file.
 SETTINGS_BYTES = 1024 * 1024
 
+_MORE_BYTES = 1024 * 1024  # at a time, of what is longer than the system said
+
 _WARILY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -129,7 +131,12 @@ def read_bytes(path: Path | str, limit: int = LIMIT_BYTES, **wanted: bool) -> by
         OSError: it cannot be read.
     """
     with opened(path, **wanted) as stream:
-        data = stream.read(limit + 1)
+        # Not limit + 1 at once: memory of that size would be taken for the smallest file.
+        expected = min(os.fstat(stream.fileno()).st_size, limit)
+        data = stream.read(expected + 1)
+        # It grew, or is one of /proc, which tell no size.
+        while expected < len(data) <= limit and (more := stream.read(_MORE_BYTES)):
+            data += more
     if len(data) > limit:
         raise Unfit(path, f"is larger than {limit / 2**20:,.0f} MiB")
     return data

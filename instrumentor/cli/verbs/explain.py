@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -180,13 +181,17 @@ def _margin(file: Path, document: dict[str, Any]) -> None:
     loop, region = document["loop"], document["region"]
     marks = _marks(file, document["edits"], _statement_ends(source))
     first = min([loop["line"], *marks])
-    previous_shown = True
+    previous_shown, left = True, math.inf  # how deep the block is that the clock has left
     for number in range(first, loop["end_line"] + 1):
         near = number >= loop["line"] or any(abs(number - m) <= 1 for m in marks)
         if near:
-            timed = region["start_line"] <= number <= region["end_line"]
+            text = lines[number - 1]
+            depth = len(text) - len(text.lstrip()) if text.strip() else math.inf
+            left = left if depth >= left else math.inf
+            timed = region["start_line"] <= number <= region["end_line"] and left == math.inf
             bar = "|" if timed and region["file"] == loop["file"] else " "
-            console.out(f"  {marks.get(number, ''):>5} {bar} {number:>5}  {lines[number - 1]}")
+            console.out(f"  {marks.get(number, ''):>5} {bar} {number:>5}  {text}")
+            left = min(left, depth) if marks.get(number) == "wait" else left
         elif previous_shown:
             console.out("        ...")
         previous_shown = near

@@ -83,15 +83,6 @@ class Knowledge(Struct, eq=False, dict=True):
         node = expression(name)
         return node is not None and self.is_model(source, scope, node)
 
-    def holds_parameters(self, source: Source, scope: ScopeNode, name: str) -> bool:
-        """Whether a name stands for a model or an optimizer."""
-        where = (source, scope, name)
-        return self.is_model_named(*where) or self.is_optimizer_named(*where)
-
-    def is_optimizer_named(self, source: Source, scope: ScopeNode, name: str) -> bool:
-        node = expression(name)
-        return node is not None and self.kinds.is_a(source, scope, node, Kind.OPTIMIZER)
-
     # -- optimizer steps ---------------------------------------------------------------------
 
     def steps_in(self, source: Source, scope: ScopeNode, node: ast.AST) -> Iterator[ast.Call]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -134,6 +136,20 @@ def test_no_more_is_read_than_may_be(tmp_path: Path) -> None:
     os.truncate(tmp_path / "x", 1 << 42)  # more than any memory, without a byte on the disk
     with pytest.raises(Unfit, match="is larger than"):
         read_bytes(tmp_path / "x", 4)
+
+
+def test_a_file_takes_the_memory_of_its_size(tmp_path: Path) -> None:
+    (tmp_path / "small").write_bytes(b"x" * 1000)
+    code = (
+        "import resource, sys\n"
+        "from instrumentor_analysis.shared.files import LIMIT_BYTES, read_bytes\n"
+        "has = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (has + LIMIT_BYTES // 4,) * 2)\n"
+        "print(len(read_bytes(sys.argv[1])), len(read_bytes('/proc/self/status')) > 1)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "small")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "1000 True\n", done.stderr
 
 
 def test_a_place_behind_a_link_is_refused_and_the_last_name_may_be_one(tmp_path: Path) -> None:
