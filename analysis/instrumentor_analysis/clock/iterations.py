@@ -19,6 +19,10 @@ from instrumentor_analysis.model import Iteration, Part, Sample
 DATA, OPTIMIZER, BEFORE, NEXT, OTHER = "data", "optimizer", "before forward", "next batch", "other"
 
 
+#: No step takes longer (30 years); of what a damaged record claims, no square is out of range.
+MOST_MS = 1e12
+
+
 class Taken(Struct, frozen=True):
     """One iteration, by the names of the record; times in milliseconds.
 
@@ -48,7 +52,7 @@ def iteration(steady: Sequence[Sample], taken: Iterable[Taken]) -> Iteration | N
 
     The last sample has none: nothing follows it.
     """
-    found = {each.name: each for each in taken}
+    found = {each.name: each for each in taken if 0 < each.ms <= MOST_MS}
     pairs = [(sample, found[sample.name]) for sample in steady if sample.name in found]
     if not pairs:
         return None

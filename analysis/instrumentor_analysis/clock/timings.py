@@ -6,7 +6,6 @@ hence a last line that is cut short is expected, and any other unreadable line i
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 from instrumentor_analysis.clock.drift import drift
 from instrumentor_analysis.clock.flops import ModelFacts
 from instrumentor_analysis.clock.intervals import median_interval
-from instrumentor_analysis.clock.iterations import Taken, iteration
+from instrumentor_analysis.clock.iterations import MOST_MS, Taken, iteration
 from instrumentor_analysis.clock.phases import Extra
 from instrumentor_analysis.clock.populations import populations
 from instrumentor_analysis.clock.ranks import late, ranks
@@ -192,7 +191,7 @@ def _sample(event: Event, position: int, batch_dim: int) -> Sample | None:
     usual = {"name": f"step_{position}", "label": "step", "index": position}
     usual["kind"] = "profiled" if event["event"] == "profiled" else "steady"
     sample = fitted(event, Sample, **usual)
-    if not math.isfinite(sample.ms):
+    if not abs(sample.ms) <= MOST_MS:  # nor is NaN
         return None
     if event.get("batch_returned") and sample.batch_shape is not None:
         # Only the axis of the samples is that of what went in.
