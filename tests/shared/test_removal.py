@@ -12,6 +12,7 @@ import pytest
 
 from instrumentor.shared.removal import LeftOver, remove_tree
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+from tests.descriptors import descriptors
 
 __all__ = ["shared_tmp"]
 
@@ -57,7 +58,7 @@ def test_thousands_of_nested_folders_with_long_names_go(tmp_path: Path) -> None:
     tree.mkdir()
     nested(tree, "n" * 200, 2000)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(descriptors()) + 16, hard))
     try:
         remove_tree(tree)
     finally:
