@@ -244,7 +244,7 @@ def _show(found: Reported, asked: Asked, files: ReportFiles) -> None:
         )
         if asked.summary:
             console.out()
-    elif asked.of_ops and found.analysis.ops is not None:
+    elif found.ops is None and asked.of_ops and found.analysis.ops is not None:
         from instrumentor_analysis.reports.ops_console import render_torch_ops
 
         ops, least = found.analysis.ops, asked.hide_below

@@ -316,6 +316,7 @@ def test_the_csv_is_that_of_the_library(say: Say, tmp_path: Path) -> None:
     printed = say(TRAINING, *WHOLE, "--csv", "ours.csv", "--summary-file", "also.csv")
     # The ops are in the file: half a million lines on the screen help nobody.
     assert not ids(printed) and "Device time by kind of op" not in printed
+    assert not say(TRAINING, *WHOLE, "--csv", "silent.csv", "--no-summary").strip()
     assert ids(say(TRAINING, *WHOLE, "--csv", "again.csv", "--ops"))
     report = per_op_report(TRAINING, ReportOptions(ignore_signposts=True, group_by="op"))
     assert (tmp_path / "ours.csv").read_text() == csv.render(report, raw_op_codes=True)
