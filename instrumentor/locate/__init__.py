@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from instrumentor.locate.choose_loop import choose, is_reachable
+from instrumentor.locate.choose_loop import Guessed, choose, is_reachable
 from instrumentor.locate.experiment_yaml import folder_reason, mesh_default_warning, mesh_reason
 from instrumentor.locate.inference import infers_only, locate_inference, locate_marked
 from instrumentor.locate.located import Declined, Located, Reason
@@ -88,8 +88,12 @@ def _locate(
 
 def _training(program: Program, options: Options, arguments: Sequence[str]) -> Located | Reason:
     """The loop by the entry alone, or by all modules where that leaves something to be guessed."""
-    alone = _alone(program, options, arguments)
-    if isinstance(alone, Located) and all(r.forward.is_typed for r in alone.regions):
+    try:
+        alone = _alone(program, options, arguments)
+    except Guessed:
+        told = choose(program.whole, options, arguments)
+        return told if isinstance(told, Located) else choose(program, options, arguments)
+    if isinstance(alone, Located):
         return alone
     wider = program.whole
     found = choose(wider, options, arguments) if len(wider.sources) > 1 else None
@@ -101,11 +105,15 @@ def _training(program: Program, options: Options, arguments: Sequence[str]) -> L
 
 
 def _alone(program: Program, options: Options, arguments: Sequence[str]) -> Located | Reason | None:
-    """What the entry says of itself; None where it speaks of no gradients, or hides some."""
+    """What the entry says of itself; None where it speaks of no gradients, or hides some.
+
+    Raises:
+        Guessed: other modules may tell what would be guessed.
+    """
     if not any(word in program.entry.data for word in (b"backward", b"autograd")):
         return None
     try:
-        return choose(program, options, arguments)
+        return choose(program, options, arguments, guesses=len(program.whole.sources) == 1)
     except Declined as declined:
         if len(program.whole.sources) > 1 and declined.reasons[0].kind == GradientsUnseen.kind:
             return None

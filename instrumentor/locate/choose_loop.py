@@ -46,16 +46,31 @@ from instrumentor.shared.options import Options
 from instrumentor_analysis.shared.caveats import Caveat
 
 
-def choose(program: Program, options: Options, arguments: Sequence[str] = ()) -> Located | Reason:
+class Guessed(Exception):
+    """A step is recognised by how it is spelled alone."""
+
+
+def choose(
+    program: Program,
+    options: Options,
+    arguments: Sequence[str] = (),
+    *,
+    guesses: bool = True,
+) -> Located | Reason:
     """The located loop, or the reason why this program has none.
 
     Args:
         arguments: what the script is called with: they may choose among several loops.
+        guesses: whether a forward may be told by its spelling.
+
+    Raises:
+        Guessed: it would have to be.
     """
     knowledge, called_with = Knowledge(program), ScriptOptions(program, arguments)
     candidates = _offered(knowledge, options)
     if options.loop is not None:
-        return _understand(_by_line(program, candidates, *options.loop), options, called_with)
+        one = _by_line(program, candidates, *options.loop)
+        return _understand(one, options, called_with, guesses=guesses)
     stepping = _stepping(candidates, options)
     if not stepping:
         return next(closures_anywhere(knowledge), None) or no_loop(knowledge, candidates)
@@ -63,7 +78,7 @@ def choose(program: Program, options: Options, arguments: Sequence[str] = ()) ->
     if len(called) > 1:
         reasons = [r for c in called for r in reasons_against(c)]
         raise Declined(*dict.fromkeys(reasons or several(called)))
-    located = _understand(called[0], options, called_with)
+    located = _understand(called[0], options, called_with, guesses=guesses)
     others = [c for c in stepping if c is not called[0]]
     if others:
         located = replace(located, warnings=(_by_options(called[0], others), *located.warnings))
@@ -205,7 +220,9 @@ def _no_loop_at(program: Program, candidates: list[Candidate], file: str, line: 
 # -- understanding it ----------------------------------------------------------------------------
 
 
-def _understand(candidate: Candidate, options: Options, called_with: ScriptOptions) -> Located:
+def _understand(
+    candidate: Candidate, options: Options, called_with: ScriptOptions, *, guesses: bool
+) -> Located:
     knowledge, reasons = candidate.knowledge, list(reasons_against(candidate))
     if reasons:
         raise Declined(*dict.fromkeys(reasons))
@@ -217,6 +234,8 @@ def _understand(candidate: Candidate, options: Options, called_with: ScriptOptio
     for region in regions:
         no_update_inside(region)
     no_phase_inside(regions)
+    if not guesses and not all(region.forward.is_typed for region in regions):
+        raise Guessed
     first = regions[0]
     site = next(s for s in candidate.sites if s.backward is first.sites[0].backward)
     counter = find_counter(candidate, site, first.begin)

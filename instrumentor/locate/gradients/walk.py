@@ -531,16 +531,17 @@ class _Call(Struct, frozen=True, dict=True):
 
     def value(self, inner: Value, *, inside: bool = False) -> Value:
         """A value of the function in terms of the caller; inside: it is used in the function."""
-        found = NO_VALUE
+        parts: set[Given | Made] = set()
         for part in inner:
             if isinstance(part, Given):
-                found |= detached(self._given(part.key)) if part.detached else self._given(part.key)
+                given = self._given(part.key)
+                parts |= detached(given) if part.detached else given
             elif inside:
-                found |= {replace(part, unit=self.walk.at)}
+                parts.add(replace(part, unit=self.walk.at))
             else:
                 made = self.walk.made(part.evidence, part.what)
-                found |= detached(made) if part.detached else made
-        return found
+                parts |= detached(made) if part.detached else made
+        return frozenset(parts)
 
     def _given(self, key: Key) -> Value:
         here = self.key(key)

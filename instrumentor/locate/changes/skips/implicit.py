@@ -6,12 +6,20 @@ import ast
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import is_property
-from instrumentor.read.syntax import FunctionNode, ScopeNode, Source, contains, own_calls, own_nodes
-from instrumentor.read.values import Class, Group, Object, Values
+from instrumentor.read.syntax import (
+    FunctionNode,
+    ScopeNode,
+    Source,
+    arguments,
+    contains,
+    own_calls,
+    path_to,
+)
+from instrumentor.read.values import Class, External, Group, Item, Object, Value, Values
 
 #: Special methods that run where an object is made, not where it is used.
 _MAKING = ("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__")
@@ -41,6 +49,7 @@ class Implicit(Struct, eq=False, dict=True):
     """Methods of a program's classes that run without a call of theirs."""
 
     program: Program
+    _called: dict[ast.expr, list[Function]] = field(default_factory=dict)
 
     @cached_property
     def _special(self) -> list[str]:
@@ -75,36 +84,66 @@ class Implicit(Struct, eq=False, dict=True):
                     if method.source.class_of[method.node] in family:
                         yield method
 
-    def counted(self, source: Source, scope: ScopeNode, module: ast.expr) -> Iterator[str]:
-        """Attributes that modules of the program add to with each forward, whatever it computes."""
-        for run in self.run_by(source, scope, module):
-            for node in own_nodes(run.node):
-                if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
-                    if not in_training(run.source, node):
-                        yield node.target.attr
-
     def run_by(self, source: Source, scope: ScopeNode, module: ast.expr) -> list[Function]:
         """Functions of the program that calling a module of the program runs, none twice."""
         found: dict[Function, None] = {}
-        waiting = [(source, scope, module)]
-        while waiting:
-            where = waiting.pop()
-            for function in self._called(*where) if len(found) < _MOST else ():
-                if function not in found:
-                    found[function] = None
-                    waiting += [
-                        (function.source, function.node, call.func)
-                        for call in own_calls(function.node)
-                        if not in_training(function.source, call)
-                    ]
+        waiting = self.called(source, scope, module)
+        while waiting and len(found) < _MOST:
+            function = waiting.pop()
+            if function in found:
+                continue
+            found[function] = None
+            waiting = waiting + [
+                inner
+                for call in own_calls(function.node)
+                if not in_training(function.source, call)
+                for inner in self.called(function.source, function.node, call.func)
+            ]
         return list(found)
 
-    def _called(self, source: Source, scope: ScopeNode, called: ast.expr) -> Iterator[Function]:
-        for value in self.program.names.of(source, scope, called):
-            if isinstance(value, Function):
-                yield value
-            elif isinstance(value, Object) and isinstance(value.made_by, Class):
-                yield from self.program.methods(value.made_by, "forward", overrides=False)
+    def called(self, source: Source, scope: ScopeNode, called: ast.expr) -> list[Function]:
+        """Functions and forwards that a call runs, those in a library's container included."""
+        known = self._called.get(called)
+        if known is None:
+            values = self.program.names.of(source, scope, called)
+            known = self._called[called] = list(dict.fromkeys(self._forwards(values)))
+        return [*known]
+
+    def _forwards(self, values: Values) -> Iterator[Function]:
+        waiting, seen = list(values), set[Value]()
+        while waiting and len(seen) < _MOST:
+            value = waiting.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            match value:
+                case Function():
+                    yield value
+                case Object(made_by=Class() as cls):
+                    yield from self.program.methods(cls, "forward", overrides=False)
+                case Group(items=items):
+                    waiting += [v for each in (*items, self._put.get(value, ())) for v in each]
+                case Item(owner=owner):
+                    waiting.append(owner)
+                case Object(made_by=External(), node=ast.Call() as made) if value.where:
+                    given = [self.program.names.of(*value.where, a) for a in arguments(made)]
+                    inside = [v for each in (*given, self._put.get(value, ())) for v in each]
+                    waiting += [v for v in inside if isinstance(v, (Object, Group, Item))]
+
+    @cached_property
+    def _put(self) -> dict[Value, list[Value]]:
+        """What is appended to containers, or stored in them."""
+        found: dict[Value, list[Value]] = {}
+        names = self.program.names
+        for source, put in names.puts_of(""):
+            made = [v for v in names.of(source, put.scope, put.bound.value) if _is_module(v)]
+            for owner in names.of(source, put.scope, put.owner) if made else ():
+                found.setdefault(owner, []).extend(made)
+        return found
+
+
+def _is_module(value: Value) -> bool:
+    return isinstance(value, Object) and isinstance(value.made_by, (Class, External))
 
 
 def _objects(values: Values) -> Iterator[Object]:
@@ -125,12 +164,32 @@ def _is_accessor(function: FunctionNode) -> bool:
 
 
 def in_training(source: Source, node: ast.AST) -> bool:
-    """Below `if self.training:`, which an evaluation does not come to."""
+    """Below `if self.training:`, or behind a return of evaluations, which do not come to it."""
     statement = node if isinstance(node, ast.stmt) else source.statement_of(node)
-    return statement is not None and any(
-        isinstance(parent, ast.If)
-        and isinstance(parent.test, ast.Attribute)
-        and parent.test.attr == "training"
-        and any(contains(s, statement) for s in parent.body)
-        for parent in source.parents(statement)
+    if statement is None:
+        return False
+    for parent in source.parents(statement):
+        if isinstance(parent, ast.If) and _asks_for_training(parent.test):
+            if any(contains(s, statement) for s in parent.body):
+                return True
+    scope = source.scope_of(statement)
+    return any(
+        isinstance(before, ast.If) and _asks_for_evaluation(before)
+        for suite, index in path_to(source, scope, statement)
+        for before in suite[:index]
     )
+
+
+def _asks_for_training(test: ast.expr) -> bool:
+    """`self.training`, alone or with more."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(map(_asks_for_training, test.values))
+    return isinstance(test, ast.Attribute) and test.attr == "training"
+
+
+def _asks_for_evaluation(statement: ast.If) -> bool:
+    """`if not self.training: return x`"""
+    match statement.test:
+        case ast.UnaryOp(op=ast.Not(), operand=test) if isinstance(test, ast.Attribute):
+            return test.attr == "training" and isinstance(statement.body[-1], ast.Return)
+    return False

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from instrumentor.locate.changes.skips.calls import LibraryCalls
+from instrumentor.locate.changes.skips.carried import Carried, is_memo
 from instrumentor.locate.changes.skips.effects import (
     Effects,
     Files,
@@ -60,6 +61,10 @@ class EffectsReader(Struct, eq=False, dict=True):
     @cached_property
     def _methods(self) -> Implicit:
         return Implicit(self.program)
+
+    @cached_property
+    def carried(self) -> Carried:
+        return Carried(self.program, self._methods)
 
     @cached_property
     def _library(self) -> LibraryCalls:
@@ -127,7 +132,7 @@ class EffectsReader(Struct, eq=False, dict=True):
             case ast.Call():
                 found.add(self._call(frame, statement, node), certain=certain)
             case ast.Attribute() | ast.Subscript():
-                if not isinstance(node.ctx, ast.Load):
+                if not isinstance(node.ctx, ast.Load) and not self._is_memo(frame, statement):
                     self._store(frame, node, found)
                 if isinstance(node, ast.Attribute):
                     accessors = self._methods.accessors(frame.source, frame.scope, node)
@@ -143,12 +148,17 @@ class EffectsReader(Struct, eq=False, dict=True):
 
     def _bind(self, frame: Frame, statement: ast.stmt, name: str, found: Effects) -> None:
         owner = self.storage.owner(frame.source, frame.scope, name)
+        if owner is not frame.scope and self._is_memo(frame, statement):
+            return
         if owner is not frame.scope:  # `global`, `nonlocal`
             found.add(changes(frame, ast.Name(name, lineno=statement.lineno), [Cell(name, owner)]))
         elif isinstance(statement, ast.AugAssign):  # a list or a tensor grows in place
             target = statement.target
             grown = self.storage.of(frame, target)
             found.add(changes(frame, target, () if grown.plain else grown.cells))
+
+    def _is_memo(self, frame: Frame, statement: ast.stmt) -> bool:
+        return is_memo(self.program, frame.source, frame.scope, statement)
 
     def _store(self, frame: Frame, node: ast.Attribute | ast.Subscript, found: Effects) -> None:
         owner = self.storage.of(frame, node.value)
@@ -190,7 +200,7 @@ class EffectsReader(Struct, eq=False, dict=True):
             found.add(self._summary(function, ()))
         if not made:
             found.add(self._library.of(frame, statement, call))
-            found.add(changes(frame, call, map(Cell, self._methods.counted(*where, call.func))))
+            found.add(changes(frame, call, self.carried.by(*where, call.func)))
             if any(map(self._draws, self._methods.run_by(*where, call.func))):
                 found.draws.append(NOWHERE)
             by_library = Effects()

@@ -423,7 +423,7 @@ GOES: dict[str, Evaluation] = {
     ),
     "counted_in_training_alone": Evaluation(
         COUNTING.format("if self.training:\n            self.calls += 1"),
-        "net(total)",
+        "net.eval()\nnet(total)\nnet.train()",
         "scale(net(x))",
     ),
     "nothing": Evaluation(),

@@ -1,0 +1,263 @@
+"""What a model keeps of one forward for the next: a hidden state, a queue, a running mean.
+
+An evaluation that runs such a model moves it on, whatever its own value is used for. Not counted:
+what each forward sets before it reads it, and what is made once for a shape or a key.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+
+from msgspec import Struct, field
+
+from instrumentor.locate.changes.skips.implicit import Implicit, in_training
+from instrumentor.locate.changes.skips.storage import Cell
+from instrumentor.locate.meaning import methods
+from instrumentor.read.bindings import Bound
+from instrumentor.read.control_flow import START, flow_of
+from instrumentor.read.program import Function, Program
+from instrumentor.read.signatures import is_method
+from instrumentor.read.syntax import (
+    ScopeNode,
+    Source,
+    all_parameters,
+    contains,
+    own_calls,
+    own_nodes,
+    parameters,
+)
+
+_TRANSPARENT = ("data", "grad")
+#: Methods with an underscore at the end that leave the values as they are.
+_HARMLESS = ("requires_grad_", "retain_grad_")
+
+
+class Write(Struct, frozen=True):
+    """A change of storage that outlives a call.
+
+    Attributes:
+        binds: the name itself is set, whatever it was before.
+    """
+
+    cell: Cell
+    statement: ast.stmt
+    binds: bool
+
+
+class Carried(Struct, eq=False):
+    """State that the forwards of a program's modules hand on."""
+
+    program: Program
+    implicit: Implicit
+    _writes: dict[tuple[ScopeNode, bool], list[Write]] = field(default_factory=dict)
+
+    def by(
+        self, source: Source, scope: ScopeNode, module: ast.expr, *, training: bool = False
+    ) -> list[Cell]:
+        """Attributes and global variables in which calling a module leaves something for the next.
+
+        Args:
+            training: only what it changes below `if self.training:`, else all but that.
+        """
+        written = {
+            write.cell
+            for function in self.implicit.run_by(source, scope, module)
+            for write in self._of(function, training)
+        }
+        first = self.implicit.called(source, scope, module)
+        return [
+            cell
+            for cell in sorted(written, key=lambda c: c.name)
+            if cell.scope is not None or any(self._exposed(f, cell, set()) for f in first)
+        ]
+
+    def _exposed(self, function: Function, cell: Cell, seen: set[Function]) -> bool:
+        """Whether a function may read an attribute before it has set it."""
+        if function in seen:
+            return False
+        seen.add(function)
+        flow, source = flow_of(function.node), function.source
+        sets = {w.statement for t in (False, True) for w in self._of(function, t) if w.cell == cell}
+        sets = {s for s in sets if self._binds(function, s, cell)}
+
+        def reached(node: ast.AST) -> bool:
+            at = source.statement_of(node)
+            if at is None or at not in flow.begins:
+                return True
+            before = {flow.before(s) for s in sets if s is not at}
+            return flow.path(START, flow.before(at), before)
+
+        if any(reached(node) for node in self._reads(function, cell)):
+            return True
+        return any(
+            reached(call) and any(self._exposed(f, cell, seen) for f in called)
+            for call in own_calls(function.node)
+            if (called := self.implicit.called(source, function.node, call.func))
+        )
+
+    def _binds(self, function: Function, statement: ast.stmt, cell: Cell) -> bool:
+        every = [w for t in (False, True) for w in self._of(function, t)]
+        return any(w.binds and w.statement is statement and w.cell == cell for w in every)
+
+    def _reads(self, function: Function, cell: Cell) -> Iterator[ast.AST]:
+        changes = {w.statement for t in (False, True) for w in self._of(function, t) if not w.binds}
+        for node in own_nodes(function.node):
+            if isinstance(node, ast.Attribute) and node.attr == cell.name:
+                if isinstance(node.ctx, ast.Load) or function.source.statement_of(node) in changes:
+                    yield node
+
+    # -- writes --------------------------------------------------------------------------------
+
+    def _of(self, function: Function, training: bool) -> list[Write]:
+        key = (function.node, training)
+        found = self._writes.get(key)
+        if found is None:
+            found = self._writes[key] = [
+                w
+                for w in self._written(function)
+                if in_training(function.source, w.statement) is training
+            ]
+        return found
+
+    def _written(self, function: Function) -> Iterator[Write]:
+        source = function.source
+        for node in own_nodes(function.node):
+            statement = node if isinstance(node, ast.stmt) else source.statement_of(node)
+            if statement is None or is_memo(self.program, source, function.node, statement):
+                continue
+            for owner, binds in _changed(node):
+                binds = binds and not isinstance(statement, ast.AugAssign)
+                for cell in self._cells(function, owner):
+                    yield Write(cell, statement, binds)
+
+    def _cells(self, function: Function, owner: ast.expr) -> Iterator[Cell]:
+        """Storage that outlives the call by which a changed expression is reached."""
+        words, root = _chain(owner)
+        if root is None:
+            return
+        binder = self.program.names.binder(function.source, function.node, root)
+        if binder is not function.node:
+            if not words and binder is not None:
+                yield Cell(root, binder)
+        elif root not in parameters(function.node):
+            values = self.program.names.bound(function.source, function.node, root)
+            for value in (b.value for b in values if isinstance(b, Bound) and not b.path):
+                if isinstance(value, (ast.Attribute, ast.Subscript)) and _chain(value)[1] != root:
+                    yield from self._cells(function, value)
+            return
+        yield from (Cell(word) for word in words if word not in _TRANSPARENT)
+
+
+def _changed(node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """What a node sets (True) or changes in place."""
+    match node:
+        case ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Name(ctx=ast.Store()):
+            yield node, True
+        case ast.Subscript(value=owner, ctx=ast.Store() | ast.Del()):
+            yield owner, False
+        case ast.Call(func=ast.Attribute(value=owner, attr=word)):
+            in_place = word.endswith("_") and not word.endswith("__") and word not in _HARMLESS
+            if in_place or word in methods.FILLS or word in methods.TAKES:
+                yield owner, False
+    if isinstance(node, ast.Call):
+        yield from ((k.value, False) for k in node.keywords if k.arg == "out")
+
+
+def _chain(node: ast.expr) -> tuple[list[str], str | None]:
+    """Attributes on the way to an expression, and the name that it starts at."""
+    words: list[str] = []
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute):
+            words.append(node.attr)
+            node = node.value
+        elif isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        else:
+            return words, None
+    return words, node.id
+
+
+# -- what is made once -----------------------------------------------------------------------------
+
+
+def is_memo(program: Program, source: Source, scope: ScopeNode, statement: ast.stmt) -> bool:
+    """`if n not in cache: cache[n] = window(n)`, whose value hangs on nothing else.
+
+    Whoever comes first makes it: the same one for everybody.
+    """
+    if not isinstance(statement, ast.Assign) or not isinstance(scope, ast.FunctionDef):
+        return False
+    made = {ast.unparse(_whole(t)) for t in statement.targets}
+    for parent in source.parents(statement):
+        if isinstance(parent, ast.If) and any(contains(s, statement) for s in parent.body):
+            if made & {*_spelled(parent.test)}:
+                known = _Known(program, source, scope, {*_compared(parent.test)})
+                return known.tells(statement.value, set())
+    return False
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    """`cache` of `cache[n]`."""
+    return _whole(node.value) if isinstance(node, ast.Subscript) else node
+
+
+def _spelled(test: ast.expr) -> Iterator[str]:
+    return (ast.unparse(n) for n in ast.walk(test) if isinstance(n, (ast.Name, ast.Attribute)))
+
+
+def _compared(node: ast.AST) -> Iterator[str]:
+    """Names and attributes whose values a test asks for, not their shape."""
+    match node:
+        case ast.Attribute(attr=word) | ast.Call(func=ast.Attribute(attr=word)):
+            if word in methods.DESCRIBES_TENSOR:
+                return
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        yield ast.unparse(node)
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _compared(child)
+
+
+class _Known(Struct):
+    """Whether expressions of a function hang on nothing but shapes, constants and what is asked."""
+
+    program: Program
+    source: Source
+    scope: ast.FunctionDef
+    asked: Collection[str]
+
+    def tells(self, node: ast.AST, seen: set[str]) -> bool:
+        match node:
+            case ast.Name(id=name):
+                return name in self.asked or self._name(name, seen)
+            case ast.Attribute(attr=word) | ast.Call(func=ast.Attribute(attr=word)):
+                if word in methods.DESCRIBES_TENSOR:
+                    return True
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in self.asked:
+            return True
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            first = next(iter(all_parameters(self.scope)), None)
+            own = is_method(Function(self.source, self.scope)) and first is not None
+            if own and first is not None and node.value.id == first.arg:
+                return self._is_setting(node.attr)
+        return all(self.tells(child, seen) for child in ast.iter_child_nodes(node))
+
+    def _name(self, name: str, seen: set[str]) -> bool:
+        if self.program.names.binder(self.source, self.scope, name) is not self.scope:
+            return True
+        if name in parameters(self.scope) or name in seen:
+            return name in seen
+        bound = self.program.names.bound(self.source, self.scope, name)
+        return all(isinstance(b, Bound) and self.tells(b.value, {*seen, name}) for b in bound)
+
+    def _is_setting(self, attribute: str) -> bool:
+        """Set where the object is made, to what it is given there or a constant."""
+        puts = self.program.names.puts_of(attribute)
+        return bool(puts) and all(
+            getattr(put.scope, "name", "") == "__init__"
+            and not any(isinstance(n, ast.Call) for n in ast.walk(put.bound.value))
+            for _, put in puts
+        )

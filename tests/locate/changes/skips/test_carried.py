@@ -1,0 +1,150 @@
+"""An evaluation of a model stays that hands something on from one forward to the next."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.locate.cases import looped, plan_of
+from tests.warned import texts
+
+STEP = "loss = criterion(net(x), y)\nloss.backward()\noptimizer.step()\n"
+VALIDATE = """\
+def validate(net):
+    {mode}
+    with torch.no_grad():
+        for x, y in val_loader:
+            total = net(x).sum()
+    {back}
+    print(total)
+"""
+NET = """\
+import torch
+class Part(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.kept, self.at, self.n = torch.nn.Linear(4, 4), None, 0, 4
+    def forward(self, x):
+{forward}
+        return y
+    def push(self, y):
+        self.kept[self.at] = y
+        self.at = (self.at + 1) % 4
+    def show(self):
+        print(self.kept)
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = {part}
+    def forward(self, x):
+        return self.part(x)
+net = Net()
+"""
+OWN = "Part()"
+
+
+def script(forward: str, *, part: str = OWN, evaluates: bool = True) -> str:
+    mode, back = ("net.eval()", "net.train()") if evaluates else ("pass", "pass")
+    net = NET.format(forward=textwrap.indent(forward, " " * 8), part=part)
+    return looped(STEP, before=net + VALIDATE.format(mode=mode, back=back) + "validate(net)")
+
+
+#: statements of the forward
+HANDS_ON = {
+    "a_hidden_state": "y = self.fc(x + self.kept)\nself.kept = y.detach()",
+    "a_running_mean_in_place": "self.kept.mul_(0.9).add_(x.mean(0))\ny = self.fc(x - self.kept)",
+    "a_part_of_a_queue": "self.kept[0] = x\ny = self.fc(self.kept.mean(0))",
+    "a_queue_through_a_method": "y = self.fc(x + self.kept.mean(0))\nself.push(y.detach())",
+    "through_another_name": "queue = self.kept\nqueue[0] = x\ny = self.fc(queue.mean(0))",
+    "a_list": "self.kept.append(x)\ny = self.fc(sum(self.kept))",
+    "a_counter": "self.at += 1\ny = self.fc(x * self.at)",
+    "set_in_one_branch": "if x.sum() > 0:\n    self.kept = x\ny = self.fc(self.kept)",
+    "read_by_a_method_ahead": "self.show()\nself.kept = x\ny = self.fc(x)",
+    "made_once_from_the_first_batch": (
+        "if self.kept is None:\n    self.kept = x.mean(0)\ny = self.fc(x - self.kept)"
+    ),
+    "made_once_from_weights": (
+        "if self.kept is None:\n    self.kept = self.fc.weight.clone()\ny = self.fc(x) + self.kept"
+    ),
+    "a_global": "global total\ntotal = total + x\ny = self.fc(total)",
+    "given_as_a_place": "torch.add(self.kept, x, out=self.kept)\ny = self.fc(self.kept)",
+    "outside_of_evaluation_too": (
+        "if self.training or x.ndim:\n    self.at += 1\ny = self.fc(x * self.at)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HANDS_ON)
+@pytest.mark.parametrize("part", [OWN, "torch.nn.Sequential(Part())"])
+def test_what_a_forward_leaves_for_the_next_keeps_the_evaluation(name: str, part: str) -> None:
+    source = script(HANDS_ON[name], part=part).replace(
+        "import torch\n", "import torch\ntotal = 0\n"
+    )
+    plan = plan_of(source)
+    assert plan["skipped_validation"] == []
+    (why,) = [w for w in texts(plan["warnings"]) if "Validation is kept" in w]
+    assert "net() at train.py:" in why and "might change" in why
+
+
+def test_a_part_in_a_list_is_run_as_well() -> None:
+    forward = HANDS_ON["a_hidden_state"]
+    source = script(forward, part="torch.nn.ModuleList([Part()])")
+    source = source.replace("return self.part(x)", "return [part(x) for part in self.part][-1]")
+    assert plan_of(source)["skipped_validation"] == []
+    source = source.replace("ModuleList([Part()])", "ModuleList()")
+    source = source.replace("net = Net()\n", "net = Net()\nnet.part.append(Part())\n")
+    assert plan_of(source)["skipped_validation"] == []
+
+
+#: statements of the forward
+KEEPS_TO_ITSELF = {
+    "set_before_it_is_read": "self.kept = self.fc(x)\ny = self.kept * 2",
+    "set_before_a_method_reads_it": "self.kept = self.fc(x)\nself.show()\ny = self.kept",
+    "filled_anew": "self.kept = []\nself.kept.append(x)\ny = self.fc(sum(self.kept))",
+    "shown_alone": "y = self.fc(x)\nself.at = y.detach()",
+    "made_once_for_a_shape": (
+        "if self.kept is None or self.kept.size(0) != x.size(0):\n"
+        "    n = x.size(0)\n    self.kept = torch.ones(n, self.n)\ny = self.fc(x) * self.kept"
+    ),
+    "made_once_for_a_key": (
+        "n = x.size(0)\nif n not in self.kept:\n    self.kept[n] = torch.ones(n)\n"
+        "y = self.fc(x) * self.kept[n]"
+    ),
+    "of_its_input": "x.add_(1)\ny = self.fc(x)",
+    "in_training_alone": "if self.training and x.ndim:\n    self.at += 1\ny = self.fc(x * self.at)",
+    "behind_the_return_of_evaluations": (
+        "y = self.fc(x * self.at)\nif not self.training:\n    return y\nself.at += 1"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEEPS_TO_ITSELF)
+def test_what_a_forward_sets_for_itself_keeps_none(name: str) -> None:
+    assert plan_of(script(KEEPS_TO_ITSELF[name]))["skipped_validation"]
+
+
+def test_what_training_mode_hands_on_counts_where_nobody_leaves_it() -> None:
+    source = script(KEEPS_TO_ITSELF["in_training_alone"], evaluates=False)
+    assert plan_of(source)["skipped_validation"] == []
+
+
+@pytest.mark.parametrize(
+    ("test", "value", "goes"),
+    [
+        ("n not in window", "torch.hann_window(n)", True),
+        ("n not in window", "torch.hann_window(n) * x", False),
+        ("x not in window", "torch.hann_window(n)", False),
+        ("n > 3", "torch.hann_window(n)", False),
+    ],
+)
+def test_a_cache_that_step_and_evaluation_share(test: str, value: str, goes: bool) -> None:
+    cache = (
+        f"window = {{}}\ndef scaled(x, n):\n    if {test}:\n        window[n] = {value}\n"
+        "    return x * window[n]\n"
+    )
+    validate = VALIDATE.format(mode="model.eval()", back="model.train()")
+    validate = validate.replace("net(x)", "scaled(model(x), 4)")
+    step = STEP.replace("net(x)", "scaled(model(x), 4)")
+    source = looped(step, before=cache + validate + "validate(model)")
+    assert bool(plan_of(source)["skipped_validation"]) is goes
