@@ -41,6 +41,11 @@ def call(argv: list[str]) -> int:
         # Not through the console module: it may be what was being imported.
         print("interrupted", file=sys.stderr, flush=True)
         return 130
+    except MemoryError:
+        # Nothing is imported here: that takes memory, too.
+        told = "error: not enough memory\nhint: Free some, or raise the limit (ulimit -v)."
+        print(told, file=sys.stderr, flush=True)
+        return 4  # as what the machine lacks
 
 
 def _answered(argv: list[str]) -> int:

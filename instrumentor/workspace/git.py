@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shlex
 import shutil
 import signal
-import stat
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from instrumentor.shared.errors import NotReady
-from instrumentor_analysis.shared.files import SETTINGS_BYTES, read_bytes
+from instrumentor.workspace import git_files
 
 # What `git rev-parse --local-env-vars` lists: git exports it inside hooks and aliases, and it would
 # point our calls at another repository.
@@ -67,16 +67,13 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
+#: How long git may take before somebody looks for what it waits for, and in all, seconds.
+SOON_S = 2.0
 ANSWER_S = 120.0
+_MOST_FILES = 20  # of settings
 #: Distributions, and the modules that an import of GitPython takes from them.
 _GITPYTHON = {"GitPython": "git", "gitdb": "gitdb", "smmap": "smmap"}
 _GITPYTHON_VARIABLES = ("GIT_PYTHON_GIT_EXECUTABLE", "GIT_PYTHON_REFRESH")
-#: What git reads of a repository whatever it is asked (gitrepository-layout).
-_READ = (
-    *("HEAD", "config", "config.worktree", "commondir", "index", "packed-refs", "shallow"),
-    *("info/exclude", "info/attributes", "info/grafts", "objects/info/alternates"),
-)
-_READ_BESIDE = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
 _LOCKED = re.compile(r"Unable to create '(?P<file>.+\.lock)': File exists")
 
 
@@ -129,10 +126,10 @@ def _no_filters(root: Path) -> list[str]:
 
 
 def _call(root: Path, arguments: Sequence[str], stdin: bytes, settings: Sequence[str]) -> bytes:
-    _refuse_planted(root)
+    git_files.refuse_endless(root)
     try:
         status, told, error = _answer(
-            ["git", "-C", str(root), *_SAFE, *settings, *arguments], stdin
+            ["git", "-C", str(root), *_SAFE, *settings, *arguments], stdin, root
         )
     except OSError as failed:
         raise NotReady(
@@ -153,10 +150,13 @@ def _verb(arguments: Sequence[str]) -> str:
     return next(word for word in arguments if not word.startswith("-"))
 
 
-def _answer(words: Sequence[str], stdin: bytes) -> tuple[int | None, bytes, str]:
+def _answer(words: Sequence[str], stdin: bytes, root: Path | None) -> tuple[int | None, bytes, str]:
     """Exit status (None: no answer in time), standard output, and what was said of errors.
 
     However it ends, by Ctrl-C too, git has ended before.
+
+    Args:
+        root: where a pipe may lie for which git waits; None where nobody looks for one.
     """
     # GitPython hands on every variable, and can only add to them.
     tied = not LOCAL_VARIABLES.isdisjoint(os.environ)
@@ -164,12 +164,40 @@ def _answer(words: Sequence[str], stdin: bytes) -> tuple[int | None, bytes, str]
     started = start(words)  # GitPython's ends git as soon as nothing refers to it
     process: subprocess.Popen[bytes] = getattr(started, "proc", started)
     try:
-        told, error = process.communicate(stdin, timeout=ANSWER_S)
+        told, error = _told(process, stdin, root)
     except subprocess.TimeoutExpired:
         return None, b"", ""
     finally:
         _end(process)
     return process.returncode, told, error.decode(errors="replace")
+
+
+def _told(process: subprocess.Popen[bytes], stdin: bytes, root: Path | None) -> tuple[bytes, bytes]:
+    # What a pipe does not hold at once, a second communicate() would not send.
+    soon = SOON_S if len(stdin) <= select.PIPE_BUF else ANSWER_S
+    try:
+        return process.communicate(stdin, timeout=soon)
+    except subprocess.TimeoutExpired:
+        if root is None or soon == ANSWER_S:
+            raise
+    git_files.refuse_waited_for(root, _named(root))
+    return process.communicate(timeout=ANSWER_S)
+
+
+def _named(root: Path) -> Iterator[Path]:
+    """What a repository's settings may mean by a path; those of included files count, too."""
+    files = [own / "config" for own in git_files.git_folders(root)]
+    files += [file.with_name("config.worktree") for file in files]
+    for file in files:
+        if not file.is_file():
+            continue
+        words = ("git", "config", "--file", str(file), "--no-includes", "--null", "--list")
+        _, told, _ = _answer(words, b"", None)
+        for setting in os.fsdecode(told).split("\0"):
+            key, _, value = setting.partition("\n")
+            yield from (file.parent / value, root / value)
+            if key.startswith("include") and len(files) < _MOST_FILES:
+                files.append(file.parent / value)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -236,43 +264,6 @@ def _installed(name: str, module: str) -> bool:
         return False
     found = spec.origin if spec else None
     return found is not None and os.path.realpath(found) == os.path.realpath(str(expected))
-
-
-def _refuse_planted(root: Path) -> None:
-    """Git waits for a pipe, and reads a device to its end, which an archive can bring."""
-    above = (folder for folder in (root, *root.parents) if (folder / ".git").exists())
-    folder = next(above, root)
-    beside = (folder / name for name in _READ_BESIDE)
-    for path in (*(own / name for own in _git_folders(folder) for name in _READ), *beside):
-        if not _regular(path, missing=True):
-            raise NotReady(f"{path} is not a regular file: git is not asked", "Remove it.")
-
-
-def _git_folders(folder: Path) -> Iterator[Path]:
-    """Git's folder, also where a file names it, and the one that a worktree shares with others."""
-    own = _named_in(folder / ".git", b"gitdir:") or folder / ".git"
-    yield own
-    shared = _named_in(own / "commondir", b"")
-    if shared:
-        yield shared
-
-
-def _named_in(path: Path, label: bytes) -> Path | None:
-    if not _regular(path, missing=False):
-        return None
-    try:
-        text = read_bytes(path, SETTINGS_BYTES)
-    except OSError:
-        return None  # git says why
-    named = text.removeprefix(label).strip()
-    return path.parent / os.fsdecode(named) if named and text.startswith(label) else None
-
-
-def _regular(path: Path, *, missing: bool) -> bool:
-    try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except (OSError, ValueError):
-        return missing
 
 
 def _failed(root: Path, command: str, told: str) -> NotReady:

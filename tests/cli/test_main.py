@@ -194,20 +194,27 @@ def test_a_working_directory_that_is_gone(run_cli: RunCli, tmp_path: Path, words
     )
 
 
+OF_MEMORY = "error: not enough memory\nhint: Free some, or raise the limit (ulimit -v).\n"
+
+
 @pytest.mark.parametrize("module", ["instrumentor.shared.console", "instrumentor.cli.app", "typer"])
-def test_an_interrupt_in_the_first_moment(module: str) -> None:
-    code = f"""
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [("KeyboardInterrupt", 130, "interrupted\n"), ("MemoryError", 4, OF_MEMORY)],
+)
+def test_what_ends_it_in_the_first_moment(module: str, error: str, code: int, said: str) -> None:
+    program = f"""
 import sys
-class Interrupting:
+class Ending:
     def find_spec(self, name, *_):
         if name == {module!r}:
-            raise KeyboardInterrupt
-sys.meta_path.insert(0, Interrupting())
+            raise {error}
+sys.meta_path.insert(0, Ending())
 from instrumentor.cli.main import main
 main(["skill"])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", said)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,10 @@ def test_a_preview_runs_nothing_of_the_repository(
     assert sorted(path.name for path in marks.iterdir()) == []
 
 
-PIPES = ("pyproject.toml", "setup.cfg", "helper.py", ".git/HEAD", ".git/config", ".gitignore")
+PIPES = (
+    *("pyproject.toml", "setup.cfg", "helper.py", ".git/HEAD", ".git/config", ".gitignore"),
+    *("pkg/.gitignore", ".git/refs/heads/x", ".git/objects/info/commit-graph"),
+)
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
@@ -81,17 +84,21 @@ def test_nothing_that_has_no_end_is_waited_for(
     git_repo: RepoFactory, tmp_path: Path, name: str, make: Callable[[Path], None]
 ) -> None:
     """An archive can bring pipes and links to devices, where every tool looks for its files."""
-    repo = git_repo({"train.py": "import helper\n" + script(), "helper.py": "x = 1\n"})
+    files = {"train.py": "import helper\n" + script(), "helper.py": "x = 1\n", "pkg/a.py": ""}
+    repo = git_repo(files)
     (repo / name).unlink(missing_ok=True)
     make(repo / name)
+    place = [] if name == "pkg/.gitignore" else ["--in-place"]  # what is ignored matters to a copy
     for words in (
         ["--dry-run", "train.py"],
-        ["run", "--in-place", "--profiler", "wallclock", "--output", "out", "train.py"],
+        ["run", *place, "--profiler", "wallclock", "--output", "out", "train.py"],
     ):
         done = instrument(*words, cwd=repo, marks=tmp_path)
         assert "Traceback" not in done.stderr.replace(name, ""), done.stderr
     if name.startswith(".git"):
-        assert "is not a regular file: git is not asked" in done.stderr
+        assert "not a regular file: git is not asked" in done.stderr
+    if (name, make) == ("pkg/.gitignore", os.mkfifo):
+        assert f"{name} is a pipe, not a regular file: git waits for it" in done.stderr
 
 
 @pytest.mark.parametrize(

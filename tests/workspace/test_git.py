@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -176,10 +177,37 @@ def test_every_way_answers_alike(asked: Path) -> None:
 def test_git_that_waits_is_ended(
     asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.mkfifo(tmp_path / "pipe")
+    """One of the user's own settings, which nobody looks for in a repository."""
+    os.mkfifo(tmp_path / "own")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "own"))
+    monkeypatch.setattr(git, "SOON_S", 0.1)
     monkeypatch.setattr(git, "ANSWER_S", 0.3)
     with pytest.raises(NotReady, match="does not answer"):
         git.names(asked, ())
+
+
+def test_a_pipe_for_which_git_waits_is_named(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(git, "SOON_S", 0.1)
+    with pytest.raises(NotReady, match="pipe is a pipe, not a regular file: git waits for it"):
+        git.names(asked, ())
+
+
+def test_a_git_that_is_only_slow_answers(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, slow = shutil.which("git"), tmp_path / "bin" / "git"
+    slow.parent.mkdir()
+    slow.write_text(f'#!/bin/sh\nsleep 0.5\ncat - >in\nexec {real} "$@" <in\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(git, "SOON_S", 0.1)
+    monkeypatch.chdir(tmp_path)
+    for data in (b"x" * 4000, b"x" * 100_000):
+        blob = git.write(asked, "hash-object", "-w", "--stdin", stdin=data)
+        assert git.read(asked, "cat-file", "blob", blob.decode().strip()) == data
 
 
 def ask(repo: Path, **variables: object) -> subprocess.CompletedProcess[str]:
@@ -258,15 +286,3 @@ def test_a_command_to_paste_names_one_folder(git_repo, monkeypatch: pytest.Monke
         git.names(repo, ())
     command = caught.value.hint.split("`")[-2]
     assert shlex.split(command)[-1] == str(repo)
-
-
-@pytest.mark.parametrize("pipe", ["HEAD", "packed-refs"])
-def test_a_pipe_behind_a_file_that_names_gits_folder(git_repo, tmp_path: Path, pipe: str) -> None:
-    """Of a worktree, what it shares with others lies in another folder still."""
-    repo, tree = git_repo({"a.py": ""}), tmp_path / "tree"
-    run_git(repo, "worktree", "add", "-q", str(tree))
-    assert git.names(tree, ()) == ["a.py"]
-    (repo / ".git" / pipe).unlink(missing_ok=True)
-    os.mkfifo(repo / ".git" / pipe)
-    with pytest.raises(NotReady, match=f"{pipe} is not a regular file: git is not asked"):
-        git.names(tree, ())

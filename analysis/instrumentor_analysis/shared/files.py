@@ -26,7 +26,8 @@ SETTINGS_BYTES = 1024 * 1024
 _MORE_BYTES = 1024 * 1024  # at a time, of what is longer than the system said
 
 _WARILY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_KINDS = {
+#: Words for what is no regular file, by its kind.
+KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
@@ -112,7 +113,7 @@ def _check(path: Path | str, facts: os.stat_result, own: bool, single: bool) -> 
     if kind == stat.S_IFDIR:  # as the system has it, for whom that is no surprise
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if kind != stat.S_IFREG:
-        raise Unfit(path, f"is {_KINDS.get(kind, 'no file')}, not a regular file")
+        raise Unfit(path, f"is {KINDS.get(kind, 'no file')}, not a regular file")
     if own and facts.st_uid not in (os.geteuid(), 0):
         raise Unfit(path, f"belongs to another user ({facts.st_uid})")
     if single and facts.st_nlink != 1:

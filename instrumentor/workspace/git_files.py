@@ -1,0 +1,158 @@
+"""What git reads of a repository by itself: it waits for a pipe, and reads a device to its end.
+
+Either can come with an archive, or be made by a script, under any name that git opens. What git
+reads whatever it is asked is looked at before; all else once git has not answered for a moment.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from instrumentor.shared.errors import NotReady
+from instrumentor_analysis.shared.files import KINDS, SETTINGS_BYTES, read_bytes
+
+#: How long one search for them may take, seconds: a link may lead to a whole disk.
+LOOK_S = 5.0
+_READ_BESIDE = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
+#: Folders of git's (gitrepository-layout) whose files it opens by what it finds in them, by names
+#: that nobody foresees; refs lie in folders of any depth.
+_LISTED = (".", "info", "objects/info", "objects/info/commit-graphs", "objects/pack", "reftable")
+_WAITED_FOR = (stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK)
+_MOST_ALTERNATES = 100
+
+
+def refuse_endless(root: Path) -> None:
+    """Refuse a repository in which git would wait, or read without end, whatever it is asked.
+
+    Raises:
+        NotReady: names the first pipe or device.
+    """
+    late = time.monotonic() + LOOK_S
+    paths = [str(path) for path in _beside(root)]
+    for folder in git_folders(root):
+        listed = (folder / name for name in _LISTED)
+        paths += [path for each in listed for path in _found(each, late, deep=False)]
+        paths += _found(folder / "refs", late)
+        for objects in _alternates(folder / "objects"):
+            paths += _found(objects / "info", late, deep=False)
+            paths += _found(objects / "pack", late, deep=False)
+    _refuse(paths, "git is not asked")
+
+
+def refuse_waited_for(root: Path, named: Iterable[Path]) -> None:
+    """Refuse what git waits for, wherever it lies.
+
+    Args:
+        named: what git's settings may mean by a path.
+
+    Raises:
+        NotReady: names the first pipe or device; where there is none, git is slow.
+    """
+    late = time.monotonic() + LOOK_S
+    paths = [str(path) for path in named]
+    for folder in git_folders(root):
+        paths += _found(folder, late)
+        paths += [path for each in _alternates(folder / "objects") for path in _found(each, late)]
+    top = _working_tree(root)
+    if top is not None:
+        paths += _found(top, late, inside=False)
+    _refuse(paths, "git waits for it")
+
+
+def git_folders(root: Path) -> Iterator[Path]:
+    """Git's folder, also where a file names it, and the one that a worktree shares with others."""
+    top = _working_tree(root)
+    if top is not None:
+        yield from _with_shared(_named_in(top / ".git", b"gitdir:") or top / ".git")
+    if (root / "objects").is_dir() and os.path.lexists(root / "HEAD"):
+        yield from _with_shared(root)
+
+
+def _working_tree(root: Path) -> Path | None:
+    return next((path for path in (root, *root.parents) if os.path.lexists(path / ".git")), None)
+
+
+def _with_shared(own: Path) -> Iterator[Path]:
+    yield own
+    shared = _named_in(own / "commondir", b"")
+    if shared:
+        yield shared
+
+
+def _beside(root: Path) -> Iterator[Path]:
+    folder = _working_tree(root) or root
+    return (folder / name for name in _READ_BESIDE)
+
+
+def _named_in(path: Path, label: bytes) -> Path | None:
+    try:
+        text = read_bytes(path, SETTINGS_BYTES)
+    except (OSError, ValueError):
+        return None  # git says why
+    named = text.removeprefix(label).strip()
+    return path.parent / os.fsdecode(named) if named and text.startswith(label) else None
+
+
+def _alternates(objects: Path) -> list[Path]:
+    """Object folders that this one borrows from, and those that they borrow from."""
+    found = [objects]
+    for folder in found:
+        try:
+            text = read_bytes(folder / "info" / "alternates", SETTINGS_BYTES)
+        except (OSError, ValueError):
+            continue
+        lines = (os.fsdecode(line) for line in text.splitlines() if line)
+        new = [folder / line for line in lines if not line.startswith("#")]
+        found += [path for path in new if path not in found][: _MOST_ALTERNATES - len(found)]
+    return found[1:]
+
+
+def _found(top: Path, late: float, *, deep: bool = True, inside: bool = True) -> Iterator[str]:
+    """What is neither a folder nor a regular file.
+
+    Args:
+        late: when the search ends, on the monotonic clock.
+        deep: look into the folders below; each link to one is followed once.
+        inside: all that lies here is git's; else what has a name that git reads.
+    """
+    waiting, seen = [(str(top), inside)], set()
+    while waiting and time.monotonic() < late:
+        folder, gits = waiting.pop()
+        for entry in _entries(folder):
+            own = gits or entry.name.startswith(".git")
+            if _is_folder(entry, follow=own):
+                key = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
+                if deep and key not in seen:
+                    seen.add(key)
+                    waiting.append((entry.path, own))
+            elif own and not entry.is_file(follow_symlinks=False):
+                yield entry.path
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except (OSError, ValueError):
+        return []
+
+
+def _is_folder(entry: os.DirEntry[str], *, follow: bool) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:
+        return False
+
+
+def _refuse(paths: Iterable[str], so: str) -> None:
+    for path in paths:
+        try:
+            kind = stat.S_IFMT(os.stat(path).st_mode)  # noqa: PTH116
+        except (OSError, ValueError):
+            continue
+        if kind in _WAITED_FOR:
+            raise NotReady(f"{path} is {KINDS[kind]}, not a regular file: {so}", "Remove it.")

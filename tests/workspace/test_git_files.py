@@ -1,0 +1,155 @@
+"""Whatever git opens by itself: no pipe is waited for, no device is read to its end."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from instrumentor.shared.errors import NotReady
+from instrumentor.workspace import git, git_files
+from tests.conftest import RepoFactory
+from tests.conftest import git as run_git
+
+IGNORED = ("--others", "--ignored", "--exclude-standard", "--directory")
+
+
+def zeros(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.fixture
+def repo(git_repo: RepoFactory) -> Path:
+    return git_repo({"train.py": "x = 1\n", "pkg/a.py": ""})
+
+
+def planted(path: Path, make: Callable[[Path], None] = os.mkfifo) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    make(path)
+    return path
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, zeros])
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".gitignore", ".gitattributes", ".git/HEAD", ".git/config", ".git/packed-refs",
+        ".git/index", ".git/info/exclude", ".git/refs/heads/x", ".git/refs/a/b/c",
+        ".git/objects/info/commit-graph", ".git/objects/info/commit-graphs/x",
+        ".git/objects/pack/pack-x.idx", ".git/objects/info/alternates", ".git/reftable/x",
+    ],
+)  # fmt: skip
+def test_what_git_always_reads_is_looked_at_before(
+    repo: Path, name: str, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = planted(repo / name, make)
+    monkeypatch.setattr(git, "_answer", lambda *_: pytest.fail("asked"))
+    for root in (repo, repo / "pkg", repo / ".git"):
+        with pytest.raises(NotReady, match="not a regular file: git is not asked") as caught:
+            git.names(root, ())
+        assert str(path) in caught.value.message
+
+
+def waiting(repo: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What is said of a repository that git waits in."""
+    monkeypatch.setattr(git, "SOON_S", 0.1)
+    with pytest.raises(NotReady, match="is a pipe, not a regular file: git waits for it") as caught:
+        git.names(repo, IGNORED)
+    return caught.value.message.partition(" is a pipe")[0]
+
+
+@pytest.mark.parametrize("name", ["pkg/.gitignore", "new/deep/.gitignore", "nested/.git/HEAD"])
+def test_what_git_waits_for_in_the_tree_is_named(
+    repo: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name.startswith("nested"):
+        (repo / "nested").mkdir()
+        run_git(repo / "nested", "init", "-q")
+    path = planted(repo / name)
+    os.mkfifo(repo / "pkg" / "theirs")  # git reads none of that name
+    assert waiting(repo, monkeypatch) == str(path)
+
+
+@pytest.mark.parametrize("setting", ["include.path", "core.excludesFile"])
+def test_what_a_setting_names_is_found(
+    repo: Path, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(repo / "pkg" / "pipe")
+    (repo / ".git" / "more").write_text(f"[{setting.replace('.', ']' + chr(10))} = ../pkg/pipe\n")
+    if setting == "core.excludesFile":
+        (repo / ".git" / "more").write_text("[core]\nexcludesFile = pkg/pipe\n")
+    run_git(repo, "config", "include.path", "more")
+    assert Path(waiting(repo, monkeypatch)).resolve() == repo / "pkg" / "pipe"
+
+
+def test_an_object_that_is_a_pipe_is_named(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blob = run_git(repo, "rev-parse", "HEAD:train.py").strip()
+    path = planted(repo / ".git" / "objects" / blob[:2] / blob[2:])
+    monkeypatch.setattr(git, "SOON_S", 0.1)
+    with pytest.raises(NotReady, match=f"{path} is a pipe"):
+        git.read(repo, "cat-file", "blob", blob)
+
+
+@pytest.mark.parametrize("name", ["info/alternates", "pack/x.idx"])
+def test_object_folders_that_are_borrowed_from_are_looked_at(repo: Path, name: str) -> None:
+    """Git reads those that a borrowed one names in its turn."""
+    objects, one, two = repo / ".git" / "objects", repo / "one", repo / "two"
+    planted(two / name)
+    (one / "info").mkdir(parents=True)
+    (one / "info" / "alternates").write_text(f"{two}\n{one}\n{objects}\n")
+    (objects / "info" / "alternates").write_text(f"# none\n{one}\n")
+    with pytest.raises(NotReady, match=f"{two / name} is a pipe"):
+        git.names(repo, ())
+
+
+@pytest.mark.parametrize("pipe", ["HEAD", "packed-refs", "refs/heads/x"])
+def test_a_pipe_behind_a_file_that_names_gits_folder(repo: Path, tmp_path: Path, pipe: str) -> None:
+    """Of a worktree, what it shares with others lies in another folder still."""
+    tree = tmp_path / "tree"
+    run_git(repo, "worktree", "add", "-q", str(tree))
+    assert git.names(tree, ("--cached",)) == ["pkg/a.py", "train.py"]
+    planted(repo / ".git" / pipe)
+    with pytest.raises(NotReady, match=f"{pipe} is a pipe, not a regular file: git is not asked"):
+        git.names(tree, ())
+
+
+def test_a_git_folder_apart_from_its_tree_is_looked_at(repo: Path, tmp_path: Path) -> None:
+    apart = tmp_path / "apart.git"
+    (repo / ".git").rename(apart)
+    planted(apart / "packed-refs")
+    with pytest.raises(NotReady, match="git is not asked"):
+        git.read(apart, f"--git-dir={apart}", "for-each-ref")
+
+
+def test_links_of_folders_have_an_end_and_lead_where_git_follows(
+    repo: Path, tmp_path: Path
+) -> None:
+    refs = repo / ".git" / "refs"
+    (refs / "round").symlink_to("..")
+    assert git.names(repo, ("--cached",)) == ["pkg/a.py", "train.py"]
+    os.mkfifo(tmp_path / "pipe")
+    (refs / "astray").symlink_to(tmp_path)
+    with pytest.raises(NotReady, match="astray/pipe is a pipe"):
+        git.names(repo, ())
+
+
+def test_what_git_does_not_wait_for_is_no_reason(repo: Path) -> None:
+    """A file system monitor's socket, hooks that lead nowhere, a pipe of the script's."""
+    with socket.socket(socket.AF_UNIX) as served:
+        served.bind(str(repo / ".git" / "fsmonitor--daemon.ipc"))
+        planted(repo / ".git" / "hooks" / "post-commit", zeros)
+        planted(repo / "pkg" / "queue")
+        assert git.names(repo, ("--cached",)) == ["pkg/a.py", "train.py"]
+
+
+def test_a_search_has_an_end(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted(repo / "pkg" / ".gitignore")
+    monkeypatch.setattr(git_files, "LOOK_S", -1.0)
+    git_files.refuse_waited_for(repo, ())
+    monkeypatch.undo()
+    with pytest.raises(NotReady):
+        git_files.refuse_waited_for(repo, ())
