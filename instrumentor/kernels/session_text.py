@@ -7,8 +7,7 @@ from typing import Any
 
 from instrumentor.kernels.session import Session, Version, counted_against, held_against
 from instrumentor.kernels.trials import Tried
-from instrumentor_analysis.reports.formatting import size
-from instrumentor_analysis.reports.kernel import us
+from instrumentor_analysis.reports.formatting import quantity, size, us
 
 _WORDS = {
     "baseline": "baseline",
@@ -105,7 +104,7 @@ def _metrics(version: Version) -> str:
     if metrics.get("dram_bytes") is not None:
         parts.append(f"DRAM {size(metrics['dram_bytes'])}")
     if metrics.get("bandwidth_gb_s") is not None:
-        parts.append(f"{metrics['bandwidth_gb_s']:.1f} GB/s")
+        parts.append(quantity(metrics["bandwidth_gb_s"], "GB/s"))
     if metrics.get("bound"):
         parts.append(f"{metrics['bound']} bound")
     return ", ".join(parts)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from instrumentor_analysis.kernels.facts import L1_BYTES, Facts, tensor_bytes
 from instrumentor_analysis.kernels.model import COMPUTERS, Program
+from instrumentor_analysis.shared.units import quantity, size
 
 GOALS = {
     1: "use all cores",
@@ -189,8 +190,8 @@ def _traffic(facts: Facts) -> Iterator[Finding]:
         "redundant-traffic",
         2,
         f"data is moved {(read + written) / max(inputs + output, 1):.1f} times",
-        f"read {data_size(read)} for inputs of {data_size(inputs)}, wrote {data_size(written)} "
-        f"for an output of {data_size(output)}",
+        f"read {size(read)} for inputs of {size(inputs)}, wrote {size(written)} "
+        f"for an output of {size(output)}",
         "Keep what is used again in L1 (a buffer that is filled once, or multicast over a pipe), "
         "and fuse kernels that hand a tensor to each other through DRAM.",
         (read + written) / max(read + written - excess, 1) if memory else None,
@@ -212,13 +213,13 @@ def _chained(facts: Facts) -> Iterator[Finding]:
 
 
 def _blocks(facts: Facts) -> Iterator[Finding]:
-    size = facts.block_bytes
-    if size is not None and size > L1_BYTES:
+    taken = facts.block_bytes
+    if taken is not None and taken > L1_BYTES:
         yield Finding(
             "blocks-above-l1",
             3,
             "the dataflow buffers are larger than L1",
-            f"{data_size(size)} of about {data_size(L1_BYTES)} a core",
+            f"{size(taken)} of about {size(L1_BYTES)} a core",
             "Make the blocks smaller, or lower buffer_factor.",
         )
     elif facts.program is not None and facts.program.dram_read is not None:
@@ -331,8 +332,9 @@ def _bandwidth(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         "low-bandwidth",
         2,
-        f"{program.bandwidth_gb_s:.1f} GB/s, {share:.0%} of the chip's {facts.peak_gb_s:.0f}",
-        f"{data_size(facts.dram_bytes or 0)} in {facts.duration_us or 0:.1f} us",
+        f"{quantity(program.bandwidth_gb_s, 'GB/s')}, {share:.0%} of the chip's "
+        f"{facts.peak_gb_s:.0f}",
+        f"{size(facts.dram_bytes or 0)} in {quantity(facts.duration_us, 'us')}",
         "More cores and larger blocks keep more transfers under way.",
         _memory_gain(facts),
     )
@@ -356,8 +358,8 @@ def _fit(facts: Facts) -> Iterator[Finding]:
             "fits-only-in-test",
             0,
             "the test data fits L1, production's does not",
-            f"{data_size(test)} here, {data_size(production)} in production; L1 of {cores} cores "
-            f"holds about {data_size(room)}",
+            f"{size(test)} here, {size(production)} in production; L1 of {cores} cores "
+            f"holds about {size(room)}",
             "Do not keep whole tensors in L1: stream them through small buffers, and measure with "
             "a shape that does not fit either.",
         )
@@ -417,11 +419,6 @@ def _repeated(facts: Facts) -> Iterator[Finding]:
             "each call reads the whole device log, so repeated calls are mixed",
             "Kernels of installed packages are not skipped: call only one of them.",
         )
-
-
-def data_size(count: int) -> str:
-    """Bytes, or MB where there are many."""
-    return f"{count / 1e6:,.2f} MB" if count >= 10_000 else f"{count:,} B"
 
 
 #: Every rule: what it sees wrong in the facts.

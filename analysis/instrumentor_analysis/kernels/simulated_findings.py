@@ -19,9 +19,9 @@ from instrumentor_analysis.kernels.findings import (
     USABLE_L1,
     Finding,
     Try,
-    data_size,
 )
 from instrumentor_analysis.kernels.simulation import Copied, Simulation, Used, listed
+from instrumentor_analysis.shared.units import size
 
 CORRECT, CORES, TRAFFIC, BLOCKS = 4, 1, 2, 3
 #: Above this share of waits that found nothing, whoever fills the buffer is behind.
@@ -169,12 +169,12 @@ def _l1(facts: Simulated) -> Iterator[Finding]:
     used, limit = simulation.l1_bytes, simulation.l1_limit_bytes
     if limit and used > limit:
         by_size = sorted(simulation.buffers.items(), key=lambda item: -item[1].bytes)
-        parts = [f"{facts.named(name)} {data_size(of.bytes)}" for name, of in by_size]
+        parts = [f"{facts.named(name)} {size(of.bytes)}" for name, of in by_size]
         yield Finding(
             "above-l1",
             CORRECT,
             f"the dataflow buffers take {used / limit:.1f} times the L1 of a node",
-            f"{data_size(used)} of {data_size(limit)}: {listed(parts)}",
+            f"{size(used)} of {size(limit)}: {listed(parts)}",
             f"Smaller blocks, or a lower block_count, of {by_size[0][0]} first.",
             limits=True,
         )
@@ -342,8 +342,8 @@ def _uneven(facts: Simulated) -> Iterator[Finding]:
             "uneven-nodes",
             CORES,
             f"the busiest node moves {amounts[busiest] / mean:.2g} times the mean",
-            f"{simulation.coordinates(busiest)} moves {data_size(amounts[busiest])}, the least "
-            f"{data_size(least)}",
+            f"{simulation.coordinates(busiest)} moves {size(amounts[busiest])}, the least "
+            f"{size(least)}",
             "A grid that divides the number of blocks, or the rest spread over all nodes.",
             limits=True,
         )
@@ -365,8 +365,8 @@ def _reread(facts: Simulated) -> Iterator[Finding]:
             "read-again",
             TRAFFIC,
             f"{row.tensor} is read {times:.3g} times from DRAM",
-            f"{row.tiles:,} tiles of {of.units:,}; {data_size(max(again, 0))} of the "
-            f"{data_size(total)} moved are repeats",
+            f"{row.tiles:,} tiles of {of.units:,}; {size(max(again, 0))} of the "
+            f"{size(total)} moved are repeats",
             _reuse(simulation, row, of.units),
             limits=again > (REDUNDANT - 1) * total,
             tries=_larger(simulation),
@@ -446,7 +446,7 @@ def _depth(facts: Simulated) -> Iterator[Finding]:
                 BLOCKS,
                 f"{name} has one block: {' and '.join(fills)} and {' and '.join(takes)} take turns",
                 f"{simulation.count(name, 'push'):,} blocks passed through {facts.named(name)}",
-                f"block_count=2 lets both work at once; it takes {data_size(of.bytes)} of L1.",
+                f"block_count=2 lets both work at once; it takes {size(of.bytes)} of L1.",
                 tries=(Try("block_count", name, to=2),),
             )
         elif of.blocks > 2 and 0 < of.deepest < of.blocks:
@@ -454,7 +454,7 @@ def _depth(facts: Simulated) -> Iterator[Finding]:
                 "spare-blocks",
                 BLOCKS,
                 f"{name} has {of.blocks} blocks and never more than {of.deepest} in use",
-                f"{data_size(of.bytes)} of L1, in the simulator's order",
+                f"{size(of.bytes)} of L1, in the simulator's order",
                 f"block_count={max(of.deepest, 2)} of {facts.named(name)}, and larger blocks.",
                 tries=(Try("block_count", name, to=max(of.deepest, 2)),),
             )

@@ -6,22 +6,19 @@ wrong type counts as absent.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, ValidationError, field
 from msgspec.structs import replace
 
-from instrumentor_analysis.load.schema import SIMULATED
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.documents import converted, read
 from instrumentor_analysis.shared.errors import NothingMeasured
-from instrumentor_analysis.shared.files import RUNS_FOLDER, opened, opened_text
+from instrumentor_analysis.shared.files import RUNS_FOLDER, opened
 
 _RUN_KEYS = (
     *("name", "label", "script", "arguments", "command", "python", "profiler_reason", "machine"),
@@ -47,9 +44,8 @@ _ENVIRONMENT_KEYS = (
 )
 #: Name of a Tracy report folder.
 _STAMP = re.compile(r"\d{4}(_\d\d)+")
-#: Folders above an ops CSV of a run, its own included; rows in which an op is looked for.
+#: Folders above an ops CSV of a run, its own included.
 _DEPTH = 5
-_FIRST_ROWS = 1000
 
 
 class _Place(Struct):
@@ -148,19 +144,8 @@ class RunFolder(Struct, frozen=True):
 
     @property
     def says_simulated(self) -> bool:
-        """Whether the run's environment or the ops themselves name a simulator."""
-        return bool(self.environment.get("simulator")) or self._marked
-
-    @property
-    def _marked(self) -> bool:
-        if self.ops_csv is None:
-            return False
-        try:
-            with opened_text(self.ops_csv, "replace", newline="") as stream:
-                rows = islice(csv.DictReader(stream), _FIRST_ROWS)
-                return any(row.get("DEVICE ARCH") == SIMULATED for row in rows)
-        except (OSError, csv.Error):  # whoever reads all of it says what is wrong
-            return False
+        """Whether the run's environment names a simulator."""
+        return bool(self.environment.get("simulator"))
 
     @property
     def is_run(self) -> bool:

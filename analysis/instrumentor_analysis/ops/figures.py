@@ -275,13 +275,15 @@ def unbalanced(devices: Devices | None) -> list[Caveat]:
     return [Caveat("unbalanced", text)]
 
 
-def remarks(ops: Table, pooled: int = 1) -> list[Caveat]:
+def remarks(ops: Table, pooled: int = 1, *, timed: bool = True) -> list[Caveat]:
     """What the reader of a per-op frame must know before trusting its figures.
 
     Args:
         pooled: number of steps in the frame; counts are of one, and at least 1.
+        timed: the device's cycles are times; of a simulator's none is missing.
     """
-    return [*_doubtful(ops, pooled), *_not_of_every_step(ops, pooled)]
+    found = [*_doubtful(ops, pooled), *_not_of_every_step(ops, pooled)]
+    return [each for each in found if timed or each.kind != "invalid-durations"]
 
 
 def _doubtful(ops: Table, pooled: int) -> Iterator[Caveat]:

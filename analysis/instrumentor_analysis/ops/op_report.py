@@ -110,7 +110,7 @@ def report_of(device: DeviceSteps, options: ReportOptions | None = None) -> Repo
     table = _filtered(table, options)
     # Devices that are kept apart are not merged, so it does not matter that their ops differ.
     known = [each for each in device.warnings if not (apart and each.kind == DIFFERENT_OPS)]
-    warnings = [*remarks(table), *known]
+    warnings = [*remarks(table, timed=device.timed), *known]
     if not options.tracing_mode and any_known(device.rows["trace_replay_session"]):
         text = (
             "Replays of a trace carry the host time of its capture; --tracing-mode keeps the order "

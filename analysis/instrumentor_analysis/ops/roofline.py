@@ -114,7 +114,10 @@ def resolve(ops: Ops, override: str | None = None) -> tuple[Architecture, tuple[
             notes.append(Caveat("architecture", text))
     if name is None:
         name = DEFAULT
-        text = f"The file names no architecture; {DEFAULT} is assumed. --arch changes it."
+        text = (
+            f"The file names no architecture; {DEFAULT} is assumed. --arch changes it (--arch "
+            f"{SIMULATED}, if a simulator made the file)."
+        )
         notes.append(Caveat("architecture", text))
     if override is not None or _in_table(name):
         found = architecture(name)

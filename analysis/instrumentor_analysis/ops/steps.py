@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from instrumentor_analysis.load.ops_csv import SIGNPOST, WHOLE_FILE_BYTES, Ops, load, load_hosts
 from instrumentor_analysis.load.scan import Region, Scan, scan
 from instrumentor_analysis.load.schema import DEVICE_CLOCK, SIMULATED
+from instrumentor_analysis.load.simulator import source_of
 from instrumentor_analysis.load.table import Table, any_known, concat, distinct, total
 from instrumentor_analysis.model import Order, Spread, Window
 from instrumentor_analysis.ops import window
@@ -62,6 +63,11 @@ class DeviceSteps(Struct, frozen=True):
         return len(self.parts)
 
     @property
+    def timed(self) -> bool:
+        """Cycles are times: those of a simulator are not."""
+        return self.architecture.name != SIMULATED
+
+    @property
     def devices(self) -> int:
         """Number of devices in the window."""
         return len(distinct(concat(self.parts)["device_id"]))
@@ -91,6 +97,7 @@ def read_steps(
     arch: str | None = None,
     named: Named | None = None,
     unfit: Mapping[str, str] | None = None,
+    logged: str | None = None,
 ) -> DeviceSteps:
     """Read an ops CSV (several: the hosts of one system) and choose the window.
 
@@ -100,17 +107,21 @@ def read_steps(
         named: another window than a step.
         unfit: steps that stand for no other, and why, by name
             (:func:`instrumentor_analysis.clock.timings.unfit_steps`): taken by number only.
+        logged: the architecture that the device's log names; ``arch`` counts for more.
 
     Raises:
         AnalysisError: the file is damaged or foreign, or the window is empty.
     """
     named, unfit = named or Named(), unfit or {}
     sources = (source,) if isinstance(source, Path) else tuple(source)
+    arch, told = source_of(sources, arch)
     files = Files.look(sources, named, timed=arch != SIMULATED)
     picked = [] if named.given else window.choose(files.marks, step, unfit)
-    if not picked:
-        return _by_names(files, named, arch)
-    return _by_steps(files, picked, step, arch, unfit)
+    if picked:
+        found = _by_steps(files, picked, step, arch or logged, unfit)
+    else:
+        found = _by_names(files, named, arch or logged)
+    return replace(found, warnings=by_weight((*found.warnings, *told)))
 
 
 def _untimed(ops: Ops) -> Ops:

@@ -15,9 +15,19 @@ from instrumentor_analysis.shared.units import (
     measured,
     number,
     quantity,
+    size,
 )
 
-__all__ = ["ABSENT", "NOT_MEASURED", "alike", "column", "measured", "number", "quantity"]
+__all__ = [
+    "ABSENT",
+    "NOT_MEASURED",
+    "alike",
+    "column",
+    "measured",
+    "number",
+    "quantity",
+    "size",
+]
 _BAR = "\N{FULL BLOCK}"
 _WORDS = re.compile(r"\([^()\s]*(?: [^()\s]+){1,3}\)\S*|\S+(?: %\S*)?")
 #: Eighths of a block, none first.
@@ -32,11 +42,6 @@ def ms(value: float | None) -> str:
 def us(value: float | None) -> str:
     """Microseconds as a reader sees them."""
     return quantity(value, "us")
-
-
-def size(count: int) -> str:
-    """Bytes as a reader sees them, in powers of ten."""
-    return quantity(count, "B")
 
 
 def percent(value: float | None, absent: str = NOT_MEASURED) -> str:

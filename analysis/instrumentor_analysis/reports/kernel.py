@@ -25,7 +25,7 @@ from instrumentor_analysis.reports.document import (
     Table,
     Verdict,
 )
-from instrumentor_analysis.reports.formatting import size
+from instrumentor_analysis.reports.formatting import quantity, size, us
 from instrumentor_analysis.reports.kernel_graph import flow, graph
 from instrumentor_analysis.shared.caveats import Caveat
 
@@ -113,7 +113,7 @@ def _figures(facts: Facts) -> Iterator[Line]:
     if program is not None and program.bandwidth_gb_s is not None:
         rate, peak = program.bandwidth_gb_s, facts.peak_gb_s
         share = f" ({rate / peak:.0%} of {peak:.0f})" if peak else ""
-        yield Line("Bandwidth", f"{rate:.1f} GB/s{share}")
+        yield Line("Bandwidth", f"{quantity(rate, 'GB/s')}{share}")
     roofline = facts.log.roofline
     if roofline is not None:
         verdict = f"{roofline.percent:.0f} % {roofline.bound} bound"
@@ -162,11 +162,6 @@ def _remark(finding: Finding) -> Statement:
     known = finding.gain is not None and finding.gain >= 1.05
     gain = f" Gain: {finding.worth}." if known else ""
     return Statement(f"{finding.title} ({finding.evidence})", finding.change + gain, "room")
-
-
-def us(value: float) -> str:
-    """A time in microseconds, in the unit that fits."""
-    return f"{value / 1000:,.3f} ms" if value >= 1000 else f"{value:,.2f} us"
 
 
 def _tables(facts: Facts) -> Iterator[Section | None]:

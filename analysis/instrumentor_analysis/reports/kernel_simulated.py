@@ -21,7 +21,7 @@ from instrumentor_analysis.reports.document import (
     Table,
     Verdict,
 )
-from instrumentor_analysis.reports.formatting import plural, size
+from instrumentor_analysis.reports.formatting import plural, size, us
 from instrumentor_analysis.shared.caveats import Caveat
 
 _NOTE = "counts of tt-lang's simulator, no times"
@@ -95,7 +95,7 @@ def _figures(report: SimulatedReport) -> Iterator[Line]:
     )
     if floor is not None:
         at = f"a model, no time: {floor.bound} at the peaks of {floor.chip}"
-        yield Line("Floor", f"{floor.us:,.1f} us", at)
+        yield Line("Floor", us(floor.us), at)
 
 
 def _sections(report: SimulatedReport) -> Iterator[Section | None]:

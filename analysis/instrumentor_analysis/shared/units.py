@@ -52,6 +52,11 @@ def quantity(value: float | None, unit: str = "", absent: str = NOT_MEASURED) ->
     return f"{text} {shown}".rstrip()
 
 
+def size(count: int) -> str:
+    """Bytes as a reader sees them, in powers of ten: ``14.7 MB``."""
+    return quantity(count, "B")
+
+
 def number(value: float, digits: int = _DIGITS) -> str:
     """So many significant digits with thousands separators; zeros beyond the first decimal go."""
     text = f"{_rounded(value, digits):,.{_decimals(value, digits)}f}"

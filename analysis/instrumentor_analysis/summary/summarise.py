@@ -26,6 +26,7 @@ from instrumentor_analysis.clock.what_if import what_if
 from instrumentor_analysis.clock.xla_layers import xla_layers
 from instrumentor_analysis.load.run_folder import RunFolder, open_run
 from instrumentor_analysis.load.schema import SIMULATED
+from instrumentor_analysis.load.simulator import no_times
 from instrumentor_analysis.model import HOST_BOUND_PERCENT, Step, Summary, WallClock
 from instrumentor_analysis.ops.roofline import known
 from instrumentor_analysis.shared.caveats import Caveat, by_weight, read_caveats
@@ -45,12 +46,6 @@ _INFLATES = Caveat(
     "Tracy makes the wall clock some 10 to 15 % longer; --untraced measures by how much.",
 )
 _NO_SPLIT = Caveat("no-split", "Tracy does not split host time into Python and PJRT.", "note")
-_NO_DEVICE_TIMES = Caveat(
-    "simulated",
-    "The device was simulated: results are real, but no time here is one of a device. Ops have no "
-    "times, and there is no verdict. Run it on a device for figures.",
-    "wrong",
-)
 #: What is planned for a script that can run on XLA.
 _OF_XLA = ("host-reads-moved", "host-reads-as-written", "sync-inserted")
 #: Outliers that are named.
@@ -96,10 +91,10 @@ def analyse(
             "Give the lines of the step with --region, and run again.",
         )
     timings = read_timings(folder.timings, folder.batch_dim)
-    analysis = Analysis(_base(folder, timings), timings, folder)
+    analysis, told = Analysis(_base(folder, timings), timings, folder), _told(folder, timings)
     if folder.profiler == "tracy" and folder.ops_csv is not None:
         csvs = sources if len(sources) > 1 else (folder.ops_csv,)
-        device = SIMULATED if _simulated(analysis) else arch or _in_log(folder)
+        device = SIMULATED if told else arch
         analysis = _tracy(analysis, csvs, step, device, named)
     elif folder.profiler == "torch" and folder.torch_csv is not None:
         analysis = _torch(analysis, folder.torch_csv)
@@ -112,11 +107,10 @@ def analyse(
         text = f"The {folder.profiler} profile holds no ops; there is the wall clock alone."
         analysis = replace(analysis, summary=_warn(analysis.summary, Caveat("no-ops", text)))
     summary = replace(analysis.summary, steps=_steps(analysis))
-    if summary.verdict is None and not _simulated(analysis):  # no time there is a device's
+    if told or not (analysis.device is None or analysis.device.timed):
+        return replace(analysis, summary=_of_simulated(summary))
+    if summary.verdict is None:
         summary = replace(summary, verdict=decide(summary))
-    if _simulated(analysis):
-        summary = _warn(replace(summary, architecture=SIMULATED, verdict=None), _NO_DEVICE_TIMES)
-        return replace(analysis, summary=summary)
     return with_mfu(replace(analysis, summary=summary), arch=arch)
 
 
@@ -125,20 +119,21 @@ def _ops_explained(summary: Summary) -> bool:
     return summary.partial or any(each.kind == "no-torch-ops" for each in summary.warnings)
 
 
-def _simulated(analysis: Analysis) -> bool:
-    """Whether the device was a simulator, as the run or the ops themselves say."""
-    if _told(analysis.folder, analysis.timings):
-        return True
-    around = analysis.folder.run_around
-    if around is None:
-        return False
-    run = open_run(around)
-    return _told(run, read_timings(run.timings, run.batch_dim))
-
-
 def _told(folder: RunFolder, timings: Timings) -> bool:
+    """Whether the device was a simulator, as the run says, or the one around a lone ops CSV."""
+    around = folder.run_around
+    if around is not None:
+        folder = open_run(around)
+        timings = read_timings(folder.timings, folder.batch_dim)
     told = timings.model is not None and timings.model.arch == SIMULATED
     return told or folder.says_simulated
+
+
+def _of_simulated(summary: Summary) -> Summary:
+    """The summary of a device none of whose times is one of a device."""
+    said = any(each.kind == "simulated" for each in summary.warnings)
+    summary = replace(summary, architecture=SIMULATED, verdict=None)
+    return summary if said else _warn(summary, no_times())
 
 
 def _in_log(folder: RunFolder) -> str | None:
@@ -314,7 +309,8 @@ def _tracy(
     # Tracy's usual cost, said only where a run without it has not measured the real one.
     inflates = [_INFLATES] if summary.profiler_cost_percent is None else []
     try:
-        device = read_steps(csvs, step, arch, named, unfit_steps(timings))
+        unfit, logged = unfit_steps(timings), _in_log(folder)
+        device = read_steps(csvs, step, arch, named, unfit, logged)
     except AnalysisError as error:
         # A step or window that was asked for is never replaced by less in silence.
         asked = step is not None or (named is not None and named.given)
@@ -328,21 +324,14 @@ def _tracy(
     ops = located(device.ops, folder.tracy_log(MESSAGES))
     summary = _of_ops(summary, device, ops, folder)
     wall_ms, why_not = _same_step_wall(timings, device)
-    remarks = [*figures.unbalanced(summary.devices), *figures.remarks(ops, device.pooled)]
-    remarks += [*device.warnings, *why_not]
-    if not _timed(device):  # of which one warning tells, and there is no device to compare with
-        remarks = [each for each in remarks if each.kind != "invalid-durations"]
-    elif wall_ms:
+    remarks = [*figures.unbalanced(summary.devices), *device.warnings, *why_not]
+    remarks += figures.remarks(ops, device.pooled, timed=device.timed)
+    if wall_ms and device.timed:  # else there is no device to compare with
         remarks += inflates if summary.host_layers else [*inflates, _NO_SPLIT]
     summary = _against_wall(_warn(summary, *remarks), wall_ms)
     bounds = figures.bounds(ops) if device.architecture.has_peaks else None
     summary = replace(summary, verdict=decide(summary, bounds))
     return replace(analysis, summary=summary, ops=ops, device=device)
-
-
-def _timed(device: DeviceSteps) -> bool:
-    """Whether the ops' cycles are times."""
-    return device.architecture.name != SIMULATED
 
 
 def _of_ops(summary: Summary, device: DeviceSteps, ops: Table, folder: RunFolder) -> Summary:
@@ -472,7 +461,7 @@ def _with_device(step: Step, at: int | None, device: DeviceSteps | None) -> Step
         return step
     if at is None:
         return replace(step, complete=False)
-    device_ms = device.device_ms.get(at) if _timed(device) else None
+    device_ms = device.device_ms.get(at) if device.timed else None
     return replace(
         step,
         complete=device.marks[at].complete,

@@ -18,7 +18,7 @@ from instrumentor.shared import console
 from instrumentor.shared.errors import NotVerified
 from instrumentor.shared.option_fields import MEASURE, Checked, option
 from instrumentor.shared.options import Options
-from instrumentor_analysis.reports.formatting import plural
+from instrumentor_analysis.reports.formatting import plural, size
 
 if TYPE_CHECKING:
     from instrumentor.run.preview import DryRun
@@ -191,7 +191,7 @@ def _describe(found: DryRun) -> None:
         console.say(f"Would instrument {names} in place while the run lasts")
     else:
         copied, root = plural(len(found.plan.copies), "file"), found.plan.project.root
-        console.say(f"Would copy {copied} ({found.plan.copied_bytes / 1e6:.1f} MB) of {root}")
+        console.say(f"Would copy {copied} ({size(found.plan.copied_bytes)}) of {root}")
         for path in found.plan.linked:
             console.say(f"  linked: {path}")
         for name, reason in found.plan.left_out.items():

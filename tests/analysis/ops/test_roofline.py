@@ -46,7 +46,10 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     assert "wormhole" in caught.value.hint
 
 
-ASSUMED = "The file names no architecture; wormhole is assumed. --arch changes it."
+ASSUMED = (
+    "The file names no architecture; wormhole is assumed. --arch changes it (--arch simulated, if "
+    "a simulator made the file)."
+)
 UNKNOWN = (
     "No peaks are known for quasar, so utilisation is blank. --arch NAME compares the ops with the "
     "peaks of another architecture."

@@ -11,8 +11,8 @@ import pytest
 from instrumentor_analysis.kernels.model import Buffer, BufferUse
 from instrumentor_analysis.kernels.report import report
 from instrumentor_analysis.reports.drawing import Line, svg
-from instrumentor_analysis.reports.formatting import size
-from instrumentor_analysis.reports.kernel import console, html, us
+from instrumentor_analysis.reports.formatting import size, us
+from instrumentor_analysis.reports.kernel import console, html
 from instrumentor_analysis.reports.kernel_graph import graph
 from tests.analysis.kernels.printed import AUTO, FLOW, OLD_PERF, PIPES, ROOFLINE, SIGNPOSTS_NEW
 from tests.analysis.kernels.test_report import folder
@@ -35,7 +35,7 @@ def text(tmp_path: Path) -> str:
 
 def test_the_bottleneck_comes_first_with_goal_change_and_gain(text: str) -> None:
     lines = text.splitlines()
-    assert lines[0] == "add, call 1 at line 9, from line 30: 13.52 us on the device"
+    assert lines[0] == "add, call 1 at line 9, from line 30: 13.5 us on the device"
     assert lines[1].startswith("The validation failed")
     assert lines[3] == "Bottleneck  the kernel runs on a single core  [use all cores]"
     assert lines[5].startswith("  change    Distribute the blocks")
@@ -77,8 +77,8 @@ def test_a_report_without_a_summary_names_the_other_mode(tmp_path: Path) -> None
 
 
 def test_units() -> None:
-    assert us(1234.5) == "1.234 ms"
-    assert us(0.5) == "0.50 us"
+    assert us(1234.5) == "1.23 ms"
+    assert us(0.5) == "0.5 us"
     assert [size(n) for n in (5, 5000, 5_000_000)] == ["5 B", "5.0 kB", "5.0 MB"]
 
 
@@ -89,7 +89,7 @@ def page(tmp_path: Path, **changes: object) -> str:
 def test_it_holds_verdict_figures_heat_and_graph(tmp_path: Path) -> None:
     text = page(tmp_path)
     assert Page(text).errors == []
-    for words in ("single core", "13.52 us", "a_cb.reserve()", "<svg", "Signposts", "by hand"):
+    for words in ("single core", "13.5 us", "a_cb.reserve()", "<svg", "Signposts", "by hand"):
         assert words in text
     assert "The validation failed" in text
     assert "<script" not in text

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from instrumentor_analysis.load.perf_trace import join
 from instrumentor_analysis.model import SCHEMA, Summary, WallClock
 from instrumentor_analysis.ops import steps as steps_module
 from instrumentor_analysis.reports.summary import console
@@ -428,15 +427,6 @@ def test_recorded_ops_of_a_simulated_device_keep_what_was_emitted(tmp_path: Path
         assert not warned(summary, "no valid device duration")
     text = console(summarise(run))
     assert "Ops\n" in text and "self time" not in text
-
-
-def test_a_file_that_says_so_is_of_a_simulated_device(tmp_path: Path) -> None:
-    file = tmp_path / "trace.csv"
-    assert summarise(FIXTURES / "simulated_wormhole.csv").architecture == "wormhole"
-    joined = join(FIXTURES / "simulated_wormhole.csv", None, file, simulated=True)
-    assert joined.rows == 12
-    summary = summarise(file)
-    assert summary.architecture == "simulated" and summary.device_time_ms is None
 
 
 def test_the_device_log_names_the_architecture(tracy: Path) -> None:
