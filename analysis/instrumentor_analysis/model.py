@@ -297,6 +297,97 @@ class WhatIf(Struct, frozen=True):
     interval_ms: Interval | None = None
 
 
+class ModuleTime(Struct, frozen=True):
+    """The forward of one module, called from one place.
+
+    Attributes:
+        name: within the module that the script calls; of that one its class.
+        kind: its class.
+        parent: position of the module that calls it, among all; None where the script does.
+        calls: in one step.
+        ms: of all calls, with what it calls.
+        self_ms: without the modules that it calls.
+        percent: of all forwards that the script calls.
+        flops: of all calls, with what it calls; None where they were not counted.
+    """
+
+    name: str
+    kind: str
+    parent: int | None
+    calls: int
+    ms: float
+    self_ms: float
+    percent: float
+    flops: int | None = None
+
+
+class ModuleTree(Struct, frozen=True):
+    """What the modules' forwards take, in extra steps with a barrier at each of their borders.
+
+    Attributes:
+        steps: that were timed; what a module takes by itself is their median, all else sums of it.
+        ms: of all forwards that the script calls.
+        modules: callers ahead of what they call.
+        uncounted: ops that compute and have no formula: their FLOPs are missing.
+    """
+
+    steps: int
+    ms: float
+    modules: tuple[ModuleTime, ...]
+    uncounted: tuple[str, ...] = ()
+
+
+class ChipPrograms(Struct, frozen=True):
+    """What one chip ran in a step: medians.
+
+    Attributes:
+        chip: as ttnn numbers it.
+        busy_ms: at least one program ran.
+        programs_ms: of all programs, those that overlap counted each.
+    """
+
+    chip: str
+    programs: int
+    busy_ms: float
+    programs_ms: float
+
+
+class KernelTime(Struct, frozen=True):
+    """Programs of one compute kernel.
+
+    Attributes:
+        name: the kernel's file.
+        programs: in a step, on average.
+        percent: of the time of all programs.
+    """
+
+    name: str
+    programs: float
+    ms: float
+    percent: float
+
+
+class DevicePrograms(Struct, frozen=True):
+    """Device time without Tracy: extra steps whose programs ttnn's real-time profiler told.
+
+    Attributes:
+        steps: that the figures describe; medians.
+        left_out: steps of which records were lost.
+        wall_ms: of the timed region in these steps.
+        device_ms: of it the busiest chip ran at least one program.
+        rest_ms: the same, behind the region: the optimizer and what else the iteration holds.
+        kernels: those of most time first.
+    """
+
+    steps: int
+    left_out: int
+    wall_ms: float
+    device_ms: float
+    rest_ms: float
+    chips: tuple[ChipPrograms, ...] = ()
+    kernels: tuple[KernelTime, ...] = ()
+
+
 class Memory(Struct, frozen=True):
     """Peak memory of the script's process; None where it was not read.
 
@@ -843,6 +934,8 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
         phases: who owns the time of an iteration; None where no extra steps were taken for it.
         what_if: predictions from these phases: a model, no measurement.
         ranks: processes that train together; None of a process alone.
+        modules: what each module's forward takes; None where no extra steps were taken for it.
+        programs: what ttnn told of its devices; None where it told nothing.
         step_wall_clock_ms: wall clock of the very step that ``window`` shows.
         device_time_ms: kernel time of the window's device ops; None where no device was timed.
         device_time_source: which column or trace that is.
@@ -930,6 +1023,8 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
     phases: Phases | None = None
     what_if: tuple[WhatIf, ...] = ()
     ranks: Ranks | None = None
+    modules: ModuleTree | None = None
+    programs: DevicePrograms | None = None
     verification: Mapping[str, Any] | None = None
 
     @classmethod

@@ -110,6 +110,22 @@ for x in BATCHES:
     loss.backward()
     optimizer.step()
 """
+LAYERS = """
+
+class Layer(torch.nn.Linear):
+    def forward(self, x):
+        delay(15)
+        return super().forward(x)
+
+
+model = torch.nn.Sequential(Layer(8, 8), torch.nn.ReLU(), Layer(8, 2))
+optimizer = Optimizer(model.parameters(), lr=0.1)
+for x in BATCHES:
+    optimizer.zero_grad()
+    loss = Slowly.apply(model(x)).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+"""
 DATA = {"loader": "DataLoader(Items(), batch_size=8)", "generator": "batches(40)"}
 WHOLE = {
     "data": 40.0, "prepare": 10.0, "forward": 30.0, "backward": 50.0, "optimizer": 20.0,
@@ -167,6 +183,20 @@ def test_accumulated_gradients_are_of_whole_cycles(measured: Any, torch_python: 
     assert found == pytest.approx(
         {"data": 40, "forward": 30, "backward": 50, "optimizer": 10, "other": 2}
     )
+
+
+def test_each_module_has_its_forward_and_its_flops(measured: Any, torch_python: Path) -> None:
+    _, document, folder = measured(script(LAYERS), torch_python, "--phases", "2")
+    tree = document["modules"]
+    names = ["Sequential", "0", "1", "2"]
+    assert [each["name"] for each in tree["modules"]] == names
+    assert [each["ms"] for each in tree["modules"]] == pytest.approx([30, 15, 0, 15])
+    assert [each["flops"] for each in tree["modules"]] == [1280, 1024, 0, 256]
+    assert tree["ms"] == pytest.approx(30) and "Forward by module" in (
+        folder / "summary.md"
+    ).read_text("utf-8")
+    # As exact as without: none of these steps is a sample.
+    assert document["wall_clock_ms"]["median"] == pytest.approx(110)
 
 
 def test_what_feeds_a_second_backward_is_forward(measured: Any, torch_python: Path) -> None:

@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import subprocess
+import symtable
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,14 @@ def test_it_runs_by_itself(form: str, tmp_path: Path, interpreter: Path) -> None
         *("load", "witness", "warning", "sample", "resident", "complete", "leaving")
     ]
     assert events[0]["file"] == str(script)
+
+
+def test_no_name_means_two_things_in_the_joined_text() -> None:
+    """Modules of the recorder share one namespace: a later one would change an earlier one's."""
+    defined: dict[str, list[str]] = {}
+    for module, (_, body) in modules_of("recorder", *OBSERVING).items():
+        table = symtable.symtable(body, module, "exec")
+        for symbol in table.get_symbols():
+            if symbol.is_assigned():
+                defined.setdefault(symbol.get_name(), []).append(module)
+    assert {name: where for name, where in defined.items() if len(where) > 1} == {}

@@ -19,8 +19,10 @@ from instrumentor_analysis.clock.drift import drift
 from instrumentor_analysis.clock.flops import ModelFacts
 from instrumentor_analysis.clock.intervals import median_interval
 from instrumentor_analysis.clock.iterations import MOST_MS, Taken, iteration
+from instrumentor_analysis.clock.modules import Called
 from instrumentor_analysis.clock.phases import Extra
 from instrumentor_analysis.clock.populations import populations
+from instrumentor_analysis.clock.programs import Told
 from instrumentor_analysis.clock.ranks import late, ranks
 from instrumentor_analysis.clock.throughput import PERCENTILES, common_shape, percentile, rate
 from instrumentor_analysis.model import (
@@ -63,6 +65,8 @@ class Timings(Struct, frozen=True):
         memory: peaks; None where none was read.
         extra: iterations with a barrier at each border of a phase.
         ranks: processes that train together; None of a process alone.
+        called: extra steps whose modules were followed.
+        told: extra steps whose programs ttnn told.
     """
 
     samples: tuple[Sample, ...] = ()
@@ -75,6 +79,8 @@ class Timings(Struct, frozen=True):
     memory: Memory | None = None
     extra: tuple[Extra, ...] = ()
     ranks: Ranks | None = None
+    called: tuple[Called, ...] = ()
+    told: tuple[Told, ...] = ()
 
     def labels(self) -> tuple[str, ...]:
         """The labels in order of first appearance."""
@@ -154,6 +160,8 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
         memory=_memory(mine),
         extra=tuple(fitted(e, Extra) for e in mine if e["event"] == "phases"),
         ranks=together,
+        called=tuple(fitted(e, Called) for e in mine if e["event"] == "modules"),
+        told=tuple(fitted(e, Told) for e in mine if e["event"] == "programs"),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from instrumentor_analysis.clock.iterations import OTHER
 from instrumentor_analysis.clock.neighbours import BUSY
 from instrumentor_analysis.clock.order_statistics import effective_samples
+from instrumentor_analysis.clock.programs import SOURCE
 from instrumentor_analysis.clock.throughput import PERCENTILES
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
@@ -25,7 +26,7 @@ from instrumentor_analysis.model import (
     Summary,
     WallClock,
 )
-from instrumentor_analysis.reports import formatting
+from instrumentor_analysis.reports import formatting, programs
 from instrumentor_analysis.reports.document import Figures, Line, Statement, Tone
 from instrumentor_analysis.shared.caveats import Caveat, by_weight, without
 from instrumentor_analysis.summary.figures import CLOCK, UNTRACED, Group, of_group, value_at
@@ -328,6 +329,9 @@ _CLOCK_NOTES: Mapping[str, _Note] = {
 
 def step_figures(summary: Summary) -> Figures:
     """Wall clock and device time of one and the same step, and what follows from the two."""
+    if summary.programs is not None and summary.device_time_source == SOURCE:
+        lines = (*_lines(summary, "step", _STEP_NOTES), *_host(summary))
+        return programs.figures(summary.programs, *lines)
     if summary.profiler == "wallclock":
         note = "the run had timers only"
         untimed = Line("device time", formatting.NOT_MEASURED, note, "absent")
@@ -366,6 +370,8 @@ def _host(summary: Summary) -> Iterator[Line]:
 
 
 def _step_wall(summary: Summary) -> str:
+    if summary.device_time_source == SOURCE:
+        return "of these steps, median"
     steps = () if summary.window is None else summary.window.steps
     return "of this step" if len(steps) < 2 else f"mean of the {len(steps)} steps"
 

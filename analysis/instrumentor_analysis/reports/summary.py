@@ -16,10 +16,12 @@ from instrumentor_analysis.reports import (
     headline,
     limits,
     owners,
+    programs,
     terminal,
 )
 from instrumentor_analysis.reports import html as pages
 from instrumentor_analysis.reports import markdown as marked
+from instrumentor_analysis.reports import modules as module_tree
 from instrumentor_analysis.reports.detail import Detail
 from instrumentor_analysis.reports.document import (
     Column,
@@ -166,6 +168,8 @@ def _page_sections(summary: Summary, detail: Detail) -> Iterator[Section]:
     yield owners.what_if(summary.what_if)
     yield owners.ranks(summary.ranks)
     yield owners.causes(summary.causes, _MOST_ROWS)
+    yield module_tree.section(summary.modules, _MOST_MODULES, rows=_MOST_ROWS)
+    yield programs.section(summary.programs, _MOST_MODULES)
     steps, parts = charts.steps(summary), charts.breakdown(summary)
     whole = charts.iteration(summary)
     if whole is not None and summary.phases is None:  # its phases say more

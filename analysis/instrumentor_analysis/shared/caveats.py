@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from instrumentor_analysis.shared.documents import plain
-from instrumentor_analysis.shared.warning_codes import LEVELS, Weight, code_of
+from instrumentor_analysis.shared.warning_codes import LEVELS, Weight, code_of, explained
 
 #: What says that others are ignored: shown always.
 IGNORED = "ignored"
@@ -93,5 +93,8 @@ def _read(entry: Any) -> Caveat:
 
 
 def recorded(event: Mapping[str, Any]) -> Caveat:
-    """What the recorder warned of, out of its record."""
-    return Caveat(str(event.get("kind") or "recorder"), str(event.get("text", "")))
+    """What the recorder warned of, out of its record; it weighs what its kind does."""
+    kind = str(event.get("kind") or "recorder")
+    known = explained(kind)
+    weight = "caution" if known is None else known.weight
+    return Caveat(kind, str(event.get("text", "")), weight)

@@ -134,6 +134,11 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
     ("W115", "counters", "caution", "Counters or a trace of the NoC were collected",
      "They make kernels longer: what limits an op holds, its time does not.",
      "Take times from a run without --counters and --noc-trace."),
+    ("W116", "no-programs", "note", "ttnn tells no device time of its programs",
+     "Without it and without Tracy there is the wall clock alone.",
+     "Fast dispatch (no TT_METAL_SLOW_DISPATCH_MODE), on a local device."),
+    ("W117", "programs-lost", "caution", "Steps are left out of ttnn's device time",
+     "Records of their programs were lost.", "Take shorter steps."),
     # The clock.
     ("W201", "busy-machine", "wrong", "The machine was busy",
      "Other processes used more than a quarter of the CPUs: times are too long and scatter; "

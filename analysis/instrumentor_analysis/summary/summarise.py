@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from instrumentor_analysis.clock.causes import by_place, causes
+from instrumentor_analysis.clock.modules import modules
 from instrumentor_analysis.clock.neighbours import doubts, is_busy
 from instrumentor_analysis.clock.phases import phases
+from instrumentor_analysis.clock.programs import SOURCE, lost, programs
 from instrumentor_analysis.clock.timings import (
     Timings,
     main_label,
@@ -109,6 +111,7 @@ def analyse(
     summary = replace(analysis.summary, steps=_steps(analysis))
     if told or not (analysis.device is None or analysis.device.timed):
         return replace(analysis, summary=_of_simulated(summary))
+    summary = _without_tracy(summary)
     if summary.verdict is None:
         summary = replace(summary, verdict=decide(summary))
     return with_mfu(replace(analysis, summary=summary), arch=arch)
@@ -174,6 +177,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         warnings += () if is_busy(folder.facts.get("machine")) else _unsteady(each)
     noted = causes(folder.facts.get("causes"))
     warnings += by_place(noted)
+    warnings += lost(timings.told)
     untraced, cost_percent = _untraced(folder, wall)
     return Summary(
         profiler=folder.profiler,
@@ -197,6 +201,8 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         causes=noted,
         phases=phases(timings.extra, None if wall is None else wall.iteration),
         ranks=timings.ranks,
+        modules=modules(timings.called),
+        programs=programs(timings.told),
         what_if=what_if(timings.extra, None if wall is None else wall.iteration),
     )
 
@@ -419,6 +425,15 @@ def _against_wall(summary: Summary, wall_ms: float | None) -> Summary:
         dispatch_ms_per_op=(wall_ms - device_ms) / summary.op_count if summary.op_count else None,
         host_bound=overhead > HOST_BOUND_PERCENT,
     )
+
+
+def _without_tracy(summary: Summary) -> Summary:
+    """The device time that ttnn told, where no profiler has one; of its own steps' wall clock."""
+    found = summary.programs
+    if found is None or summary.device_time_ms is not None:
+        return summary
+    summary = replace(summary, device_time_ms=found.device_ms, device_time_source=SOURCE)
+    return _against_wall(summary, found.wall_ms)
 
 
 def _same_step_wall(timings: Timings, device: DeviceSteps) -> tuple[float | None, list[Caveat]]:

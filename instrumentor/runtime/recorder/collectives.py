@@ -8,7 +8,7 @@ are no samples.
 
 import sys
 import warnings
-from typing import Any, List, Tuple
+from typing import Any, List, Optional, Tuple
 
 from instrumentor.runtime.recorder.judging import other_processes
 from instrumentor.runtime.recorder.records import Records
@@ -29,16 +29,17 @@ class Collectives:
         begun: their number so far.
     """
 
+    name = "collectives"
+
     def __init__(self, records: Records) -> None:
         self.records = records
         self.on = False
         self.begun = 0
         self.profile: Any = None
 
-    @property
-    def due(self) -> bool:
-        """Whether these steps are still to be taken: once, where several ranks train together."""
-        if self.records.rank is None or self.begun or self.on:
+    def due(self, label: Optional[str], automatic: bool) -> bool:
+        """Whether these steps are to be taken: where several ranks train together."""
+        if self.records.rank is None:
             return False
         return other_processes(sys.modules.get("torch")) > 1
 
@@ -51,7 +52,7 @@ class Collectives:
         """Whether no more of them are needed: the last one ends where another one begins."""
         return self.begun > PROFILED_STEPS
 
-    def begin(self) -> None:
+    def begin(self, frame: Any) -> None:
         """A step begins: the one before is over."""
         self.begun += 1
         if self.begun == 1:
@@ -59,6 +60,9 @@ class Collectives:
         self.guarded(self.mark)
         if self.enough():
             self.finish()
+
+    def end(self, values: Any) -> None:
+        """Nothing: a step lasts to the next one."""
 
     def stop(self) -> None:
         """Take no more of them."""

@@ -22,7 +22,7 @@ from instrumentor.runtime.recorder.watch import (
     place_of,
 )
 
-DEEPEST = 60  # places of a chain
+DEEPEST_PLACE = 60  # places of a chain
 
 
 class AfterTorch:
@@ -94,7 +94,7 @@ class Observer:
             lines = node.metadata.get("traceback_")
             if lines:  # before torch 2.1 a node has no number
                 number = getattr(node, "_sequence_nr", int)()
-                self.forwards.append((number, formatted_places(lines)[:DEEPEST]))
+                self.forwards.append((number, formatted_places(lines)[:DEEPEST_PLACE]))
 
     def finish(self) -> None:
         """Write what was learnt, and end the script."""
@@ -139,4 +139,4 @@ def running_frames() -> List[Any]:
 
 
 def running_chain() -> List[Place]:
-    return [place_of(frame) for frame in running_frames()[:DEEPEST]]
+    return [place_of(frame) for frame in running_frames()[:DEEPEST_PLACE]]

@@ -28,9 +28,9 @@ STEPS = ("fwd+bwd", "fwd+bwd+optimizer", "step", "inference")
 WHOLE_STEP = "whole step"
 
 #: Extra iterations where no number was asked for: at most so many,
-MOST = 20
+MOST_EXTRA = 20
 #: for so many seconds where there are at least that many, and no longer than that where not.
-LEAST, LEAST_S, MOST_S = 3, 3.0, 10.0
+LEAST_EXTRA, EXTRA_S, MOST_S = 3, 3.0, 10.0
 #: Iterations after which it ends in any case, as where each of them compiles.
 NO_MORE = 200
 
@@ -46,6 +46,8 @@ class Phases:
         edge: what a region begins with. Of a script without inserted lines that is what follows
             its optimizer's step, and where the forward begins is not seen.
     """
+
+    name = "phases"
 
     def __init__(
         self, records: Records, marks: Marks, barrier: Barrier, wanted: Optional[int]
@@ -104,8 +106,8 @@ class Phases:
             # Of several ranks all take equally many, whichever of theirs compiled.
             return (self.whole if self.records.rank is None else self.all) >= self.wanted
         seconds = time.perf_counter() - self.started_s
-        few = self.whole >= LEAST and seconds >= LEAST_S
-        return self.whole >= MOST or few or (self.whole > 0 and seconds >= MOST_S)
+        few = self.whole >= LEAST_EXTRA and seconds >= EXTRA_S
+        return self.whole >= MOST_EXTRA or few or (self.whole > 0 and seconds >= MOST_S)
 
     # -- the recorder's calls ---------------------------------------------------------------------
 

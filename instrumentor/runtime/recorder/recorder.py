@@ -15,7 +15,9 @@ from instrumentor.runtime.recorder.facts import FACTS
 from instrumentor.runtime.recorder.iterations import Iterations
 from instrumentor.runtime.recorder.marks import Marks
 from instrumentor.runtime.recorder.model import Model
+from instrumentor.runtime.recorder.modules import Modules
 from instrumentor.runtime.recorder.phases import Phases
+from instrumentor.runtime.recorder.programs import Programs
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.resident import peak_resident
 from instrumentor.runtime.recorder.runtimes import runtime_of
@@ -71,7 +73,14 @@ class Recorder:
         self.marks = Marks()
         self.iterations = Iterations(self.records, self.marks)
         self.phases = Phases(self.records, self.marks, self.barrier, phases)
-        self.collectives = Collectives(self.records)
+        #: What is measured in extra steps behind the samples, in this order.
+        self.coming: List[Any] = [
+            self.phases,
+            Modules(self.records, self.barrier, phases),
+            Programs(self.records, self.barrier, not buffers and phases != 0),
+            Collectives(self.records),
+        ]
+        self.behind: Any = None  # of these the one that takes its steps
         self.taken = 0  # samples so far
         self.asides: List[Tuple[str, float]] = []  # open ones, with their start
         self.refused = 0  # steps for which nothing proved the device idle
@@ -102,7 +111,7 @@ class Recorder:
         if self.done or not self.records.ours or not when:
             return
         called = time.perf_counter()
-        if self.name is not None and resume and self.behind_samples:
+        if self.name is not None and resume and self.behind is not None:
             return
         if self.name is not None and resume:
             for fact in self.facts:
@@ -120,13 +129,9 @@ class Recorder:
         self.marks.on()
         self.differentiated.begin()
         self.iterations.begin(called, pending)
-        if self.phases.on:
-            self.name = "phases"
-            self.phases.begin(sys._getframe(1))
-            return
-        if self.collectives.on:
-            self.name = "collectives"
-            self.collectives.begin()
+        if self.behind is not None:
+            self.name = self.behind.name
+            self.behind.begin(sys._getframe(1))
             return
         if not self.witness.begin():
             self.name = None
@@ -169,10 +174,9 @@ class Recorder:
         if self.name is None or not self.records.ours:
             return
         values = (*values, *(self.differentiated.take() or self.marks.seen))
-        if self.behind_samples:
+        if self.behind is not None:
             self.name = None
-            if self.phases.on:
-                self.phases.end(values)
+            self.behind.end(values)
             return
         # Before the barrier, too: finding out that nothing is pending must not count.
         stopped = time.perf_counter()
@@ -291,31 +295,32 @@ class Recorder:
 
     def enough(self) -> bool:
         """Whether enough samples are taken, with the extra steps behind them that are due."""
-        if self.collectives.on:
-            return self.collectives.enough()
-        if not (self.phases.enough() if self.phases.on else self.sampled()):
+        if not (self.sampled() if self.behind is None else self.behind.enough()):
             return False
-        if self.collectives.due:
-            self.phases.stop()
-            self.collectives.start()
-        return not self.collectives.on
+        self.go_on()
+        return self.behind is None
 
-    @property
-    def behind_samples(self) -> bool:
-        """Whether extra steps are being taken."""
-        return self.phases.on or self.collectives.on
+    def go_on(self) -> None:
+        """Take the next kind of extra steps that is due."""
+        asked = time.perf_counter()
+        if self.behind is not None:
+            self.behind.stop()
+            self.behind = None
+        while self.coming and self.behind is None:
+            following = self.coming.pop(0)
+            if following.due(self.label, self.sampling.budget_s is not None):
+                following.start()
+                self.behind = following
+        self.iterations.own_s += time.perf_counter() - asked
 
     def sampled(self) -> bool:
-        """Whether enough samples are taken, and nothing else is to be measured."""
+        """Whether enough samples are taken."""
         asked = time.perf_counter()
         enough = self.sampling.enough(
             self.taken + self.refused, self.barrier.device, self.iterations.taken
         )
-        enough = enough and not self.extra.due
-        if enough and self.phases.due(self.label, self.sampling.budget_s is not None):
-            self.phases.start()
         self.iterations.own_s += time.perf_counter() - asked
-        return enough and not self.phases.on
+        return enough and not self.extra.due
 
     def skip_test(self) -> None:
         """Leave the test that pytest runs: skipped, since what it asserts was not reached."""
@@ -326,8 +331,9 @@ class Recorder:
     def complete(self) -> None:
         """Say that nothing more is to be measured."""
         self.done = True
-        self.phases.stop()
-        self.collectives.stop()
+        if self.behind is not None:
+            self.behind.stop()
+            self.behind = None
         self.write_causes()
         self.witness.conclude()
         self.marks.off()
@@ -351,7 +357,7 @@ class Recorder:
         """Print the samples in short, at the end of the process."""
         if not self.records.ours:
             return
-        if self.behind_samples:  # there were enough samples, and no more steps
+        if self.behind is not None:  # there were enough samples, and no more steps
             self.complete()
         self.witness.conclude()
         self.marks.off()

@@ -22,7 +22,7 @@ _BY_VARIABLE = {
     *("host-reads-moved", "host-reads-as-written", "validation-stays", "checkpoint-stays"),
     *("validation-unproven", "checkpoint-unproven"),
     *("breakpoint", "own-profiler", "several-processes", "outlives-stop", "recorder"),
-    *("no-torch-ops", "discovered", "different-ops", "busy-machine"),
+    *("no-programs", "no-torch-ops", "discovered", "different-ops", "busy-machine"),
 }
 
 

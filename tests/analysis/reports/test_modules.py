@@ -1,0 +1,44 @@
+"""Modules as tables."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from instrumentor_analysis.model import ModuleTime, ModuleTree
+from instrumentor_analysis.reports.modules import section
+
+TREE = ModuleTree(
+    3,
+    10.0,
+    (
+        ModuleTime("Net", "Net", None, 1, 10.0, 3.0, 100.0, 2_000_000),
+        ModuleTime("layers.0", "Linear", 0, 1, 3.0, 3.0, 30.0, 1_000_000),
+        ModuleTime("layers.1", "Linear", 0, 1, 4.0, 4.0, 40.0, 1_000_000),
+    ),
+)
+
+
+def test_the_costliest_first_and_the_tree_on_demand() -> None:
+    short, tree = section(TREE, 10, rows=10).tables
+    assert short.columns[0].texts == ["layers.*", "Net"]
+    assert [column.title for column in short.columns][-2:] == ["FLOPs", "rate"]
+    assert tree.folded and tree.columns[0].texts == ["Net", "layers.0", "layers.1"]
+
+
+def test_what_is_not_shown_is_said() -> None:
+    assert "1 more row" in section(TREE, 1).tables[0].note
+    assert "2 more modules" in section(TREE, 1, rows=1).tables[1].note
+
+
+def test_flops_that_were_not_counted_have_no_column() -> None:
+    bare = replace(TREE, modules=tuple(replace(x, flops=None) for x in TREE.modules))
+    titles = [column.title for column in section(bare, 10).tables[0].columns]
+    assert "FLOPs" not in titles
+
+
+def test_ops_without_a_formula_are_named() -> None:
+    assert "aten::foo" in section(replace(TREE, uncounted=("aten::foo",)), 10).tables[0].note
+
+
+def test_nothing_where_no_module_was_followed() -> None:
+    assert section(None, 10).tables == ()
