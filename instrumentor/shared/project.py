@@ -6,7 +6,6 @@ too and has to stay cheap.
 
 from __future__ import annotations
 
-import configparser
 import contextlib
 import os
 import sys
@@ -169,7 +168,7 @@ def _package_folders(base: Path) -> Iterator[str]:
     """
     with contextlib.suppress(OSError, ValueError):
         yield from _from_pyproject(read_bytes(base / "pyproject.toml", SETTINGS_BYTES))
-    with contextlib.suppress(OSError, ValueError, configparser.Error):
+    with contextlib.suppress(OSError, ValueError):
         yield from _from_setup_cfg(read_text(base / "setup.cfg", limit=SETTINGS_BYTES))
 
 
@@ -204,8 +203,13 @@ def read_toml(data: bytes) -> dict[str, Any]:
 
 
 def _from_setup_cfg(text: str) -> Iterator[str]:
+    import configparser  # few projects have one
+
     parser = configparser.ConfigParser(interpolation=None)
-    parser.read_string(text)
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise ValueError(str(error)) from error
     for line in parser.get("options", "package_dir", fallback="").splitlines():
         package, equals, folder = line.partition("=")
         if equals and not package.strip():

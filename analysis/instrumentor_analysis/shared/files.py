@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -200,7 +199,7 @@ def write_whole(target: Path, content: bytes, *, replace: bool = True) -> None:
 @contextmanager
 def becoming(target: Path, *, replace: bool = True) -> Iterator[Path]:
     """A new file beside a target, put in its place at the end; errors name the target."""
-    temporary = target.with_name(f".{secrets.token_hex(6)}.tmp")
+    temporary = target.with_name(f".{os.urandom(6).hex()}.tmp")
     try:
         yield temporary
         if replace:
