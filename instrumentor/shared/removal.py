@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NAMED = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -62,20 +62,23 @@ def _empty(top: int, last: str, faults: list[OSError]) -> None:
 
 @contextmanager
 def _entered(name: str, above: int | None = None) -> Iterator[int]:
-    _unlock(name, above)
-    descriptor = os.open(name, _READ, dir_fd=above)
+    with _named(name, above) as named:
+        # Not by its name once more: something else may stand there by now.
+        descriptor = os.open(".", _READ, dir_fd=named)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _unlock(name: str, above: int | None) -> None:
-    """Let its owner in where the script had closed a folder: that very folder, and no link's."""
+@contextmanager
+def _named(name: str, above: int | None) -> Iterator[int]:
+    """That very folder, and no link's, its owner let in where the script had closed it."""
     descriptor = os.open(name, _NAMED, dir_fd=above)
     try:
         if os.fstat(descriptor).st_mode & 0o700 != 0o700:
             os.chmod(f"/proc/self/fd/{descriptor}", 0o700)  # noqa: PTH101
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -98,9 +101,9 @@ def _flattened(folder: int, top: int, keep: str, faults: list[OSError]) -> list[
 
 def _moved(name: str, folder: int, top: int) -> str:
     """Also out of the folder itself: what something is mounted on cannot be moved."""
-    _unlock(name, folder)
     new = f".{os.urandom(8).hex()}"
-    os.rename(name, new, src_dir_fd=folder, dst_dir_fd=top)
+    with _named(name, folder):
+        os.rename(name, new, src_dir_fd=folder, dst_dir_fd=top)
     return new
 
 

@@ -62,7 +62,6 @@ _SAFE = (
 _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     # An object that a partial clone lacks is not fetched, by whatever program that would be.
-    "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",

@@ -18,8 +18,10 @@ from instrumentor.results.history import SCHEMA_VERSION, History, default_path, 
 from instrumentor.shared.errors import UsageError
 from instrumentor_analysis.summary.history_entry import conditions
 from tests.analysis.compare.sides import summary
+from tests.attackers import TWO_USERS, as_another_user, shared_tmp
 from tests.waiting import HANG_S
 
+__all__ = ["shared_tmp"]
 PLACE = ("/project", "train.py")
 
 
@@ -242,6 +244,60 @@ def test_what_lies_beside_a_store_is_not_waited_for(tmp_path: Path, ending: str,
         history.newest()
     with pytest.raises(UsageError, match="not a regular file"):
         history.add(tmp_path, document(), PLACE)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_stands_in_a_stores_place_is_looked_at_before_sqlite_opens_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make
+) -> None:
+    history = History(tmp_path / "h.sqlite")
+    make(history.path)
+    monkeypatch.setattr(sqlite3, "connect", lambda *_, **__: pytest.fail("opened"))
+    with pytest.raises(UsageError, match="not a regular file"):
+        history.add(tmp_path, document(), PLACE)
+
+
+@pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
+def test_a_link_beside_a_store_is_not_followed(tmp_path: Path, ending: str) -> None:
+    """To a journal of another store, which would be played back into this one and be removed."""
+    history, mine = History(tmp_path / "h.sqlite"), tmp_path / "mine"
+    history.add(tmp_path, document(), PLACE)
+    mine.write_bytes(b"mine")
+    (tmp_path / f"h.sqlite{ending}").symlink_to(mine)
+    for use in (history.newest, lambda: history.add(tmp_path, document(), PLACE)):
+        with pytest.raises(UsageError, match="is a symbolic link"):
+            use()
+    assert mine.read_bytes() == b"mine"
+
+
+@TWO_USERS
+def test_a_journal_of_another_user_is_not_played_back(shared_tmp: Path) -> None:
+    history = History(shared_tmp / "h.sqlite")
+    history.add(shared_tmp, document(), PLACE)
+    as_another_user((shared_tmp / "h.sqlite-journal").touch)
+    for use in (history.newest, lambda: history.add(shared_tmp, document(), PLACE)):
+        with pytest.raises(UsageError, match="belongs to another user"):
+            use()
+
+
+@pytest.mark.parametrize("cut", ["the sum at the end", "more than may be read"])
+def test_a_summary_that_is_not_whole_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: str
+) -> None:
+    """What there is of it may be a document of its own."""
+    history = History(tmp_path / "history.sqlite")
+    history.add(tmp_path, document(), PLACE)
+    packed = zlib.compress(b"{}" + b" " * 1000)
+    if cut == "the sum at the end":
+        packed = packed[:-4]
+    else:
+        monkeypatch.setattr(module, "LIMIT_BYTES", 100)
+    with closing(sqlite3.connect(history.path)) as connection:
+        connection.execute("UPDATE runs SET summary = ?", (packed,))
+        connection.commit()
+    (entry,) = history.of_script(PLACE)
+    with pytest.raises(UsageError, match="cut short, or larger than any"):
+        history.summary(entry)
 
 
 @pytest.fixture

@@ -132,3 +132,27 @@ def test_a_folder_exchanged_for_a_link_is_not_followed(tmp_path: Path, monkeypat
     with pytest.raises(LeftOver):
         remove_tree(tmp_path / "tree")
     assert precious.is_dir() and precious.stat().st_mode & 0o777 == 0o500
+
+
+def test_a_folder_exchanged_after_the_look_at_it_is_not_entered(
+    tmp_path: Path, monkeypatch
+) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.tex").touch()
+    tree = tmp_path / "tree"
+    (tree / "folder").mkdir(parents=True)
+    real, names = os.open, []
+
+    def exchanging(name: str, flags: int, *more: int, **named: int) -> int:
+        descriptor = real(name, flags, *more, **named)
+        names.append(name)
+        if str(name).startswith(".") and len(name) > 1:
+            os.rmdir(name, dir_fd=named["dir_fd"])
+            os.symlink(precious, name, dir_fd=named["dir_fd"])
+        return descriptor
+
+    monkeypatch.setattr(os, "open", exchanging)
+    with pytest.raises(LeftOver):
+        remove_tree(tree)
+    assert (precious / "thesis.tex").exists() and "." in names

@@ -83,6 +83,8 @@ def test_nothing_that_a_repository_configures_is_run(hostile: Path) -> None:
 
 def test_an_object_that_is_missing_is_not_fetched(hostile: Path) -> None:
     """A partial clone gets what it lacks by whatever program the repository names."""
+    upload = hostile.parent / "upload"
+    upload.write_text(f"#!/bin/sh\ntouch '{hostile.parent}/ran-upload'\nexit 1\n")
     run_git(hostile, "config", "remote.origin.url", str(hostile))
     run_git(hostile, "config", "remote.origin.promisor", "true")
     run_git(hostile, "config", "extensions.partialClone", "origin")

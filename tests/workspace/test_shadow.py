@@ -309,6 +309,21 @@ def test_a_folder_of_git_is_no_link_but_to_another_git_folder(git_repo, tmp_path
     assert (tmp_path / "private" / "info" / "exclude").is_file()
 
 
+def test_a_link_to_a_folder_below_a_folder_of_git_is_left_out(git_repo, tmp_path: Path) -> None:
+    """It may lead to a whole disk, or round in a circle."""
+    repo = git_repo({"train.py": "x = 1\n"})
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (disk / "large").touch()
+    for name in ("refs/disk", "info/disk"):
+        (repo / ".git" / name).symlink_to(disk)
+    (repo / ".git" / "info" / "round").symlink_to("..")
+    make_private_git(repo, tmp_path / "private")
+    assert (tmp_path / "private" / "info" / "exclude").is_file()
+    assert not list((tmp_path / "private").rglob("large"))
+    assert not (tmp_path / "private" / "info" / "round").exists()
+
+
 def test_a_clone_inside_the_tree_is_copied_by_its_own_rules(git_repo) -> None:
     repo = git_repo({"train.py": ""})
     subprocess.run(["git", "init", "--quiet", "clone"], cwd=repo, check=True)

@@ -89,6 +89,34 @@ def test_what_is_exchanged_before_it_is_opened_is_refused(
         read_bytes(path)
 
 
+TERMINAL = """
+import os, pty, sys
+from instrumentor_analysis.shared import files
+_, terminal = pty.openpty()
+real = os.open
+os.open = lambda path, flags, *more, **named: real(
+    os.ttyname(terminal) if path == sys.argv[1] else path, flags, *more, **named)
+try:
+    files.read_bytes(sys.argv[1])
+except files.Unfit as error:
+    print(error.strerror)
+try:
+    real("/dev/tty", os.O_RDONLY)
+except OSError as error:
+    print(os.strerror(error.errno))
+"""
+
+
+def test_a_terminal_that_appears_before_the_opening_does_not_become_ours(tmp_path: Path) -> None:
+    """A process without one, a service's, would be ended by its Ctrl-C and its end."""
+    (tmp_path / "x").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", TERMINAL, str(tmp_path / "x")],
+        capture_output=True, text=True, check=True, start_new_session=True,
+    )  # fmt: skip
+    assert done.stdout == "is a device, not a regular file\nNo such device or address\n"
+
+
 def test_a_link_that_appears_before_the_opening_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

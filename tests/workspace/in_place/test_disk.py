@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from instrumentor.workspace.in_place import disk as disk_module
 from instrumentor.workspace.in_place.disk import Disk
+from tests.waiting import HANG_S
+
+SYNC = """
+import signal, sys
+from pathlib import Path
+from instrumentor.workspace.in_place.disk import Disk
+signal.alarm(60)
+Disk().sync(Path(sys.argv[1]))
+"""
 
 
 @pytest.fixture
@@ -69,3 +80,17 @@ def test_an_exchange_of_what_is_not_there_says_so(pair) -> None:
     pair[1].unlink()
     with pytest.raises(FileNotFoundError):
         disk_module.exchange(*pair)
+
+
+def test_what_took_a_files_place_is_neither_followed_nor_waited_for(pair) -> None:
+    one, other = pair
+    one.unlink()
+    one.symlink_to(other)
+    with pytest.raises(OSError, match="symbolic link"):
+        Disk().sync(one)
+    one.unlink()
+    os.mkfifo(one)
+    ended = subprocess.run(
+        [sys.executable, "-c", SYNC, str(one)], capture_output=True, text=True, timeout=HANG_S
+    )
+    assert "Invalid argument" in ended.stderr
