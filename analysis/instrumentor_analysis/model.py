@@ -586,6 +586,8 @@ class SlowOp(Struct, frozen=True):
             when no roofline model covers it.
         limits: what limits most of its device time, such as ``few cores, reader``; None where
             the trace does not tell.
+        low_ms, high_ms: of the profiled steps the least and the most, where torch.profiler saw
+            several; the times above are their median then.
     """
 
     op: str
@@ -596,6 +598,8 @@ class SlowOp(Struct, frozen=True):
     category: str | None = None
     op_self_time_ms: float | None = None
     limits: str | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
 
 
 class Limit(Struct, frozen=True):
@@ -961,8 +965,9 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
         partial: the run did not come to its end.
         artifacts: files of the run, relative to its folder.
         warnings: what to doubt.
-        op_self_time_ms: torch on CPU: sum of the ops' self times in the profiled step; it is
-            no device time and is never set against the wall clock.
+        op_self_time_ms: torch on CPU: sum of the ops' self times, the median of the profiled steps;
+            it is no device time and is never set against the wall clock.
+        profiled_steps: how many steps torch.profiler saw; of figures of ops it is their median.
         host_bound: overhead above 70 %; None without an overhead.
         untraced: the same label, run once without the profiler; None when that was not done.
         profiler_cost_percent: how much longer the median step takes under the profiler.
@@ -995,6 +1000,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
     categories: tuple[Category, ...] = ()
     matmul_flops_percent: float | None = None
     dram_percent: float | None = None
+    profiled_steps: int | None = None
     slow_ops: tuple[SlowOp, ...] = ()
     gaps: Gaps | None = None
     limits: tuple[Limit, ...] = ()

@@ -16,14 +16,14 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from instrumentor.cli.config import find_defaults
-from instrumentor.cli.signature import Declared
+from instrumentor.cli.signature import Command, Declared, untyped
 from instrumentor.cli.verbs import VERBS
 from instrumentor.shared import about, console
 from instrumentor.shared.errors import EXIT_CODES, UsageError
 
 _EPILOG = (
     "Start with: instrument --dry-run train.py, then instrument run train.py. Exit codes: "
-    + "; ".join(f"{code} {re.split('[:;]', text)[0]}" for code, text in EXIT_CODES.items())
+    + ", ".join(f"{code} {re.split('[:;(]', text)[0].strip()}" for code, text in EXIT_CODES.items())
     + "."
 )
 # What is wrong with a configuration must not keep them from their work, which it says nothing of.
@@ -39,6 +39,9 @@ _CHECKED: dict[Any, tuple[type, str]] = {
 
 class _Group(typer.core.TyperGroup):
     """Takes the defaults of pyproject.toml before any option is read."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return untyped(super().get_help_option(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args[:1] not in _UNCONFIGURED and not {"-h", "--help", "--version"}.intersection(
@@ -75,7 +78,7 @@ def application(verbs: Iterable[str] = VERBS, *, outline: bool = False) -> typer
         function = _function(name)
         app.command(
             name,
-            cls=getattr(module, "Command", None),
+            cls=getattr(module, "Command", Command),
             context_settings=settings,
             help=inspect.getdoc(function),
             epilog=f"Example: {example}",
@@ -112,7 +115,13 @@ def _start(
     ] = None,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            metavar="",
+            help="Print the version.",
+        ),
     ] = False,
 ) -> None:
     # `--dry-run SCRIPT` has become the verb preview before: this is its place in the help.

@@ -147,9 +147,13 @@ def _refuse_itself(run: str, newest: Entry, other: str, named: Entry | None) -> 
         )
     if same:
         script = _script(newest)
+        meant = ""
+        if run == f"@{_LAST}":
+            meant = f" ({run} beside {other} means the newest run of the same script)"
         raise UsageError(
-            f"{run}: the newest run of {script} is run {newest.id}, which is {other} itself",
-            f"Measure again: instrument run {console.quoted(script)}",
+            f"{run}: the newest run of {script} is run {newest.id}, which is {other} itself{meant}",
+            f"Measure again: instrument run {console.quoted(script)}"
+            + (f"; another script's: SCRIPT@{_LAST}" if meant else ""),
         )
 
 

@@ -70,7 +70,8 @@ class Declared:
             *flags,
             envvar=variable,
             help=said.help,
-            metavar=said.metavar,
+            # Typer would write <bool> behind each flag, which takes no value.
+            metavar="" if self.type is bool and said.metavar is None else said.metavar,
             show_envvar=False,
             rich_help_panel=said.panel,
             autocompletion=self._complete if "|" in (said.metavar or "") else None,
@@ -148,6 +149,20 @@ def _group(hint: Any) -> tuple[Any, Only]:
         return hint, Without()
     group, note = get_args(hint)[:2]
     return group, note
+
+
+class Command(typer.core.TyperCommand):
+    """Has no type behind --help, which takes no value."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return untyped(super().get_help_option(ctx))
+
+
+def untyped(option: Any) -> Any:
+    """A flag without the type that Typer would write behind it."""
+    if option is not None:
+        option.metavar = ""
+    return option
 
 
 class Verb:

@@ -1,14 +1,15 @@
-"""Profiles one extra step with torch.profiler, called by the recorder inside the script.
+"""Profiles extra steps with torch.profiler, called by the recorder inside the script.
 
-``open_profile()`` before the step, ``close_profile(profile, device_type)`` after its barrier.
-Writes ``trace.json`` (Chrome trace) and ``ops.csv`` into the folder INSTRUMENT_HOOK_OUTPUT.
+``open_profile()`` before each, ``close_profile(profile, device_type, number)`` after its barrier.
+Writes ``trace.json`` (Chrome trace of the first) and ``ops.csv`` (of all of them) into the folder
+INSTRUMENT_HOOK_OUTPUT.
 A failure here must not cost the user's run: it becomes a warning in the record file.
 
 Self-contained, Python 3.8 or newer, torch 1.13 or newer.
 """
 
 # os.path throughout: this start-up is part of the user's run.
-# ruff: noqa: PTH103, PTH118, PTH123
+# ruff: noqa: PTH103, PTH107, PTH118, PTH123
 from __future__ import annotations
 
 import csv
@@ -30,6 +31,7 @@ COLUMNS = [
     "thread",
     "sequence",
     "source",
+    "step",
 ]
 OPERATIONS = ("cpu_op", "Operator")  # the second is the category's older name
 DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")  # what Kineto calls work on a GPU
@@ -67,10 +69,11 @@ def open_profile() -> object:
         return None
 
 
-def close_profile(profiler: object, device_type: str) -> None:
-    """Stop the profiler and write its two files.
+def close_profile(profiler: object, device_type: str, number: int = 0) -> None:
+    """Stop the profiler and write its two files; of later steps the table alone.
 
     Args:
+        number: of the step, from 0.
         device_type: where the loss lives: ``cpu``, ``cuda`` or ``xla``. XLA tensors are lazy, so
             the time of an operation on the host says nothing: the profile is dropped.
     """
@@ -85,24 +88,30 @@ def close_profile(profiler: object, device_type: str) -> None:
             return
         folder = os.environ["INSTRUMENT_HOOK_OUTPUT"]
         os.makedirs(folder, exist_ok=True)
-        trace = os.path.join(folder, "trace.json")
+        trace = os.path.join(folder, "later.json" if number else "trace.json")
         profiler.export_chrome_trace(trace)  # type: ignore[attr-defined]
         with open(trace, encoding="utf-8", errors="replace") as stream:
             # torch writes control characters of names as they are
             events = json.load(stream, strict=False)
         if isinstance(events, dict):
             events = events["traceEvents"]
-        write_table(operations(events, device_type == "cuda"), os.path.join(folder, "ops.csv"))
+        if number:
+            os.remove(trace)
+        rows = operations(events, device_type == "cuda", number)
+        write_table(rows, os.path.join(folder, "ops.csv"))
     except Exception as error:  # noqa: BLE001 - see the module's text
         warn(f"torch.profiler's result was lost: {type(error).__name__}: {error}")
 
 
-def operations(events: list[dict[str, Any]], on_device: bool) -> list[dict[str, Any]]:
+def operations(
+    events: list[dict[str, Any]], on_device: bool, number: int = 0
+) -> list[dict[str, Any]]:
     """One row per operation, in start order.
 
     Args:
         events: of the Chrome trace, times in microseconds.
         on_device: whether kernels ran on a device, so that device time exists.
+        number: of the step.
     """
     ops = [event for event in events if event.get("cat") in OPERATIONS and event.get("ph") == "X"]
     ops.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
@@ -126,6 +135,7 @@ def operations(events: list[dict[str, Any]], on_device: bool) -> list[dict[str, 
                 "thread": event.get("tid", ""),
                 "sequence": args.get("Sequence number", ""),
                 "source": "",
+                "step": number,
             }
         )
     return rows
@@ -162,8 +172,9 @@ def compact(value: object) -> str:
 
 
 def write_table(rows: list[dict[str, Any]], path: str) -> None:
-    """Write ``ops.csv``; the header is there even when no operation is."""
-    with open(path, "w", encoding="utf-8", newline="") as stream:
+    """Add to ``ops.csv``; the header is there even when no operation is."""
+    with open(path, "a", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, COLUMNS)
-        writer.writeheader()
+        if not stream.tell():
+            writer.writeheader()
         writer.writerows(rows)

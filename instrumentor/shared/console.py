@@ -304,6 +304,7 @@ class Narrator:
         self.start = self.heard = self.since = time.monotonic()
         self.doing = "reading the script"
         self.steps = 0
+        self.profiled = 0  # steps under torch.profiler
         self.budget_s: float | None = None  # of a pass whose number of samples is open
         self.first: float | None = None  # when its first sample came
         self.complete = False  # no more samples are to come
@@ -375,7 +376,8 @@ class Narrator:
     def stage(self, name: str, detail: str) -> None:
         """A stage begins."""
         if name == "running":
-            self.steps, self.first, self.complete = 0, None, False  # of this pass
+            self.steps, self.profiled = 0, 0  # of this pass
+            self.first, self.complete = None, False
         elif name == "analysing":
             self.total = 0
         word, doing = _STAGES.get(name, (name, f"at it: {name} {detail}"))
@@ -400,8 +402,12 @@ class Narrator:
                 self.doing = f"measuring: {self.steps} steps so far"
                 self.since = time.monotonic()
         elif record.get("event") == "profiled":
-            self._say(f"  one step under the profiler: {quantity(float(record['ms']), 'ms')}")
-            self.doing = "waiting for the next step"
+            self.profiled += 1
+            if self.profiled == 1:
+                self._say(f"  one step under the profiler: {quantity(float(record['ms']), 'ms')}")
+                self.doing = "waiting for the next step"
+            else:
+                self._now("profiling some more steps")
         elif record.get("event") == "observed":
             self._say("  its step is found; stopping the script")
         elif record.get("event") == "complete" and self.steps:

@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Literal
 
 EXIT_CODES: dict[int, str] = {
     0: "done",
-    1: "the script or the profiler failed (the script's own code is in summary.json); "
+    1: "script or profiler failed (the script's own code is in summary.json); "
     "diagnose: an error that is not known",
     2: "usage: an option, a path or a configuration file is wrong",
     3: "declined: the script cannot be instrumented correctly; file, line and reason are printed",
-    4: "the machine is not ready: something the run needs is missing or busy",
-    5: "an earlier run could not be undone automatically; what to do is printed",
-    6: "a regression was found (compare --fail-on-regression)",
+    4: "not ready: something the run needs is missing or busy",
+    5: "not undone: an earlier run could not be undone automatically; what to do is printed",
+    6: "regression found (compare --fail-on-regression)",
     7: "undecided: more runs are needed to rule a regression in or out (compare "
     "--fail-on-regression)",
     8: "not verified: the timed region is not the step; what lies outside is printed, no figures",

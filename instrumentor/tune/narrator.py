@@ -20,6 +20,7 @@ class Narrator(console.Narrator):
     def __init__(self, *, quiet: bool) -> None:
         super().__init__(quiet=quiet)
         self.folder: Path | None = None
+        self.left_s: float | None = None  # when the trial that runs began
 
     def note(self, text: str) -> None:
         """Something worth a line."""
@@ -55,11 +56,20 @@ class Narrator(console.Narrator):
             left: trials that are still to come at most, this one included.
             left_s: time they may still take, seconds; None when it cannot be estimated.
         """
-        rest = "" if left_s is None else f", at most {_duration(left_s)} left"
+        rest = "" if left_s is None else f", about {_duration(left_s)} left"
+        self.left_s = left_s
         self.steps, self.total = number - 1, number + max(0, left - 1)
         said = f"trial {number} of at most {self.total}"
         self._say(f"{said.capitalize()}{rest}: {trial.configuration}")
         self._now(f"running {said}: {trial.configuration}")
+
+    def _left(self, now: float) -> str:
+        """How long the tuning may still take."""
+        if not self.doing.startswith("running trial"):
+            return ""
+        if self.left_s is None:
+            return "how long all will take is known after it"
+        return f"about {_duration(max(0.0, self.left_s - (now - self.since)))} left in all"
 
     def ends(self, trial: Trial, made: Outcome, *, known: bool) -> None:
         """A trial has its result.

@@ -641,7 +641,7 @@ def test_version_and_help(run_cli: RunCli, tmp_path: Path) -> None:
     shown = run_cli("--help", cwd=tmp_path).stdout
     for code in EXIT_CODES:
         assert re.search(rf"\b{code}\b", shown)
-    listed = " ".join(shown.partition("Exit codes:")[2].split()).rstrip(".").split("; ")
+    listed = " ".join(shown.partition("Exit codes:")[2].split()).rstrip(".").split(", ")
     assert [int(each.split()[0]) for each in listed] == list(EXIT_CODES), "no clause stands alone"
     assert "..." not in shown.partition("Commands:")[2], "a short help is cut off"
     for name in COMMANDS:

@@ -34,13 +34,13 @@ def test_torch_on_the_cpu(own_experiments_repo: Path, measure: Measure) -> None:
 
     with (ran.folder / "torch_profile" / "ops.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == summary["op_count"]
+    assert len([row for row in rows if row["step"] == "0"]) == summary["op_count"]
     assert all(row["device_time_us"] == "" for row in rows)
     trace = json.loads((ran.folder / "torch_profile" / "trace.json").read_text(), strict=False)
     assert trace["traceEvents"]
-    # The profiled step is one more, and no sample.
+    # The profiled steps are more, and no samples: how many, the time decides.
     assert len(records(ran.folder, "sample")) == 5
-    assert len(records(ran.folder, "profiled")) == 1
+    assert 1 <= len(records(ran.folder, "profiled")) == summary["profiled_steps"] <= 5
     assert "validation" not in ran.log.partition("[TIMER] Step 1")[0].lower().replace(
         "validation batches", ""
     )

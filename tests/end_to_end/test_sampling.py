@@ -63,7 +63,9 @@ def test_repeats_have_a_folder_each_and_are_compared_as_one(
         r"^  base-2  fwd\+bwd \S+ [mu]?s, .*4 steps, iteration \S+ [mu]?s", made.stdout, re.M
     )
     assert re.search(r"^Runs differ by \S+ % \(medians from ", made.stdout, re.M)
-    assert "Next: instrument compare BASE... -- base base-2" in made.stderr
+    end = made.stderr.splitlines()
+    assert "Next: instrument compare BASE... -- base base-2" in end
+    assert [each.partition(" ")[0] for each in end].count("Wrote") == 1
     again = run_cli(*options, "--repeat", "2", "--json", "-o", "new", "train.py", cwd=repo)
     assert again.returncode == 0, again.stderr
     document = json.loads(again.stdout)

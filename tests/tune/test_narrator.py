@@ -18,8 +18,17 @@ def test_a_long_trial_is_not_silent(capsys: pytest.CaptureFixture[str]) -> None:
     narrator.beat(narrator.heard + 5)
     narrator.beat(narrator.heard + 12)
     begun, alive = capsys.readouterr().err.splitlines()
-    assert begun.endswith("Trial 2 of at most 5, at most 91 s left: trace")
-    assert alive.endswith("  still running trial 2 of at most 5: trace (12 s)")
+    assert begun.endswith("Trial 2 of at most 5, about 91 s left: trace")
+    assert alive.endswith(
+        "  still running trial 2 of at most 5: trace (12 s, about 79 s left in all)"
+    )
+
+
+def test_what_the_first_trial_will_tell(capsys: pytest.CaptureFixture[str]) -> None:
+    narrator = Narrator(quiet=False)
+    narrator.begins(TRACE, 1, 7, None)
+    narrator.beat(narrator.heard + 12)
+    assert "(12 s, how long all will take is known after it)" in capsys.readouterr().err
 
 
 def test_a_busy_machine_is_said_before_the_trials(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,8 @@
 The recorder notes what lies between two samples: waiting for the data loader, the optimizer's step,
 the way from the entry of the loop's body to the timed region. The parts are the shares of the
 iterations in the middle (half of them, the quarter of the shortest and of the longest left out)
-times the median, so that they add up to it.
+times the median, so that they add up to it. The timed region has the median of its samples, since
+a report has one figure of a name; the shares are those of the rest.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ DATA, OPTIMIZER, BEFORE, NEXT, OTHER = "data", "optimizer", "before forward", "n
 
 #: No step takes longer (30 years); of what a damaged record claims, no square is out of range.
 MOST_MS = 1e12
+#: The rest of an iteration beside the region's median is shared out where it is at least this part
+#: of what the others took, and at most the inverse; else the medians do not belong together.
+FITS = 0.5
+#: Iterations from which that is tried.
+FEWEST_ALIKE = 3
 
 
 class Taken(Struct, frozen=True):
@@ -65,7 +71,7 @@ def iteration(steady: Sequence[Sample], taken: Iterable[Taken]) -> Iteration | N
         min_ms=min(values),
         max_ms=max(values),
         median_interval_ms=typical_interval(kinds, values),
-        parts=_parts(pairs, middle_ms, every_kind=bool(kinds)),
+        parts=_parts(pairs, middle_ms, [] if kinds else [sample.ms for sample in steady]),
         populations=kinds,
         samples_per_s=_rate([sample.samples for sample, _ in pairs], middle_ms),
         tokens_per_s=_rate([sample.tokens for sample, _ in pairs], middle_ms),
@@ -82,19 +88,40 @@ def _rate(work: Sequence[int | None], middle_ms: float) -> float | None:
 
 
 def _parts(
-    pairs: Sequence[tuple[Sample, Taken]], middle_ms: float, *, every_kind: bool
+    pairs: Sequence[tuple[Sample, Taken]], middle_ms: float, samples_ms: Sequence[float]
 ) -> tuple[Part, ...]:
-    """The parts in the order in which they come; those that were not seen left out."""
+    """The parts in the order in which they come; those that were not seen left out.
+
+    Args:
+        samples_ms: of the timed region; empty where they are of several kinds.
+    """
     ordered = sorted(pairs, key=lambda pair: pair[1].ms)
     # Of steps of several kinds the shortest and the longest are no exceptions.
-    cut = 0 if every_kind else len(ordered) // 4
+    cut = len(ordered) // 4 if samples_ms else 0
     means = _means(ordered[cut : len(ordered) - cut])
     whole = sum(means.values())
     if whole <= 0:
         return ()
-    return tuple(
-        Part(name, share / whole * middle_ms, share / whole * 100) for name, share in means.items()
-    )
+    found: Mapping[str, float] = {n: share / whole * middle_ms for n, share in means.items()}
+    if samples_ms and len(pairs) >= FEWEST_ALIKE:
+        found = _with_region(found, pairs[0][0].label, statistics.median(samples_ms), pairs)
+    return tuple(Part(name, ms, ms / middle_ms * 100) for name, ms in found.items())
+
+
+def _with_region(
+    parts: Mapping[str, float],
+    label: str,
+    region_ms: float,
+    pairs: Sequence[tuple[Sample, Taken]],
+) -> Mapping[str, float]:
+    """The parts with the region's own median, the others sharing the rest as before."""
+    whole = sum(parts.values())
+    others = whole - parts.get(label, 0.0)
+    rest = whole - region_ms
+    split = any(each.inside_data_ms or each.inside_optimizer_ms for _, each in pairs)
+    if split or label not in parts or not FITS * others <= rest <= others / FITS or not others:
+        return parts
+    return {name: region_ms if name == label else ms * rest / others for name, ms in parts.items()}
 
 
 def _means(pairs: Sequence[tuple[Sample, Taken]]) -> Mapping[str, float]:

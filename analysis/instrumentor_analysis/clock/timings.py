@@ -70,7 +70,7 @@ class Timings(Struct, frozen=True):
     """
 
     samples: tuple[Sample, ...] = ()
-    profiled: Sample | None = None
+    profiled: tuple[Sample, ...] = ()
     cancelled: tuple[str, ...] = ()
     warnings: tuple[Caveat, ...] = ()
     barrier: Barrier | None = None
@@ -151,7 +151,7 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
     warnings += _waiting(mine, barrier)
     return Timings(
         samples=taken,
-        profiled=found["profiled"][-1] if found["profiled"] else None,
+        profiled=tuple(found["profiled"]),
         cancelled=tuple(str(e.get("name")) for e in events if e["event"] == "cancelled"),
         warnings=tuple(dict.fromkeys(warnings)),
         barrier=barrier,

@@ -234,8 +234,11 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
     # Several runs of each side show what their machines did to them, one run does not.
     busy = by_runs is None and [s.name for s in (pair.base, pair.new) if _was_busy(s)]
     if busy:
-        said = "No conclusion, because the machine was busy with something else in "
-        said += f"{' and '.join(busy)}. By the medians alone {by_size(ratio, pair.new.name)}."
+        said = (
+            f"No conclusion, because the machine was busy in {' and '.join(busy)} [W201]. By the "
+            f"medians alone {by_size(ratio, pair.new.name)}. Measure again when it is quiet, or "
+            "compare the scripts, which are then run in turn."
+        )
     # Samples a second; times per sample are already divided by the batch size.
     rates = [
         None if side.batch_size is None else side.batch_size / per / (median / 1000)

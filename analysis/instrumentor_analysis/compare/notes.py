@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from instrumentor_analysis.clock.neighbours import doubts, other_cpus
+from instrumentor_analysis.clock.neighbours import BUSY, doubts, other_cpus
 from instrumentor_analysis.compare.differences import differences
 from instrumentor_analysis.compare.model import Comparison, Timing
 from instrumentor_analysis.compare.side import Side
@@ -40,7 +40,9 @@ def notes(
             f"The wall clock of {' and '.join(untraced)} is that of the run without Tracy; device "
             "time, overhead and ops are of the one with it."
         )
-    found += [*_doubted(every), *_not_steady(every, timing)]
+    # The statement names what was busy itself, where no runs on either side show what it did.
+    told = timing is not None and timing.between is None
+    found += [*_doubted(every, but=BUSY if told else ""), *_not_steady(every, timing)]
     for side in shown:
         slow = [each.name for each in side.main_wall.outliers] if side.main_wall else []
         if slow:
@@ -78,10 +80,18 @@ def _mixed(groups: tuple[Sequence[Side], Sequence[Side]]) -> Iterator[str]:
             yield f"The runs with {first.name} differ ({names}), so they are no repeats."
 
 
-def _doubted(sides: Sequence[Side]) -> list[str]:
-    """What the machine gives reason to doubt: of several runs once, of the busiest."""
+def _doubted(sides: Sequence[Side], but: str) -> list[str]:
+    """What the machine gives reason to doubt: of several runs once, of the busiest.
+
+    Args:
+        but: a kind of doubt that is told already.
+    """
     machines = {side.name: side.summary.run.get("machine") for side in sides}
-    busy = {name: doubts(machine) for name, machine in machines.items() if doubts(machine)}
+    every = {
+        name: [str(each) for each in doubts(machine) if each.kind != but]
+        for name, machine in machines.items()
+    }
+    busy = {name: texts for name, texts in every.items() if texts}
     # A line for each of many repeats would bury the other notes.
     if len(busy) < 3:
         return [f"{name}: {text}" for name, texts in busy.items() for text in texts]

@@ -277,6 +277,15 @@ class Groups:
         """Mean of what is known; NaN without."""
         return quotient(self.sums(values), self.counts(values))
 
+    def medians(self, values: Floats) -> Floats:
+        """Median of what is known; NaN without."""
+        known = self.counts(values)
+        # NaN sorts behind every figure, so what is known stands first in each group.
+        ordered = values[np.lexsort((values, self.which))]
+        begin = np.cumsum(self.sizes) - self.sizes
+        low, high = (ordered[begin + np.maximum(known - odd, 0) // 2] for odd in (1, 0))
+        return np.where(known > 0, (low + high) / 2, np.nan)
+
     def stdevs(self, values: Floats) -> Floats:
         """Sample standard deviation of what is known; NaN below two."""
         around = self.sums((values - self.means(values)[self.which]) ** 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -14,6 +14,7 @@ from instrumentor_analysis.load.table import (
     Mask,
     Table,
     any_known,
+    concat,
     distinct,
     total,
 )
@@ -108,22 +109,44 @@ def _of_most_time(
     return most
 
 
-def torch_slow_ops(ops: Table) -> tuple[SlowOp, ...]:
-    """Slow ops of a torch profile: by device time where there is any, else by self time."""
-    name, own, device = ops["op"], ops["self_time_us"], ops["device_time_us"]
-    on_device, groups = any_known(device), Groups(name)
-    self_us, category = groups.sums(own), ops["torch_category"][groups.first].tolist()
+def torch_slow_ops(steps: Sequence[Table]) -> tuple[SlowOp, ...]:
+    """Slow ops of profiled steps: by device time where there is any, else by self time.
+
+    The median of the steps, with their range.
+    """
+    every = concat(steps)
+    on_device, groups = any_known(every["device_time_us"]), Groups(every["op"])
+    which = np.split(groups.which, np.cumsum([len(step) for step in steps])[:-1])
+
+    def by_step(column: str) -> Floats:
+        """Sum of each name, a row for each step, milliseconds."""
+        sums = [
+            np.bincount(at, np.nan_to_num(step[column]), len(groups)) / 1000
+            for at, step in zip(which, steps, strict=True)
+        ]
+        return np.array(sums, np.float64)
+
+    own, device = by_step("self_time_us"), by_step("device_time_us")
+    ms = device if on_device else own
+    middle_ms, several = np.median(ms, axis=0), len(steps) > 1
+    whole = float(middle_ms.sum())
+    counts = np.median([np.bincount(at, minlength=len(groups)) for at in which], axis=0)
+    names = every["op"][groups.first].tolist()
+    category = every["torch_category"][groups.first].tolist()
+    order = sorted(range(len(groups)), key=lambda at: (-middle_ms[at], names[at]))
     return tuple(
         SlowOp(
-            op=each.name,
-            count=each.count,
-            device_time_ms=each.us / 1000 if on_device else None,
-            percent=each.percent,
+            op=names[at],
+            count=round(float(counts[at])),
+            device_time_ms=float(middle_ms[at]) if on_device else None,
+            percent=float(middle_ms[at]) / whole * 100 if whole else None,
             bound=None,
-            category=category[each.group],
-            op_self_time_ms=float(self_us[each.group]) / 1000,
+            category=category[at],
+            op_self_time_ms=float(np.median(own[:, at])),
+            low_ms=float(ms[:, at].min()) if several else None,
+            high_ms=float(ms[:, at].max()) if several else None,
         )
-        for each in by_time(groups, name, device if on_device else own)[:MOST_SLOW_OPS]
+        for at in order[:MOST_SLOW_OPS]
     )
 
 

@@ -1,4 +1,7 @@
-"""The ops of one step under torch.profiler.
+"""The ops of the steps under torch.profiler.
+
+A single step tells more of what interrupted it than of its ops, so each op has the median of its
+calls in all of them: the n-th call of a name is one op in every step.
 
 On CUDA the ops carry the time of their kernels: that is device time. On the CPU there is no
 device; what the ops have is *self time*, on possibly several threads at once, and it is never
@@ -8,6 +11,7 @@ set against the wall clock.
 from __future__ import annotations
 
 import csv
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,24 +19,36 @@ import numpy as np
 from msgspec import Struct
 
 from instrumentor_analysis.load.rows import BLANKS
-from instrumentor_analysis.load.table import Categorical, Floats, Table, any_known, total
+from instrumentor_analysis.load.table import (
+    Categorical,
+    Floats,
+    Groups,
+    Table,
+    any_known,
+    concat,
+    total,
+)
 from instrumentor_analysis.ops.categories import torch_category
 from instrumentor_analysis.shared.errors import DamagedFile, NotAnOpsFile
 from instrumentor_analysis.shared.files import opened_text
 
+TIMES = ("duration_us", "self_time_us", "device_time_us")
 COLUMNS = ("op", "start_us", "duration_us", "self_time_us", "device_time_us")
 
 
 class TorchOps(Struct, frozen=True):
-    """Ops of the profiled step.
+    """Ops of the profiled steps.
 
     Attributes:
-        frame: the columns of ops.csv, plus ``torch_category``: ours.
-        op_self_time_ms: sum of the self times.
-        device_time_ms: sum of the kernels' times; None on the CPU.
+        frame: the columns of ops.csv, plus ``torch_category``: ours; the rows of the step in the
+            middle, with the medians of all.
+        steps: the rows of each step.
+        op_self_time_ms: sum of the self times, the median of the steps.
+        device_time_ms: the same of the kernels' times; None on the CPU.
     """
 
     frame: Table
+    steps: tuple[Table, ...]
     op_self_time_ms: float | None
     device_time_ms: float | None
 
@@ -63,13 +79,41 @@ def read_torch_ops(path: Path) -> TorchOps:
     }
     op = Categorical.of(["" if text in BLANKS else text for text in cells["op"]])
     category = op.map([torch_category(name) for name in op.values])
-    frame = Table({**columns, "op": op, "torch_category": category})
-    own, device = frame["self_time_us"], frame["device_time_us"]
+    every = Table({**columns, "op": op, "torch_category": category})
+    steps = _steps(every)
+    on_device = any_known(every["device_time_us"])
     return TorchOps(
-        frame,
-        total(own) / 1000 if any_known(own) else None,
-        total(device) / 1000 if any_known(device) else None,
+        _middle(steps, "device_time_us" if on_device else "self_time_us"),
+        steps,
+        _median_ms(steps, "self_time_us"),
+        _median_ms(steps, "device_time_us"),
     )
+
+
+def _steps(every: Table) -> tuple[Table, ...]:
+    """The rows of each step; of files without that column there is one."""
+    if "step" not in every or not len(every):
+        return (every,)
+    groups = Groups(every["step"])
+    rest = Table({name: every[name] for name in every.columns if name != "step"})
+    return tuple(rest.take(rows) for rows in groups.rows())
+
+
+def _middle(steps: tuple[Table, ...], time: str) -> Table:
+    """The step that is in the middle by its time, each op with the median of its calls."""
+    order = sorted(range(len(steps)), key=lambda at: total(steps[at][time]))
+    at = order[(len(order) - 1) // 2]
+    every = concat(steps)
+    nth = np.concatenate([Groups(step["op"]).nth() for step in steps])
+    calls = Groups(every["op"], nth)
+    first = sum(map(len, steps[:at]))
+    which = calls.which[first : first + len(steps[at])]
+    return steps[at].assign(**{name: calls.medians(every[name])[which] for name in TIMES})
+
+
+def _median_ms(steps: tuple[Table, ...], time: str) -> float | None:
+    known = [total(step[time]) / 1000 for step in steps if any_known(step[time])]
+    return statistics.median(known) if known else None
 
 
 def _cells(path: Path, header: list[str], lines: Iterator[list[str]]) -> dict[str, list[str]]:

@@ -120,6 +120,7 @@ def slow_ops(summary: Summary, most: int) -> Table:
     share = (
         Column("device time" if timed else "self time", formatting.column(times, "ms")),
         Column("share", [_share(op) for op in slow]),
+        *([_ranges(slow)] if any(op.low_ms is not None for op in slow) else []),
     )
     columns = (
         _names("op", [op.op for op in slow], 20),
@@ -130,6 +131,17 @@ def slow_ops(summary: Summary, most: int) -> Table:
         _text("category", [op.category or "" for op in slow], colours="absent", optional=True),
     )
     return Table(columns)
+
+
+def _ranges(slow: Sequence[SlowOp]) -> Column:
+    """From the least to the most of the profiled steps."""
+    found = ((op.low_ms, op.high_ms) for op in slow)
+    cells = (
+        ("", "") if low is None or high is None else formatting.alike([low, high], "ms")
+        for low, high in found
+    )
+    texts = [f"{ends[0]} to {ends[1]} {unit}" if unit else "" for ends, unit in cells]
+    return _text("range", texts, optional=True)
 
 
 def _share(op: SlowOp) -> str:

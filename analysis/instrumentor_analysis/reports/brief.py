@@ -24,7 +24,9 @@ def console(summary: Summary, *, width: int = 80, color: bool = False) -> str:
     """The text; a figure that was not measured has no line."""
     every = headline.warnings(summary, notes=False)
     more = len(every) - _MOST_WARNINGS
-    verdict = verdict_of(summary)
+    # Of a busy machine the line above the figures says the same.
+    busy = is_busy(summary.run.get("machine"))
+    verdict = None if busy else verdict_of(summary)
     document = Document(
         headline.title(summary),
         headline.subtitle(summary),
@@ -59,7 +61,7 @@ def _lines(summary: Summary) -> Iterator[Line]:
             if peak is not None:
                 yield Line("peak memory", formatting.size(peak), note)
     ops = _ops(summary)
-    # One profiled step on a busy machine tells which op was interrupted.
+    # Profiled steps on a busy machine tell which op was interrupted.
     if ops and not is_busy(summary.run.get("machine")):
         yield Line("top ops", ops)
 

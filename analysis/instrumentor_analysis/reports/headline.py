@@ -38,6 +38,8 @@ GOOD_PERCENT = 65.0
 WORTH_SHARE = 0.75
 #: Share from which a part of the iteration is named, percent.
 LEAST_PART_PERCENT = 1.0
+#: Share by which the region's part of an iteration and its own median may differ unexplained.
+SAME_SHARE = 0.02
 #: Steps to ask for where there are too few.
 ENOUGH_STEPS = 30
 #: Label of samples that are iterations themselves.
@@ -209,6 +211,11 @@ def _iteration(wall: WallClock) -> str:
     if found is None:
         return ""
     note = f"= {parts_in_words(found)}" if found.parts else ""
+    region = sum(part.ms for part in found.parts if part.name == wall.label)
+    if note and wall.median_ms and wall.label != WHOLE_STEP:
+        # Where steps scatter, the median of the region is of other steps.
+        apart = abs(region / wall.median_ms - 1) > SAME_SHARE and not found.populations
+        note += ", by the iterations in the middle" if apart else ""
     if found.median_interval_ms is not None:
         note += f" (95 %: {between(found.median_interval_ms, found.median_ms)})"
     if found.populations:
@@ -338,7 +345,10 @@ def step_figures(summary: Summary) -> Figures:
         return Figures("Device", (untimed, *_host(summary)))
     window = summary.window
     if window is None:
-        title = "Profiled step" if summary.profiler == "torch" else "Step"
+        title = "Step"
+        if summary.profiler == "torch":
+            several = (summary.profiled_steps or 1) > 1
+            title = f"{summary.profiled_steps} profiled steps" if several else "Profiled step"
     else:
         title = f"{window.step or formatting.shared_start(window.steps) or 'Ops'}: {window.how}"
     return Figures(
@@ -373,6 +383,8 @@ def _step_wall(summary: Summary) -> str:
     if summary.device_time_source == SOURCE:
         return "of these steps, median"
     steps = () if summary.window is None else summary.window.steps
+    if (summary.profiled_steps or 1) > 1:
+        return f"median of the {summary.profiled_steps} profiled steps"
     return "of this step" if len(steps) < 2 else f"mean of the {len(steps)} steps"
 
 
@@ -407,7 +419,11 @@ def _busy(summary: Summary) -> str:
 
 def _cpu_only(summary: Summary) -> str | None:
     """Beside a device time nobody asks what the ops took on the CPU."""
-    return "sum over threads, one profiled step" if on_cpu(summary) else None
+    if not on_cpu(summary):
+        return None
+    count = summary.profiled_steps or 1
+    of = "one profiled step" if count == 1 else f"median of {count} profiled steps"
+    return f"sum over threads, {of}"
 
 
 def _gap(summary: Summary) -> str:

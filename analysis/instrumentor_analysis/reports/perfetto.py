@@ -66,8 +66,8 @@ def _starts(summary: Summary, detail: Detail) -> dict[str, float]:
     """Start of each step in microseconds after the first; where not all were recorded, the steps
     stand one after the other.
     """
-    samples = [] if detail.timings is None else [*detail.timings.samples, detail.timings.profiled]
-    recorded = {each.name: each.start_s for each in samples if each is not None}
+    samples = [] if detail.timings is None else [*detail.timings.samples, *detail.timings.profiled]
+    recorded = {each.name: each.start_s for each in samples}
     known = {name: start for name, start in recorded.items() if start is not None}
     if len(known) < len(recorded):
         known = {}

@@ -40,6 +40,7 @@ from instrumentor_analysis.reports.roofline_chart import roofline
 from instrumentor_analysis.reports.sources import listings
 from instrumentor_analysis.shared.documents import in_words
 from instrumentor_analysis.summary.figures import FIGURES
+from instrumentor_analysis.summary.verdict import no_verdict
 
 _SHORT = breakdown.Most(ops=10, savings=5, places=5, rest=5)
 _MIDDLE = breakdown.Most(ops=15, savings=15, places=10, rest=1000)
@@ -101,10 +102,15 @@ def _document(summary: Summary, most: breakdown.Most) -> Document:
 
 
 def verdict_of(summary: Summary) -> Verdict | None:
-    """What the summary comes down to, with evidence and levers."""
+    """What the summary comes down to, with evidence and levers, or why that is nothing."""
     found = summary.verdict
     if found is None:
-        return None
+        missing = no_verdict(summary)
+        if missing is None:
+            return None
+        name, reason, tries = missing
+        levers = tuple(Statement(lever.what, lever.how) for lever in tries)
+        return Verdict("Verdict", name, "plain", reason, levers=levers)
     evidence = tuple(
         Line(
             each.what,

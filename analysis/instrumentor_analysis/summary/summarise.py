@@ -6,6 +6,7 @@ window's step. The steady mean and median stand beside it and are not mixed into
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -385,21 +386,22 @@ def _torch(analysis: Analysis, csv: Path) -> Analysis:
     summary = replace(
         analysis.summary,
         device_time_ms=ops.device_time_ms,
-        device_time_source="CUDA kernels of the profiled step" if on_device else None,
+        device_time_source="CUDA kernels of the profiled steps" if on_device else None,
+        profiled_steps=len(ops.steps),
         op_self_time_ms=ops.op_self_time_ms,
         op_count=len(ops.frame),
         categories=categories(ops.frame, column="torch_category") if on_device else (),
-        slow_ops=torch_slow_ops(ops.frame),
+        slow_ops=torch_slow_ops(ops.steps),
     )
     profiled = analysis.timings.profiled
-    if on_device and profiled is not None:
+    if on_device and profiled:
         text = (
-            "The overhead is that of the step under torch.profiler, which slows the host down; the "
-            "steady steps ran without it."
+            "The overhead is that of the steps under torch.profiler, which slows the host down; "
+            "the steady steps ran without it."
         )
-        # The one step that both figures describe is the profiled one.
+        # The steps that both figures describe are the profiled ones.
         summary = _warn(summary, Caveat("profiled-overhead", text))
-        summary = _against_wall(summary, profiled.ms)
+        summary = _against_wall(summary, statistics.median(each.ms for each in profiled))
     summary = replace(summary, verdict=decide(summary, cuda=True))
     return replace(analysis, summary=summary, ops=ops.frame)
 
@@ -464,7 +466,7 @@ def _steps(analysis: Analysis) -> tuple[Step, ...]:
     odd = {outlier.name for wall in walls for outlier in wall.outliers}
     marks = {} if device is None else {m.name: at for at, m in enumerate(device.marks)}
     steps: list[Step] = []
-    for sample in (*timings.samples, *([timings.profiled] if timings.profiled else [])):
+    for sample in (*timings.samples, *timings.profiled):
         step = Step(sample.name, sample.kind, sample.label, sample.ms, outlier=sample.name in odd)
         steps.append(_with_device(step, marks.pop(sample.name, None), device))
     unnamed = (_with_device(Step(name, None, None, None), at, device) for name, at in marks.items())

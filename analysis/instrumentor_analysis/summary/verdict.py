@@ -8,7 +8,7 @@ do. Where the numbers for it are missing there is no verdict, and none of a run 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from instrumentor_analysis.clock.iterations import BEFORE, DATA, NEXT, OPTIMIZER
 from instrumentor_analysis.clock.neighbours import is_busy
@@ -42,6 +42,8 @@ OPS_PERCENT = 50.0
 SHORT_US = 15.0
 #: Ops below which that says nothing.
 SHORT_OPS = 50
+#: Share of the iteration from which the data is worth a try, though it does not bound it, percent.
+SOME_DATA_PERCENT = 10.0
 #: Device time beyond the wall clock that is still put down to two clocks, percent.
 CLOCKS_DIFFER_PERCENT = 5.0
 
@@ -161,6 +163,47 @@ _BY_RUNTIME: Mapping[str, Mapping[str, Lever]] = {
     "tt": {each.what: each for each in _OF_CRANK},
 }
 _BY_RUNTIME = {**_BY_RUNTIME, "ttml": _BY_RUNTIME["ttnn"]}
+
+
+def no_verdict(summary: Summary) -> tuple[str, str, tuple[Lever, ...]] | None:
+    """That a run which came to its end has no verdict, why, and what to try; None where it has."""
+    wall = summary.wall_clock
+    ended = not summary.partial and not summary.script_exit_code
+    if summary.verdict is not None or wall is None or wall.median_ms is None or not ended:
+        return None
+    if _is_busy(summary):
+        reason = "other programs used the CPUs, so these times do not tell what bounds the step"
+        return "no conclusion", reason, tuple(_when_busy(summary))
+    levers = tuple(_some_data(wall))
+    total_ms = summary.op_self_time_ms
+    if total_ms is None:
+        text = f"timers alone do not tell what {wall.label} is spent on"
+        how = "--profiler torch names the ops, --profiler tracy those of a Tenstorrent device"
+        return "no verdict", text, (*levers, Lever("a profiler", how))
+    share = total_ms / wall.median_ms * 100
+    text = f"the ops take {share:.0f} % of {wall.label}; Python and calling them take the rest"
+    profile = Lever("profile the Python code", "py-spy record -- python SCRIPT shows its functions")
+    return "nothing stands out", text, (*levers, _COMPILE, profile)
+
+
+def _when_busy(summary: Summary) -> Iterator[Lever]:
+    yield Lever("measure again", "when the machine is quiet; instrument doctor tells its load")
+    threads = summary.environment.get("torch_threads")
+    if isinstance(threads, int) and threads > 1:
+        how = "torch's threads wait for each other on busy CPUs; one thread is steadier"
+        yield Lever("OMP_NUM_THREADS=1", how)
+    yield Lever(
+        "compare two versions",
+        "instrument compare --refs A..B SCRIPT runs them in turn, which "
+        "holds on a busy machine, too",
+    )
+
+
+def _some_data(wall: WallClock) -> Iterator[Lever]:
+    """The data, where waiting for it is a share worth trying."""
+    share = 0.0 if wall.iteration is None else wall.iteration.percent(DATA)
+    if share >= SOME_DATA_PERCENT:
+        yield Lever(f"the {share:.0f} % of the iteration that wait for data", _INPUT_LEVERS[0].how)
 
 
 def overhead_percent(wall_ms: float | None, device_ms: float | None) -> float | None:
@@ -293,11 +336,12 @@ def _of_cpu_ops(summary: Summary) -> Verdict | None:
             f"{count:,} short ops ({per_op_us:.1f} us each, calling included); whether calling "
             "them dominates was not measured: double the batch to see"
         )
-        return Verdict("mixed", reason, evidence, (_BATCH, _COMPILE))
+        return Verdict("mixed", reason, evidence, (*_some_data(wall), _BATCH, _COMPILE))
     if (top.percent or 0.0) >= ONE_OP_PERCENT:
         reason = f"{top.percent:.0f} % of the ops' time is in {top.op}"
         return Verdict("op-bound", reason, evidence, (_one_op(top.op), _COMPILE))
-    return Verdict("mixed", "no single op holds most of the time", evidence, (_COMPILE, _BATCH))
+    levers = (*_some_data(wall), _COMPILE, _BATCH)
+    return Verdict("mixed", "no single op holds most of the time", evidence, levers)
 
 
 def _one_op(name: str) -> Lever:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from instrumentor.cli import common
+from instrumentor.cli import common, signature
 from instrumentor.cli.pairing import PairOptions, PairSteps, begins_script
 from instrumentor.cli.signature import Only, Verb, Without
 from instrumentor.run.options import RunOptions
@@ -102,7 +102,7 @@ def compare(
         console.say(said)
 
 
-class Command(typer.core.TyperCommand):
+class Command(signature.Command):
     """Keeps the ``--`` between two groups, and all that stands behind a script."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

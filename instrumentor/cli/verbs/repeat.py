@@ -23,8 +23,12 @@ def numbered(options: RunOptions, number: int) -> RunOptions:
     return replace(options, output=Path(f"{options.output}-{number}"))
 
 
-def show(results: Sequence[RunResult], *, json: bool) -> None:
-    """The run whose median is in the middle, then each run's figures and how much they differ."""
+def show(results: Sequence[RunResult], *, json: bool) -> RunResult:
+    """The run whose median is in the middle, then each run's figures and how much they differ.
+
+    Returns:
+        the run in the middle.
+    """
     from instrumentor_analysis.clock.intervals import reach
     from instrumentor_analysis.compare.runs import noise_of
     from instrumentor_analysis.shared.units import quantity
@@ -33,21 +37,31 @@ def show(results: Sequence[RunResult], *, json: bool) -> None:
     timed = [run for run in samples if run and min(run) > 0]
     noise = noise_of([[*map(reach, timed)]])
     percent = None if noise is None else noise.percent
+    middle = sorted(results, key=_median)[(len(results) - 1) // 2]
     if json:
         runs = [{**each.summary.to_json(), "folder": str(each.folder)} for each in results]
         console.out_json({"schema": SCHEMA, "noise_percent": percent, "runs": runs})
-        return
+        return middle
     from instrumentor_analysis.reports import brief
 
-    middle = sorted(results, key=_median)[(len(results) - 1) // 2]
     console.show(brief.console, middle.summary)
     console.out(f"\n{len(results)} runs; the report above is that of {_name(middle)}")
     for line in _table(results):
         console.out(f"  {line}")
     if percent is not None:
         console.out(f"Runs differ by {quantity(percent, '%')} ({_between(timed)})")
-    folders = " ".join(console.quoted(console.shown(each.folder)) for each in results)
-    console.say(f"Next: instrument compare BASE... -- {folders}")
+    return middle
+
+
+def closing(results: Sequence[RunResult], middle: RunResult) -> None:
+    """Where the runs are, and what to type next."""
+    folders = [console.quoted(console.shown(each.folder)) for each in results]
+    fates = ", ".join(dict.fromkeys(each.users_files.fate for each in results))
+    console.say(f"Wrote {', '.join(f'{folder}/' for folder in folders)} ({fates})")
+    page = middle.folder / "report.html"
+    if page.is_file():
+        console.say(f"Page: {page.resolve().as_uri()}")
+    console.say(f"Next: instrument compare BASE... -- {' '.join(folders)}")
 
 
 def _name(result: RunResult) -> str:

@@ -88,8 +88,13 @@ def _measure_all(script: Path, handed: list[str], options: RunOptions, asked: As
         result = _measure(script, handed, repeats.numbered(options, number), asked)
         remember(result, script, asked)
         results.append(result)
+    told = not asked.quiet and not asked.json
     if asked.repeat > 1:
-        repeats.show(results, json=asked.json)
+        middle = repeats.show(results, json=asked.json)
+        if told:
+            repeats.closing(results, middle)
+    elif told:
+        _closing(results[0], in_place=options.in_place)
 
 
 def _measure(script: Path, arguments: list[str], options: RunOptions, asked: Asked) -> RunResult:
@@ -108,8 +113,6 @@ def _measure(script: Path, arguments: list[str], options: RunOptions, asked: Ask
         result = run_script(script, arguments, options, narrator)
     if asked.repeat == 1:
         _show(result, asked)
-    if not asked.quiet and not asked.json:
-        _closing(result, in_place=options.in_place)
     return result
 
 

@@ -1,30 +1,53 @@
-"""One more step after the samples, under a profiler that would have spoiled them."""
+"""Steps under a profiler, which would have spoiled them as samples.
+
+The first one follows the warm-up, so that a script of few steps has one, too. One step tells more
+of what interrupted it than of its ops, so some more follow the samples.
+"""
 
 import os
 import runpy
-from typing import Any, Callable, Optional
+import time
+from typing import Any, Callable, Dict, Optional
 
 from instrumentor.runtime.recorder.records import Records
 
+#: Profiled steps, where the samples are over in time; no more once these seconds are spent.
+MOST_PROFILED, MOST_PROFILED_S = 5, 5.0
+PROFILED_NAME = "step_profiled"
+
 
 class ExtraStep:
-    """Calls ``open_profile`` and ``close_profile`` of the file that INSTRUMENT_HOOK names."""
+    """Calls ``open_profile`` and ``close_profile`` of the file that INSTRUMENT_HOOK names.
+
+    Attributes:
+        behind: there are enough samples, so that no step is taken from them any more.
+    """
 
     def __init__(self, records: Records) -> None:
         self.records = records
         self.hook = os.environ.get("INSTRUMENT_HOOK", "")
-        self.close_profile: Optional[Callable[[Any, Optional[str]], None]] = None
+        self.functions: Dict[str, Callable[..., Any]] = {}
         self.profile: Any = None
+        self.running = False
+        self.behind = False
+        self.taken = 0
+        self.opened_s = self.spent_s = 0.0
 
     @property
     def due(self) -> bool:
-        """Whether the step is still to come."""
-        return bool(self.hook)
+        """Whether such a step is still to come: of several ranks that wait for each other, one."""
+        if not self.hook or not self.taken or not self.behind:
+            return bool(self.hook) and not self.taken
+        return (
+            self.records.rank is None
+            and self.taken < MOST_PROFILED
+            and self.spent_s < MOST_PROFILED_S
+        )
 
     @property
-    def running(self) -> bool:
-        """Whether the open region is that step."""
-        return self.close_profile is not None
+    def next_name(self) -> str:
+        """The name of the step to come."""
+        return "%s_%d" % (PROFILED_NAME, self.taken) if self.taken else PROFILED_NAME
 
     def cancel(self, device: str) -> None:
         """Leave it out where torch.profiler does not see the device's operations."""
@@ -35,29 +58,34 @@ class ExtraStep:
     def open(self) -> None:
         """Start the profiler."""
         # Set first: `running` has to be true where the profiler cannot be started, too.
-        self.close_profile = lambda profile, device: None
+        self.running, self.opened_s = True, time.perf_counter()
         try:
-            functions = runpy.run_path(self.hook)
-            self.profile = functions["open_profile"]()
-            self.close_profile = functions["close_profile"]
+            self.functions = self.functions or runpy.run_path(self.hook)
+            self.profile = self.functions["open_profile"]()
         except Exception as error:
-            self.records.warn("the profiled step failed: %r" % (error,))
+            self.fail(error)
 
     def close(self, name: str, milliseconds: float, device: Optional[str]) -> None:
         """Stop the profiler and record the step's time."""
-        close, profile = self.close_profile, self.profile
-        self.close_profile, self.profile, self.hook = None, None, ""
+        profile, self.profile, self.running = self.profile, None, False
+        number, self.taken = self.taken, self.taken + 1
         try:
-            assert close is not None
             if self.records.rank:  # the files are those of the first rank
-                close = stop_profile
-            close(profile, device)
+                stop_profile(profile)
+            elif self.hook:
+                self.functions["close_profile"](profile, device, number)
         except Exception as error:
-            self.records.warn("the profiled step failed: %r" % (error,))
+            self.fail(error)
+        self.spent_s += time.perf_counter() - self.opened_s
         self.records.write("profiled", name=name, ms=milliseconds, device=device)
 
+    def fail(self, error: Exception) -> None:
+        """Say why there is no such step; there is no other one."""
+        self.hook = ""
+        self.records.warn("the profiled step failed: %r" % (error,))
 
-def stop_profile(profile: Any, device: Optional[str]) -> None:
+
+def stop_profile(profile: Any) -> None:
     """End a profile without files."""
     if profile is not None:
         profile.stop()

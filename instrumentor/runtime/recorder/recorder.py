@@ -137,8 +137,9 @@ class Recorder:
             self.name = None
             self.complete()
             return
-        self.name = self.next_name()
-        if self.name == "step_profiled":
+        profiled = self.profiles()
+        self.name = self.extra.next_name if profiled else self.next_name()
+        if profiled:
             self.extra.open()
         for fact in self.facts:
             fact.begin(batch, False)
@@ -155,11 +156,11 @@ class Recorder:
         index = self.taken
         if index == 0:
             return "step_compile"
-        leads = self.sampling.leads(index)
-        # Behind the warm-up, not at the end, which a script of few steps never comes to.
-        if self.extra.due and not leads:
-            return "step_profiled"
-        return "step_%s_%d" % ("warmup" if leads else "steady", index)
+        return "step_%s_%d" % ("warmup" if self.sampling.leads(index) else "steady", index)
+
+    def profiles(self) -> bool:
+        """Whether the region to come is a profiled step: the first one follows the warm-up."""
+        return self.taken > 0 and self.extra.due and not self.sampling.leads(self.taken)
 
     def end(
         self, *values: Any, label: str = "fwd+bwd", synced: bool = False, batch: Sequence[Any] = ()
@@ -316,11 +317,13 @@ class Recorder:
     def sampled(self) -> bool:
         """Whether enough samples are taken."""
         asked = time.perf_counter()
-        enough = self.sampling.enough(
-            self.taken + self.refused, self.barrier.device, self.iterations.taken
-        )
+        samples = self.taken + self.refused
+        if self.extra.behind or self.sampling.enough(
+            samples, self.barrier.device, self.iterations.taken
+        ):
+            self.extra.behind = True
         self.iterations.own_s += time.perf_counter() - asked
-        return enough and not self.extra.due
+        return self.extra.behind and not self.extra.due
 
     def skip_test(self) -> None:
         """Leave the test that pytest runs: skipped, since what it asserts was not reached."""

@@ -35,6 +35,29 @@ def test_parts_add_up_to_the_median_and_throughput_is_the_iteration_s(tmp_path: 
     assert whole.samples_per_s == pytest.approx(400.0)
 
 
+def test_a_report_has_one_figure_of_the_region(tmp_path: Path) -> None:
+    """The region has the median of its samples, and the others share the rest."""
+    steps = [(10.0, 20.0), (11.0, 21.0), (12.0, 24.0), (11.0, 23.0), (13.0, 25.0), (11.0, 22.0)]
+    between = [{"ms": whole, "data_ms": whole - ms - 3, "optimizer_ms": 3.0} for ms, whole in steps]
+    found = measured(
+        tmp_path, *[({"ms": ms}, said) for (ms, _), said in zip(steps, between, strict=True)]
+    )
+    parts = {part.name: part.ms for part in found.iteration.parts}
+    assert parts["fwd+bwd"] == found.median_ms == 11.0
+    assert sum(parts.values()) == pytest.approx(found.iteration.median_ms)
+    assert parts["data"] / parts["optimizer"] == pytest.approx(8.25 / 3, rel=0.05)
+
+
+def test_medians_that_do_not_belong_together_leave_the_shares(tmp_path: Path) -> None:
+    """The median of the samples would leave next to nothing for the optimizer's share."""
+    update = {"ms": 20.5, "optimizer_ms": 8.0}
+    samples = [*[({"ms": 12.0}, update)] * 7, *[({"ms": 20.0}, None)] * 8]
+    found = measured(tmp_path, *samples)
+    assert found.median_ms == 20.0
+    parts = {part.name: part.ms for part in found.iteration.parts}
+    assert parts == {"fwd+bwd": 12.0, "optimizer": 8.0, "other": 0.5}
+
+
 def test_without_a_loader_of_torch_the_wait_is_not_called_data(tmp_path: Path) -> None:
     found = measured(tmp_path, *[({"ms": 8.0}, {"ms": 20.0, "next_ms": 12.0})] * 3)
     assert [part.name for part in found.iteration.parts] == ["next batch", "fwd+bwd"]

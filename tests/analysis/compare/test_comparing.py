@@ -303,9 +303,16 @@ def test_nothing_is_concluded_from_a_run_on_a_busy_machine() -> None:
     found = compare(calm, loaded)
     assert found.timing is not None and not found.timing.real
     assert found.timing.statement == (
-        "No conclusion, because the machine was busy with something else in new. By the medians "
-        "alone new takes 2.00 times as long."
+        "No conclusion, because the machine was busy in new [W201]. By the medians alone new "
+        "takes 2.00 times as long. Measure again when it is quiet, or compare the scripts, which "
+        "are then run in turn."
     )
+    assert not any("busy" in note for note in found.notes)  # it is told once
+    slower = {
+        "machine": {**BUSY["machine"], "frequency_mhz_before": 3000, "frequency_mhz_after": 900}
+    }
+    (told,) = (n for n in compare(calm, side([20.0] * 5, "new", run=slower)).notes if "MHz" in n)
+    assert told.startswith("new: The CPU's clock fell from 3,000 to 900 MHz")
     assert judge(found, 5.0).outcome == "undecided"
     quiet = compare(calm, side([20.0, 20.1, 19.9] * 5, "new"))
     assert quiet.timing is not None and quiet.timing.real

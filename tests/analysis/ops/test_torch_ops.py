@@ -26,15 +26,44 @@ def test_cpu_times_are_self_times(tmp_path: Path) -> None:
     )
     ops = read_torch_ops(write(tmp_path / "ops.csv", "\n".join(rows)))
     assert (ops.op_self_time_ms, ops.device_time_ms) == (0.013, None)
-    first, second = torch_slow_ops(ops.frame)
+    first, second = torch_slow_ops(ops.steps)
     assert (first.op, first.count, first.op_self_time_ms) == ("aten::mm", 2, 0.012)
     assert (second.category, second.device_time_ms) == ("TM", None)
+
+
+def test_an_op_has_the_median_of_the_profiled_steps(tmp_path: Path) -> None:
+    """One step that was interrupted within an op does not make that op the slowest."""
+    header = HEADER.strip() + ",step\n"
+    times = [(10, 4, 6), (11, 900, 5), (9, 5, 7)]  # of mm, relu, mm
+    rows = [
+        f"aten::{op},cpu_op,{at},{us},{us},,,{step}"
+        for step, of_step in enumerate(times)
+        for at, (op, us) in enumerate(zip(("mm", "relu", "mm"), of_step, strict=True))
+    ]
+    ops = read_torch_ops(write(tmp_path / "ops.csv", "\n".join(rows), header))
+    assert ops.op_self_time_ms == 0.021  # of 20, 916 and 21 us
+    assert ops.frame["self_time_us"].tolist() == [10, 5, 6] and "step" not in ops.frame
+    mm, relu = torch_slow_ops(ops.steps)
+    assert (mm.op, mm.count, mm.op_self_time_ms) == ("aten::mm", 2, 0.016)
+    assert (mm.low_ms, mm.high_ms) == (0.016, 0.016)
+    assert (relu.op_self_time_ms, relu.low_ms, relu.high_ms) == (0.005, 0.004, 0.9)
+    assert relu.percent == pytest.approx(5 / 21 * 100)
+
+
+def test_steps_of_several_calls_are_put_together(tmp_path: Path) -> None:
+    """A call that only some steps make has the median of those."""
+    rows = "aten::mm,cpu_op,0,1,1,,,0\naten::mm,cpu_op,0,3,3,,,1\naten::mm,cpu_op,4,9,9,,,1\n"
+    ops = read_torch_ops(write(tmp_path / "ops.csv", rows, HEADER.strip() + ",step\n"))
+    assert [len(step) for step in ops.steps] == [1, 2]
+    assert ops.frame["self_time_us"].tolist() == [2]  # the first of two is in the middle
+    (mm,) = torch_slow_ops(ops.steps)
+    assert (mm.count, mm.op_self_time_ms) == (2, pytest.approx(0.0065))
 
 
 def test_a_profile_without_ops_measured_nothing(tmp_path: Path) -> None:
     ops = read_torch_ops(write(tmp_path / "ops.csv", ""))
     assert (ops.op_self_time_ms, ops.device_time_ms) == (None, None)
-    assert torch_slow_ops(ops.frame) == ()
+    assert torch_slow_ops(ops.steps) == ()
 
 
 def test_foreign_and_damaged_files(tmp_path: Path) -> None:

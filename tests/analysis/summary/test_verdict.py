@@ -17,7 +17,7 @@ from instrumentor_analysis.model import (
     Verdict,
     WallClock,
 )
-from instrumentor_analysis.summary.verdict import decide, overhead_percent
+from instrumentor_analysis.summary.verdict import decide, no_verdict, overhead_percent
 
 
 def verdict(
@@ -200,3 +200,30 @@ def test_advice_is_that_of_the_runtime_that_ran(device: str, words: str, not_sai
     assert found is not None
     said = " ".join(lever.how for lever in found.levers)
     assert words in said and not_said not in said
+
+
+def no_more(**facts: object) -> tuple[str, str, list[str]] | None:
+    """What is said of a run without a verdict: its name, the reason, and what to try."""
+    clock: dict[str, object] = facts.pop("clock", {})  # type: ignore[assignment]
+    wall = WallClock(label="fwd+bwd", samples=30, median_ms=10.0, **clock)  # type: ignore[arg-type]
+    found = no_verdict(Summary("torch", wall_clock=wall, **facts))  # type: ignore[arg-type]
+    return None if found is None else (*found[:2], [lever.what for lever in found[2]])
+
+
+def test_a_run_without_a_verdict_says_why_and_what_to_try() -> None:
+    busy = {"machine": {"other_cpus": 1.6, "cpus": 2}}
+    name, reason, tries = no_more(run=busy, environment={"torch_threads": 2})
+    assert name == "no conclusion" and reason.startswith("other programs used the CPUs")
+    assert tries == ["measure again", "OMP_NUM_THREADS=1", "compare two versions"]
+    name, reason, tries = no_more()
+    assert (name, tries) == ("no verdict", ["a profiler"])
+    assert reason == "timers alone do not tell what fwd+bwd is spent on"
+    whole = Iteration(9, 12.0, 11.0, 13.0, parts=(Part("data", 2.0, 17.0),))
+    name, reason, tries = no_more(op_self_time_ms=3.0, clock={"iteration": whole})
+    assert reason == "the ops take 30 % of fwd+bwd; Python and calling them take the rest"
+    assert tries[0] == "the 17 % of the iteration that wait for data"
+
+
+def test_a_run_that_ended_early_needs_no_conclusion() -> None:
+    assert no_more(partial=True) is no_more(script_exit_code=1) is None
+    assert no_more(verdict=Verdict("mixed", "because")) is None

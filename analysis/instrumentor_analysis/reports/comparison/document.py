@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -93,6 +94,9 @@ def _subtitle(comparison: Comparison) -> str:
         for old, now in pairs
         if old or now
     ]
+    scripts = [Path(str(each.run.get("script") or "")).name for each in (base, new)]
+    if all(scripts) and scripts[0] != scripts[1]:
+        parts.append(f"two scripts, {scripts[1]} against {scripts[0]}")
     if comparison.basis == "sample":
         parts.append(f"per sample: batch size {new.batch_size} against {base.batch_size}")
     return " · ".join(part for part in parts if part)

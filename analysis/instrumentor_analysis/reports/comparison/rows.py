@@ -187,14 +187,17 @@ def _of_one_step(ops: Ops) -> str:
     """What the times of single ops can tell."""
     if ops.time != "self time":
         return ""
-    return "self times of one profiled step show where to look, not how much is gained"
+    return "self times of profiled steps show where to look, not how much is gained"
 
 
 def _named(change: OpChange) -> str:
     """Name and shapes of an op; of one whose shapes changed the name alone."""
     kind = change.new or change.base or OpKind("")
     shapes = "" if "shapes" in change.changed else kind.shapes
-    return formatting.clip(f"{kind.op or '(no name)'} {shapes}".rstrip(), _LONGEST_NAME)
+    # What is no tensor tells no op from another, and pushes the name out of its column.
+    tensors = ", ".join(each for each in shapes.split(", ") if each != "scalar")
+    name = kind.op.removeprefix("aten::") or "(no name)"
+    return formatting.clip(f"{name} {tensors}".rstrip(), _LONGEST_NAME)
 
 
 def _outcome(change: OpChange) -> str:
