@@ -253,9 +253,10 @@ def _between(wall: WallClock) -> str:
 
 
 def between(interval: Interval, median_ms: float | None) -> str:
-    """``405 to 421``: the ends of an interval in the unit of its median."""
-    (low, high), _ = formatting.alike([interval.low, interval.high], "ms", [median_ms])
-    return f"{low} to {high}"
+    """``405 to 421``: the ends of an interval, with their unit where it is not the median's."""
+    (low, high), unit = formatting.alike([interval.low, interval.high], "ms", [median_ms])
+    of_median = unit if median_ms is None else formatting.alike([median_ms], "ms")[1]
+    return f"{low} to {high}" + ("" if unit == of_median else f" {unit}")
 
 
 def _spread(wall: WallClock) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from instrumentor_analysis.model import Locations, Module, Saving, SlowOp, Spread, Summary
-from instrumentor_analysis.reports import brief, formatting
+from instrumentor_analysis.model import Interval, Locations, Module, Saving, SlowOp, Spread, Summary
+from instrumentor_analysis.reports import brief, formatting, headline
 from instrumentor_analysis.reports.summary import console, html, markdown
 from tests.analysis.reports.summaries import ALL, HOSTILE, torch_cpu, tracy
 
@@ -146,3 +146,8 @@ def test_briefly_a_busy_machine_names_no_ops_and_a_partial_run_asks_for_no_steps
         text = brief.console(replace(summary, wall_clock=wall, partial=partial))
         assert "too few steps for an interval" in text
         assert ("--steps 30" in text) is not partial
+
+
+def test_an_interval_in_another_unit_than_its_median_says_so() -> None:
+    assert headline.between(Interval(405.0, 421.0), 412.0) == "405 to 421"
+    assert headline.between(Interval(250.0, 1020.0), 491.0) == "0.25 to 1.02 s"
