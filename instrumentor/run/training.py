@@ -39,6 +39,7 @@ from instrumentor.run.ready.readiness import programs_per_step, ready
 from instrumentor.run.retries import RETRIES, Attempt
 from instrumentor.run.verification import failure, verification
 from instrumentor.runtime.bundle import write_module
+from instrumentor.runtime.recorder.runtimes import NOBODY_DRIVES
 from instrumentor.shared.errors import (
     InstrumentError,
     Interrupted,
@@ -369,10 +370,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
             return made.clock_failure
         steps = [record for record in made.records if record.get("event") == "refused"]
         if steps:
-            return RunFailed(
-                f"no step could be timed: {steps[-1].get('reason')}",
-                "Return the loss from the step as a tensor, or keep the model visible in the loop.",
-            )
+            reason = str(steps[-1].get("reason"))
+            return RunFailed(f"no step could be timed: {reason}", _way_to_wait(reason))
         return RunFailed(
             f"the script ended without running the loop at {_loop(self.prepared)}",
             f"See {self.folder / 'run.log'}; give the arguments with which it trains.",
@@ -532,6 +531,16 @@ def _found(prepared: Prepared) -> str:
         return f"{_loop(prepared)} (whole steps of what is called there)"
     places = f"forward {e['forward']['line']}{backward}{counter}"
     return f"{_loop(prepared)} ({places})"
+
+
+def _way_to_wait(reason: str) -> str:
+    """What makes a device that nothing was seen to wait for one that can be waited for."""
+    if NOBODY_DRIVES in reason:
+        return (
+            "Record its ops without a clock of the steps (instrument profile), or make its runtime "
+            "known (docs/contributing.md, A device runtime)."
+        )
+    return "Return the loss from the step as a tensor, or keep the model visible in the loop."
 
 
 def _loop(prepared: Prepared) -> str:

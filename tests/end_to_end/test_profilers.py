@@ -139,6 +139,20 @@ def test_auto_takes_tracy_where_device_and_package_are(
     assert f"Profiler {chosen}: " in ran.err
 
 
+def test_a_device_that_no_known_runtime_drives_is_no_figure(
+    measured: Measure, tmp_path: Path
+) -> None:
+    (tmp_path / "nodes").mkdir()
+    (tmp_path / "nodes" / "0").touch()
+    drives = script(before=f"node = open({str(tmp_path / 'nodes' / '0')!r})")
+    env = {"INSTRUMENT_DEVICE_ROOT": str(tmp_path / "nodes")}
+    ran = measured(drives, "--steps", "5", profiler="wallclock", env=env)
+    assert ran.code == 1 and records(ran.folder, "sample") == []
+    assert "is idle (no runtime that is known drives it)" in ran.err
+    assert "Record its ops without a clock of the steps (instrument profile)" in ran.err
+    assert "Return the loss" not in ran.err
+
+
 def test_iterations_that_do_not_train_leave_no_signpost(
     measured: Measure, tracy: dict[str, str]
 ) -> None:

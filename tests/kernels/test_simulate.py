@@ -271,6 +271,41 @@ def test_the_chosen_of_two_is_counted_and_the_other_runs_too(here: Here) -> None
     assert "another with --call N" in " ".join(run.report.warnings)
 
 
+#: Ways to a call, by what stands for the kernel's module and for the script that calls it.
+CALLED = {
+    "a loop": ("", "for _ in range(3):\n    multiply_add(*tensors)\n"),
+    "a wrapper": (
+        "def wrapped(*tensors):\n    multiply_add(*tensors)\n\n\n",
+        "wrapped(*tensors)\nwrapped(*tensors)\n",
+    ),
+    "its own module": (
+        "def repeated(*tensors):\n    for _ in range(2):\n        multiply_add(*tensors)\n\n\n",
+        "repeated(*tensors)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", CALLED)
+def test_of_a_module_s_kernel_one_call_is_counted_whatever_the_way_to_it(
+    here: Here, way: str
+) -> None:
+    more, calls = CALLED[way]
+    text = (here.folder / KERNEL).read_text()
+    assert text.count("def main(") == 1
+    (here.folder / "ops.py").write_text(text.partition("def main(")[0] + more)
+    given = (
+        "import torch\nimport ttnn\nfrom ops import *\n\ndevice = ttnn.open_device(device_id=0)\n"
+    )
+    tensors = "tensors = [to_device(torch.ones(256, 256), device) for _ in range(4)]\n"
+    (here.folder / "bench.py").write_text(given + tensors + calls)
+    run = here.simulate("bench.py")
+    counted = report_of(run)
+    assert run.script_exit_code == 0 and counted.simulation.complete
+    assert {row["times"] for row in counted.to_json()["moved"]} == {1}
+    assert counted.simulation.operations == 1
+    assert (here.folder / "ops.py").read_text().endswith(more)
+
+
 def test_versions_are_judged_by_counts_and_a_wrong_one_is_no_better(here: Here) -> None:
     work = Iteration(here.folder / KERNEL, (), here.options, repeat=1)
     assert work.measure().state == "baseline"

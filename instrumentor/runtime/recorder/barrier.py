@@ -12,6 +12,7 @@ from instrumentor.runtime.recorder.produced import (
 )
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.runtimes import (
+    NOBODY_DRIVES,
     TTNN_DEVICES,
     Runtime,
     opened_runtimes,
@@ -80,7 +81,7 @@ class Barrier:
             self.turn_to(kind)
         foreign = "" if self.settled else undriven(self.opened)
         if foreign:
-            return Waited(foreign, "", "no runtime that is known drives it")
+            return Waited(foreign, "", NOBODY_DRIVES)
         if kind in ("cpu", "unknown"):
             return Waited(kind, "")
         cut = runtime_of(kind).cut

@@ -224,6 +224,9 @@ def wait_for_ttml() -> None:
 
 # -- the table -------------------------------------------------------------------------------------
 
+#: Why a device that no row drives is not waited for.
+NOBODY_DRIVES = "no runtime that is known drives it"
+
 #: Those of torch first: where its tensors tell the device, the others are waited for beside it.
 RUNTIMES: Tuple[Runtime, ...] = (
     Runtime(
