@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from instrumentor.results.tracking import TRACKERS, Tracker, log, tracker
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import OUTPUT, option
 from instrumentor.shared.outputs import Replacing, exists, refuse_outputs
@@ -76,6 +77,24 @@ class ReportFiles(Replacing):
         metavar="FILE",
         once=True,
     )
+    blacksmith_json: Path | None = option(
+        OUTPUT,
+        None,
+        "Write the figures of the step as tt-blacksmith's perf_summary.json.",
+        metavar="FILE",
+        once=True,
+    )
+    export: Tracker | None = option(
+        OUTPUT,
+        None,
+        "Log the figures with this tracker of experiments, where it is installed beside this tool, "
+        "into the run's folder; over a network only where MLFLOW_TRACKING_URI or WANDB_MODE=online "
+        "is set.",
+        metavar="|".join(TRACKERS),
+        type=str,
+        convert=tracker,
+        once=True,
+    )
     raw_op_codes: bool = option(
         OUTPUT, False, "Op codes as in the file; in a CSV as one more column."
     )
@@ -101,6 +120,7 @@ class ReportFiles(Replacing):
             "visualizer": self.visualizer,
             "openmetrics": self.openmetrics,
             "tt-xla": self.tt_xla_json,
+            "blacksmith": self.blacksmith_json,
         }
         given = {name: path for name, path in named.items() if path is not None}
         if not given:
@@ -120,6 +140,7 @@ class Reported:
         analysis: the frames behind the summary.
         written: files and folders that were asked for.
         is_run: the source is a folder that `instrument run` made.
+        logged: where a tracker of experiments has the figures; empty where none was asked for.
         unrefreshed: why the files of that folder are as they were, where they could not be
             written; else empty.
     """
@@ -129,6 +150,7 @@ class Reported:
     analysis: Analysis
     written: tuple[Path, ...] = ()
     is_run: bool = False
+    logged: str = ""
     unrefreshed: str = ""
 
     def frame(self) -> pd.DataFrame:
@@ -177,7 +199,8 @@ def report(
         refuse_outputs(files.targets.values(), sources, force=files.force)
         options.check()
         found = _analysed(sources, options, flops, peak_tflops)
-        return replace(found, written=_written(found, sources[0], files))
+        found = replace(found, written=_written(found, sources[0], files))
+        return replace(found, logged=_logged(found, sources[0], files.export))
     except AnalysisError as error:
         raise UsageError(error.message, error.hint) from error
     except FileExistsError as error:
@@ -234,6 +257,17 @@ def _written(found: Reported, source: Path, files: ReportFiles) -> tuple[Path, .
         advice=files.advice,
         classic_colors=files.classic_colors,
     )
+
+
+def _logged(found: Reported, source: Path, export: Tracker | None) -> str:
+    """Where a tracker has the figures now; empty where none was asked for."""
+    if export is None:
+        return ""
+    if not found.is_run:
+        raise UsageError(f"--export {export}: {source} is no folder of a run", "Give that.")
+    from instrumentor_analysis.reports.exports import tracked
+
+    return log(export, tracked(found.summary), source)
 
 
 def _why(error: OSError) -> str:

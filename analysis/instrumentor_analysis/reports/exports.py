@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from instrumentor_analysis.model import Summary
 from instrumentor_analysis.shared.errors import NothingMeasured
 from instrumentor_analysis.summary.figures import CLOCK, FIGURES, Figure, value_at
@@ -37,6 +39,16 @@ _BENCHMARK = {
     "device_time_ms": "device_time_ms",
     "mfu": f"{CLOCK}mfu.percent",
     "hfu": f"{CLOCK}mfu.hfu_percent",
+}
+#: What trackers of experiments show, by the keys of tt-blacksmith: the figure, and what its unit is
+#: there: seconds; MFU and HFU in percent.
+_TRACKED = {
+    "perf/step_time": (f"{CLOCK}iteration.median_ms", 1e-3),
+    "perf/samples_per_sec": (f"{CLOCK}iteration.samples_per_s", 1.0),
+    "perf/tokens_per_sec": (f"{CLOCK}iteration.tokens_per_s", 1.0),
+    "perf/tflops": (f"{CLOCK}mfu.tflops", 1.0),
+    "perf/mfu": (f"{CLOCK}mfu.percent", 1.0),
+    "perf/hfu": (f"{CLOCK}mfu.hfu_percent", 1.0),
 }
 
 
@@ -134,3 +146,95 @@ def benchmark(summary: Summary) -> str:
 
 def _json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+class Tracked(Struct, frozen=True):
+    """A run as a tracker of experiments takes it.
+
+    Attributes:
+        name: of the run.
+        figures: by key.
+        series: seconds of each steady iteration, else of each steady step.
+        facts: what the run was, as texts.
+    """
+
+    name: str
+    figures: Mapping[str, float]
+    series: tuple[float, ...]
+    facts: Mapping[str, str]
+
+
+def tracked(summary: Summary) -> Tracked:
+    """The figures of tt-blacksmith by its own keys, all others under ``instrument/`` and their key.
+
+    Raises:
+        NothingMeasured: there is none.
+    """
+    named = {
+        key: None if value is None else value * factor
+        for key, (at, factor) in _TRACKED.items()
+        for value in (value_at(summary, at),)
+    }
+    phases = () if summary.phases is None else summary.phases.phases
+    every: dict[str, float | None] = {
+        **named,
+        **{f"perf/phase/{each.name}": each.ms / 1e3 for each in phases},
+        **{f"instrument/{figure.key}": value for figure, value in _measured(summary)},
+    }
+    wall = summary.wall_clock
+    whole = None if wall is None else wall.iteration
+    values = () if wall is None else wall.samples_ms if whole is None else whole.values_ms
+    run = summary.run
+    about = {"scope": summary.scope, "verdict": summary.verdict and summary.verdict.name}
+    facts = {**about, **{key: run.get(key) for key in ("script", "label", "batch_size", "started")}}
+    return Tracked(
+        name=str(run.get("name") or run.get("script") or "instrument"),
+        figures=_found(every),
+        series=tuple(ms / 1e3 for ms in values),
+        facts={key: str(value) for key, value in facts.items() if value is not None},
+    )
+
+
+def blacksmith(summary: Summary) -> str:
+    """``perf_summary.json`` of tt-blacksmith, of the step that is shown; only what was measured.
+
+    Its own tool sums up the whole file; `inputs` names the step.
+    """
+    time, gaps = summary.device_time, summary.gaps
+    totals = _found(
+        {
+            "ops": summary.op_count,
+            "unique_op_codes": len(summary.slow_ops) or None,
+            "wall_clock_ms": summary.step_wall_clock_ms,
+            "device_kernel_ms": summary.device_time_ms,
+            "device_fw_ms": None if time is None else time.firmware_ms,
+            "op_to_op_gap_ms": None if gaps is None else gaps.total_us / 1e3,
+            "device_utilization_pct": _utilisation(summary),
+        }
+    )
+    window = None if summary.window is None else summary.window.step or summary.window.how
+    ops: dict[str, Any] = {
+        "totals": totals,
+        "top_ops_by_device_time": [
+            {
+                "OP CODE": each.op,
+                "count": each.count,
+                "device_kernel_ms_sum": each.device_time_ms,
+                "device_kernel_us_mean": each.device_time_ms * 1e3 / each.count,
+                "device_kernel_pct": each.percent,
+            }
+            for each in summary.slow_ops
+            if each.device_time_ms is not None and each.count
+        ],
+        "op_code_counts": {each.op: each.count for each in summary.slow_ops},
+    }
+    if summary.program_cache_hit_percent is not None:
+        ops["compilation"] = {"program_cache_hit_rate_pct": summary.program_cache_hit_percent}
+    buckets = {e.name: {"total_ms": e.time_ms, "count": e.count} for e in summary.host_layers}
+    host = {"host": {"buckets": buckets}} if buckets else {}
+    return _json({"inputs": {"step": window or "all"}, "ops": ops, **host})
+
+
+def _utilisation(summary: Summary) -> float | None:
+    wall_ms, device_ms = summary.step_wall_clock_ms, summary.device_time_ms
+    return device_ms / wall_ms * 100 if wall_ms and device_ms is not None else None

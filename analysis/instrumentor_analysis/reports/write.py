@@ -288,6 +288,7 @@ _MAKERS: Mapping[str, Callable[[_Job], Content]] = {
     "visualizer": _visualizer,
     "openmetrics": _text("exports", "openmetrics"),
     "tt-xla": _text("exports", "benchmark"),
+    "blacksmith": _text("exports", "blacksmith"),
 }
 
 

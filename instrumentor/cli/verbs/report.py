@@ -188,6 +188,8 @@ def report(
         console.warn(found.unrefreshed)
     for path in found.written:
         console.say(f"Wrote {path}")
+    if found.logged:
+        console.say(found.logged)
 
 
 def _refuse_without_ops(found: Reported, asked: Asked, source: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from instrumentor_analysis.model import Phase, Phases, Summary
-from instrumentor_analysis.reports.exports import benchmark, openmetrics
+from instrumentor_analysis.reports.exports import benchmark, blacksmith, openmetrics, tracked
 from instrumentor_analysis.shared.errors import NothingMeasured
 from instrumentor_analysis.summary.figures import FIGURES, value_at
 from tests.analysis.reports.summaries import HOSTILE, tracy, wallclock_only
@@ -88,7 +88,30 @@ def test_a_benchmark_of_tt_xla() -> None:
     assert all(each["step_name"] == summary.scope for each in document["measurements"])
 
 
-@pytest.mark.parametrize("export", [benchmark, openmetrics])
+@pytest.mark.parametrize("export", [benchmark, openmetrics, tracked, blacksmith])
 def test_a_run_without_figures_is_no_export(export: Callable[[Summary], str]) -> None:
     with pytest.raises(NothingMeasured):
         export(Summary(profiler="wallclock"))
+
+
+def test_trackers_get_seconds_by_tt_blacksmith_s_keys() -> None:
+    summary = tracy()
+    phases = Phases(3, 10.0, (Phase("forward", 4.0, 40.0),), 0.0)
+    found = tracked(replace(summary, phases=phases))
+    step_ms = value_at(summary, "wall_clock_ms.median")
+    assert step_ms is not None and found.figures["instrument/wall_clock_ms.median"] == step_ms
+    assert found.figures["perf/phase/forward"] == pytest.approx(0.004)
+    wall = summary.wall_clock
+    assert wall is not None and len(found.series) == wall.samples
+
+
+def test_perf_summary_has_tt_blacksmith_s_keys_and_only_what_was_measured() -> None:
+    summary = tracy()
+    found = json.loads(blacksmith(summary))
+    totals = found["ops"]["totals"]
+    assert totals["device_kernel_ms"] == summary.device_time_ms
+    assert totals["ops"] == summary.op_count and "dispatch_cq_cmd_ms" not in totals
+    first = found["ops"]["top_ops_by_device_time"][0]
+    assert set(first) == {
+        "OP CODE", "count", "device_kernel_ms_sum", "device_kernel_us_mean", "device_kernel_pct",
+    }  # fmt: skip

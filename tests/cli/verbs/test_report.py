@@ -141,6 +141,8 @@ def test_figures_in_the_words_of_other_tools(say: Say, run: Path, tmp_path: Path
     metrics = (tmp_path / "ci.prom").read_text()
     assert "instrument_wall_clock_median_seconds{" in metrics and metrics.endswith("# EOF\n")
     assert json.loads((tmp_path / "bench.json").read_text())["measurements"]
+    say(run, "--blacksmith-json", "perf_summary.json")
+    assert json.loads((tmp_path / "perf_summary.json").read_text())["ops"]["totals"]
 
 
 def test_several_hosts_are_one_system(say: Say, tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+"""Figures of a run to a tracker of experiments: TensorBoard, MLflow or W&B.
+
+The tracker is the one that is installed beside this tool; nothing is installed. Everything goes
+into the run's folder. What goes over a network is the user's to say, in the tracker's own words:
+MLFLOW_TRACKING_URI, or WANDB_MODE=online.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from instrumentor.shared.errors import UsageError
+
+if TYPE_CHECKING:
+    from instrumentor_analysis.reports.exports import Tracked
+
+Tracker = Literal["wandb", "mlflow", "tensorboard"]
+TRACKERS: tuple[Tracker, ...] = ("wandb", "mlflow", "tensorboard")
+#: Each iteration on its own; the figures of all are under their own keys.
+SERIES = "perf/iteration_time"
+PROJECT = "instrument"
+
+
+def tracker(text: str) -> Tracker:
+    """The tracker of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for known in TRACKERS:
+        if text == known:
+            return known
+    raise UsageError(f"--export {text}: must be one of {', '.join(TRACKERS)}")
+
+
+def log(name: Tracker, run: Tracked, folder: Path) -> str:
+    """Log a run; returns where its figures are, in a sentence.
+
+    Raises:
+        UsageError: the tracker is not installed, or refuses.
+    """
+    try:
+        return _LOGGERS[name](run, folder)
+    except ImportError as error:
+        hint = f"Install {name} into the environment of this tool. Nothing was logged."
+        raise UsageError(f"--export {name}: {error}", hint) from error
+    except UsageError:
+        raise
+    except Exception as error:  # whatever a tracker's version raises
+        raise UsageError(f"--export {name}: {type(error).__name__}: {error}") from error
+
+
+def _tensorboard(run: Tracked, folder: Path) -> str:
+    target = folder / "tensorboard"
+    writer = import_module("torch.utils.tensorboard").SummaryWriter(str(target))
+    for number, seconds in enumerate(run.series):
+        writer.add_scalar(SERIES, seconds, number)
+    for key, value in run.figures.items():
+        writer.add_scalar(key, value, len(run.series))
+    for key, text in run.facts.items():
+        writer.add_text(key, text)
+    writer.close()
+    return f"Logged to TensorBoard: tensorboard --logdir {target}"
+
+
+def _mlflow(run: Tracked, folder: Path) -> str:
+    mlflow = import_module("mlflow")
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or _in_folder(folder.resolve())
+    mlflow.set_tracking_uri(uri)
+    mlflow.set_experiment(PROJECT)
+    with mlflow.start_run(run_name=run.name):
+        mlflow.log_params(dict(run.facts))
+        mlflow.log_metrics(dict(run.figures))
+        for number, seconds in enumerate(run.series):
+            mlflow.log_metric(SERIES, seconds, step=number)
+    return f"Logged to MLflow at {uri}"
+
+
+def _in_folder(folder: Path) -> str:
+    """MLflow's database in a folder; its older files where the small MLflow has no database."""
+    if find_spec("sqlalchemy") is not None:
+        return f"sqlite:///{folder / 'mlflow.db'}"
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    return (folder / "mlruns").as_uri()
+
+
+def _wandb(run: Tracked, folder: Path) -> str:
+    wandb = import_module("wandb")
+    mode = os.environ.get("WANDB_MODE") or "offline"
+    facts: Mapping[str, Any] = dict(run.facts)
+    logged = wandb.init(
+        project=os.environ.get("WANDB_PROJECT") or PROJECT,
+        name=run.name,
+        config=facts,
+        dir=str(folder),
+        mode=mode,
+    )
+    for number, seconds in enumerate(run.series):
+        logged.log({SERIES: seconds}, step=number)
+    logged.summary.update(dict(run.figures))
+    logged.finish()
+    return f"Logged to W&B ({mode}), in {folder / 'wandb'}"
+
+
+_LOGGERS: Mapping[Tracker, Callable[[Tracked, Path], str]] = {
+    "wandb": _wandb,
+    "mlflow": _mlflow,
+    "tensorboard": _tensorboard,
+}
