@@ -230,10 +230,16 @@ class SimulatedRun(KernelPipeline):
             if raised is not None and not is_check(raised, workspace.root):
                 return made.failure
             said = raised or text.strip() or f"code {made.exit_code}"
-            self.verdict = Verdict(False, "the script's own checks", said.splitlines()[-1])
+            detail, later = said.splitlines()[-1], self._later()
+            self.verdict = Verdict(False, "the script's own checks", detail, later)
         else:
             self._compare(workspace)
         return None
+
+    def _later(self) -> int:
+        """How many other calls of kernels began after the chosen one."""
+        records = read_records(self.folder / RECORD)
+        return max((int(r.get("later") or 0) for r in records), default=0)
 
     def _compare(self, workspace: Workspace) -> None:
         """What the script wrote against the reference, where there is one."""

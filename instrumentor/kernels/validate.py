@@ -32,11 +32,17 @@ _FRAME = re.compile(r'^ *File "([^"]+)", line \d+.*(?:\n +(raise\b)?.*)?', re.MU
 
 
 class Verdict(Struct, frozen=True):
-    """Outcome of a validation; ``detail`` is what it said."""
+    """Outcome of a validation; ``detail`` is what it said.
+
+    Attributes:
+        later: calls of kernels between the one that is looked at and the validation: with some it
+            may be about them.
+    """
 
     ok: bool
     by: str
     detail: str
+    later: int = 0
 
 
 def is_check(traceback: str, root: Path) -> bool:

@@ -49,6 +49,7 @@ def _instrument_kernel_gate(file: str, kernel: str, path: tuple[int, ...] | None
         def __init__(self) -> None:
             self.sites = []  # type: list[int]  # the calls that are under way, outermost first
             self.ran = 0
+            self.later = 0  # other calls that ran since
             self.running = False
             self.skipped = {}  # type: dict[str, int]
             atexit.register(self.finish)
@@ -85,6 +86,7 @@ def _instrument_kernel_gate(file: str, kernel: str, path: tuple[int, ...] | None
             name, here = watched._instrument_name, tuple(self.sites)
             if name != kernel or self.ran or (path is not None and here != path):
                 if os.environ.get("INSTRUMENT_KERNEL_OTHERS") == "run":
+                    self.later += self.ran
                     return inner(*args, **kwargs)
                 return self.skip(watched, name, here, args, kwargs)
             self.ran += 1
@@ -123,7 +125,8 @@ def _instrument_kernel_gate(file: str, kernel: str, path: tuple[int, ...] | None
             return found
 
         def finish(self) -> None:
-            self.write(event="kernel-count", ran=self.ran, skipped=self.skipped)
+            counts = {"ran": self.ran, "later": self.later, "skipped": self.skipped}
+            self.write(event="kernel-count", **counts)
 
     modules = sys.modules  # type: dict[str, Any]
     gate = modules.get("_instrument_gate")

@@ -56,6 +56,22 @@ def test_only_the_chosen_place_runs_and_only_once(record: Path) -> None:
     assert kinds == ["load", "skipped", "kernel-start", "kernel", "skipped", "skipped"]
 
 
+def test_others_that_run_are_counted_from_the_chosen_one_on(
+    record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INSTRUMENT_KERNEL_OTHERS", "run")
+    calls: list[Any] = []
+    one = gate()
+    k = one.watch("k", kernel(calls))
+    for site in (2, 1, 3, 3):
+        one.at(site, k)(site)
+    one.finish()
+    assert len(calls) == 4
+    assert [(e["ran"], e["later"]) for e in events(record) if e["event"] == "kernel-count"] == [
+        (1, 2)
+    ]
+
+
 def test_a_kernel_inside_the_running_one_is_part_of_it(record: Path) -> None:
     calls: list[Any] = []
     one = gate()

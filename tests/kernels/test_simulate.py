@@ -22,6 +22,7 @@ from instrumentor.shared.errors import InstrumentError, NotReady, RunFailed
 from instrumentor_analysis.kernels.simulated_report import SimulatedReport
 from tests.conftest import RepoFactory
 from tests.kernels.scripts import FIXTURES
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.ttl
 
@@ -271,6 +272,16 @@ def test_the_chosen_of_two_is_counted_and_the_other_runs_too(here: Here) -> None
     assert "another with --call N" in " ".join(run.report.warnings)
 
 
+def test_a_check_that_fails_after_another_call_does_not_call_this_one_wrong(here: Here) -> None:
+    call = "        multiply_add(a, b, c, y)\n"
+    here.edit(call, call + "        multiply_add(a, b, a, y)\n")
+    for number, later, kind in ((1, 1, "wrong-later"), (2, 0, "wrong-result")):
+        run = here.simulate(choice=Choice(call=number))
+        assert run.verdict is not None and (run.verdict.ok, run.verdict.later) == (False, later)
+        limit = report_of(run).limit
+        assert limit is not None and limit.kind == kind
+
+
 #: Ways to a call, by what stands for the kernel's module and for the script that calls it.
 CALLED = {
     "a loop": ("", "for _ in range(3):\n    multiply_add(*tensors)\n"),
@@ -401,7 +412,7 @@ def test_the_steps_improve_as_their_authors_meant(
     here: Here, tutorials: Path, subject: str
 ) -> None:
     steps = sorted(tutorials.glob(f"{subject}/step_[1-4]*.py"))
-    reports = [report_of(here.simulate(str(step))) for step in steps]
+    reports = [report_of(here.simulate(str(step), timeout_s=HANG_S)) for step in steps]
     counts = [report.simulation.measures for report in reports]
     for before, after in pairwise(counts):
         assert all(after[name] <= before[name] for name in MEASURES)
@@ -417,7 +428,7 @@ def test_other_tutorials_run_and_nothing_right_is_called_wrong(
     here: Here, tutorials: Path, name: str
 ) -> None:
     (script,) = tutorials.glob(name)
-    run = here.simulate(str(script))
+    run = here.simulate(str(script), timeout_s=HANG_S)
     assert run.valid and not [f for f in run.report.found if f.goal == 4]
 
 

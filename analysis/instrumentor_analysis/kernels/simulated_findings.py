@@ -153,12 +153,24 @@ def _error(facts: Simulated) -> Iterator[Finding]:
 
 def _wrong(facts: Simulated) -> Iterator[Finding]:
     verdict = facts.run.get("validation")
-    if isinstance(verdict, Mapping) and not verdict.get("ok"):
+    if not isinstance(verdict, Mapping) or verdict.get("ok"):
+        return
+    seen, later = f"{verdict.get('by')}: {verdict.get('detail')}", verdict.get("later")
+    if later:
+        yield Finding(
+            "wrong-later",
+            CORRECT,
+            f"a check of the script fails, {plural(later, 'call')} after this one",
+            seen,
+            "It may be about any of them: watch another with --call N.",
+            limits=True,
+        )
+    else:
         yield Finding(
             "wrong-result",
             CORRECT,
             "the result is wrong",
-            f"{verdict.get('by')}: {verdict.get('detail')}",
+            seen,
             "See which tensors are moved how often below, and what is said of them under Also.",
             limits=True,
         )

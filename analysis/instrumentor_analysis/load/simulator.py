@@ -101,4 +101,5 @@ def _slow(times: Sequence[tuple[float, ...]]) -> str:
     cycles = max(each[3] for each in times) - min(each[2] for each in times)
     if not host_ns > LEAST_HOST_NS or not 0 <= cycles < SLOWEST * host_ns:
         return ""
-    return f"its clock ran for {cycles:,.0f} cycles in {quantity(host_ns, 'ns')} of the host's"
+    host = quantity(host_ns / 1e9, "s")
+    return f"the clock of the device ran for {cycles:,.0f} cycles in {host} of the host's"

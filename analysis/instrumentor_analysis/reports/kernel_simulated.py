@@ -61,6 +61,8 @@ def _outcome(report: SimulatedReport) -> str:
     if not report.simulation.complete:
         return "not at its end"
     verdict = run.get("validation") or {}
+    if verdict.get("later"):
+        return f"a check fails {plural(verdict['later'], 'call')} later"
     if verdict:
         return ("right by " if verdict.get("ok") else "WRONG by ") + str(verdict.get("by"))
     if not report.simulation.arithmetic:

@@ -189,10 +189,11 @@ def run(
         console.say(f"Wrote {console.shown(result.folder)}/ ({result.users_files.fate})")
         console.say(f"Next: instrument kernel iterate {console.quoted(script)}")
     if result.verdict is not None and not result.verdict.ok:
-        raise RunFailed(
-            f"the validation failed: {result.verdict.by}: {result.verdict.detail}",
-            "Correct the kernel first: the time of a wrong result means nothing.",
-        )
+        hint = "Correct the kernel first: the time of a wrong result means nothing."
+        if result.verdict.later:
+            hint = "Later calls may be the cause: watch another with --call N."
+        said = f"{result.verdict.by}: {result.verdict.detail}"
+        raise RunFailed(f"the validation failed: {said}", hint)
     if result.verdict is not None and told:
         console.say(f"Validated by {result.verdict.by}: {result.verdict.detail}")
 

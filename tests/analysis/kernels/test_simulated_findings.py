@@ -174,6 +174,13 @@ def test_an_error_and_a_wrong_result_come_first(tmp_path: Path) -> None:
     assert kinds["error"].evidence == "ValueError: no"
 
 
+def test_a_check_that_fails_after_later_calls_says_nothing_of_this_one(tmp_path: Path) -> None:
+    kinds = found(tmp_path, changed(), validation={"ok": False, "by": "checks", "later": 3})
+    assert "wrong-result" not in kinds
+    assert kinds["wrong-later"].title == "a check of the script fails, 3 calls after this one"
+    assert "--call N" in kinds["wrong-later"].change
+
+
 def test_what_the_simulator_lacks_is_no_fault_of_the_kernel(tmp_path: Path) -> None:
     said = "NameError: name 'call_extern_func' is not defined"
     problem = {"kind": "error", "message": said, "line": 3, "thread": "read"}
