@@ -388,6 +388,42 @@ class DevicePrograms(Struct, frozen=True):
     kernels: tuple[KernelTime, ...] = ()
 
 
+class DeviceTelemetry(Struct, frozen=True):
+    """A device during the steady steps, as the driver shows it; None where it does not.
+
+    Attributes:
+        device: number of its node.
+        readings: how many there are.
+        clock_mhz: AICLK, median.
+        slower_percent: share of the readings with a clock below 95 % of the highest.
+        power_w: mean.
+    """
+
+    device: str
+    readings: int
+    clock_mhz: float | None = None
+    lowest_clock_mhz: float | None = None
+    highest_clock_mhz: float | None = None
+    slower_percent: float | None = None
+    power_w: float | None = None
+    highest_temperature_c: float | None = None
+
+
+class Telemetry(Struct, frozen=True):
+    """Clock, power and temperature of the devices in use, during the steady steps.
+
+    Attributes:
+        power_w: of all of them; None unless each tells it.
+        step_energy_j: power x iteration, in joules; x timed region where no iteration was seen.
+        sample_energy_j: power / throughput of the iteration.
+    """
+
+    devices: tuple[DeviceTelemetry, ...]
+    power_w: float | None = None
+    step_energy_j: float | None = None
+    sample_energy_j: float | None = None
+
+
 class Memory(Struct, frozen=True):
     """Peak memory of the script's process; None where it was not read.
 
@@ -940,6 +976,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
         ranks: processes that train together; None of a process alone.
         modules: what each module's forward takes; None where no extra steps were taken for it.
         programs: what ttnn told of its devices; None where it told nothing.
+        telemetry: clock, power and temperature of the devices; None where the driver shows none.
         step_wall_clock_ms: wall clock of the very step that ``window`` shows.
         device_time_ms: kernel time of the window's device ops; None where no device was timed.
         device_time_source: which column or trace that is.
@@ -1031,6 +1068,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
     ranks: Ranks | None = None
     modules: ModuleTree | None = None
     programs: DevicePrograms | None = None
+    telemetry: Telemetry | None = None
     verification: Mapping[str, Any] | None = None
 
     @classmethod

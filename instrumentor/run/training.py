@@ -21,6 +21,7 @@ from instrumentor.locate.located import Declined
 from instrumentor.machine.device_nodes import device_root
 from instrumentor.machine.environment import Machine
 from instrumentor.machine.load import MachineLoad
+from instrumentor.machine.telemetry import Telemetry, class_root
 from instrumentor.plan import WHOLE_STEP
 from instrumentor.results.reporting import refresh, with_artifacts
 from instrumentor.rewrite.prepare import Prepared, config_of, prepare, script_path
@@ -115,6 +116,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         super().__init__(script, arguments, options, progress)
         self.options = options
         self.load: MachineLoad | None = None
+        self.telemetry: Telemetry | None = None
         self.load_facts: dict[str, Any] | None = None
         self.untraced: Execution | None = None
         self.verification: dict[str, Any] | None = None
@@ -342,6 +344,9 @@ class TrainingRun(InstrumentedRun[RunResult]):
         """Write run.json already, in case that we are killed."""
         self.launch = launch
         self.load = MachineLoad(device_root(self.options.env))
+        if self.telemetry is not None:
+            self.telemetry.stop()
+        self.telemetry = Telemetry(device_root(self.options.env), class_root(self.options.env))
         if not name:
             self._write_facts()
         options = self.prepared.plan.options
@@ -353,6 +358,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
     def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
         """Whether it ended well, and really measured the step of the instrumented script."""
         self.load_facts = None if self.load is None else self.load.facts()
+        if self.telemetry is not None:
+            self.telemetry.stop(self.folder)
         found = verification(made.records, self.source_map(workspace), self.prepared.plan.apart)
         self.verification = found if made.clock_failure is None else None
         self.causes = causes(made.records, self.source_map(workspace))

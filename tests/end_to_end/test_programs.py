@@ -84,3 +84,27 @@ def test_a_script_that_closes_its_device_within_these_steps_ends_well(
     summary = ran(SCRIPT.replace("* 400", "* 7"))
     assert summary["script_exit_code"] == 0
     assert summary["programs"]["steps"] < 5
+
+
+def test_clock_and_power_are_those_of_the_device_that_the_script_has_open(
+    ran: Callable[..., Summary], tmp_path: Path
+) -> None:
+    for name, clock in (("0", "500"), ("1", "1000")):
+        folder = tmp_path / "sys" / f"tenstorrent!{name}"
+        (folder / "device" / "hwmon" / "hwmon0").mkdir(parents=True)
+        (folder / "tt_aiclk").write_text(clock)
+        (folder / "device" / "hwmon" / "hwmon0" / "power1_input").write_text("40000000")
+    nodes = tmp_path / "dev"
+    nodes.mkdir()
+    for name in ("0", "1"):
+        (nodes / name).write_text("")
+    opening = f'import time\nnode = open("{nodes / "1"}")\nimport torch'
+    code = SCRIPT.replace("import torch", opening, 1).replace(
+        "    loss.backward()", "    time.sleep(0.3)\n    loss.backward()"
+    )
+    summary = ran(
+        code, INSTRUMENT_SYSFS_ROOT=str(tmp_path / "sys"), INSTRUMENT_DEVICE_ROOT=str(nodes)
+    )
+    (row,) = summary["telemetry"]["devices"]
+    assert (row["device"], row["clock_mhz"], row["power_w"]) == ("1", 1000.0, 40.0)
+    assert summary["telemetry"]["step_energy_j"] > 0

@@ -51,7 +51,7 @@ def source_of(ops_csvs: Sequence[Path], arch: str | None) -> tuple[str | None, t
         return SIMULATED, (no_times(clocks),)
     if clocks:
         text = f"{clocks}, as a simulator's does: as {arch}, its times are none of a device."
-        return arch, (Caveat("architecture", text[0].upper() + text[1:], "wrong"),)
+        return arch, (Caveat("architecture", text[0].upper() + text[1:]),)
     return arch, ()
 
 

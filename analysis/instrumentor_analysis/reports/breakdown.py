@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from instrumentor_analysis.model import CONDITIONS, DeviceRow, Devices, SlowOp, Summary
-from instrumentor_analysis.reports import formatting, limits, owners, programs
+from instrumentor_analysis.reports import formatting, limits, owners, programs, telemetry
 from instrumentor_analysis.reports import modules as module_tree
 from instrumentor_analysis.reports.document import Column, Section, Table
 
@@ -54,6 +54,7 @@ def sections(summary: Summary, most: Most) -> tuple[Section, ...]:
         owners.causes(summary.causes, most.places),
         module_tree.section(summary.modules, most.ops),
         programs.section(summary.programs, most.ops),
+        telemetry.section(summary.telemetry),
         Section("Where the device time goes", (categories(summary),)),
         limits.section(summary.limits),
         Section(f"Top ops by {time}" if timed else "Ops", (slow_ops(summary, most.ops),)),

@@ -25,11 +25,13 @@ _BASE = {
     "B": ("bytes", 1.0),
     "TFLOP/s": ("flops_per_second", 1e12),
     "FLOPs": ("flops", 1.0),
+    "W": ("watts", 1.0),
+    "J": ("joules", 1.0),
     "samples/s": ("samples_per_second", 1.0),
     "tokens/s": ("tokens_per_second", 1.0),
 }
 #: Ends of keys that say a unit, which the name of a metric says in its own way.
-_SAID = re.compile(r"_(ms|us|percent|bytes|(samples|tokens)_per_s)(?=_|$)|(?<=_)tflops$")
+_SAID = re.compile(r"_(ms|us|percent|bytes|w|j|(samples|tokens)_per_s)(?=_|$)|(?<=_)tflops$")
 #: tt-xla's benchmarks: what is measured there, and the figure that it is here.
 _BENCHMARK = {
     "step_time_ms": f"{CLOCK}iteration.median_ms",

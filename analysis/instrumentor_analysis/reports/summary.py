@@ -17,6 +17,7 @@ from instrumentor_analysis.reports import (
     limits,
     owners,
     programs,
+    telemetry,
     terminal,
 )
 from instrumentor_analysis.reports import html as pages
@@ -176,6 +177,7 @@ def _page_sections(summary: Summary, detail: Detail) -> Iterator[Section]:
     yield owners.causes(summary.causes, _MOST_ROWS)
     yield module_tree.section(summary.modules, _MOST_MODULES, rows=_MOST_ROWS)
     yield programs.section(summary.programs, _MOST_MODULES)
+    yield telemetry.section(summary.telemetry)
     steps, parts = charts.steps(summary), charts.breakdown(summary)
     whole = charts.iteration(summary)
     if whole is not None and summary.phases is None:  # its phases say more

@@ -182,6 +182,8 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
      "Every step takes as long as its slowest rank.", "Compare its data, host and device."),
     ("W219", "ranks-missing", "wrong", "Ranks recorded no steps",
      "What they took is not known.", "Read run.log: they may have failed."),
+    ("W220", "throttled", "wrong", "A device was throttled",
+     "Its clock fell during the steps: heat, or a power limit.", "Cool it; measure again."),
     ("W301", "simulated", "wrong", "The device was simulated",
      "Results are real; no time is one of a device.", "Run it on a device."),
     ("W302", "no-ops", "caution", "The profile holds no ops",

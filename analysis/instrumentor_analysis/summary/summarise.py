@@ -18,6 +18,7 @@ from instrumentor_analysis.clock.modules import modules
 from instrumentor_analysis.clock.neighbours import doubts, is_busy
 from instrumentor_analysis.clock.phases import phases
 from instrumentor_analysis.clock.programs import SOURCE, lost, programs
+from instrumentor_analysis.clock.telemetry import readings, slower, telemetry
 from instrumentor_analysis.clock.timings import (
     Timings,
     main_label,
@@ -179,6 +180,8 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     noted = causes(folder.facts.get("causes"))
     warnings += by_place(noted)
     warnings += lost(timings.told)
+    shown = telemetry(readings(folder.path), timings.samples, wall)
+    warnings += slower(shown)
     untraced, cost_percent = _untraced(folder, wall)
     return Summary(
         profiler=folder.profiler,
@@ -203,6 +206,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         phases=phases(timings.extra, None if wall is None else wall.iteration),
         ranks=timings.ranks,
         modules=modules(timings.called),
+        telemetry=shown,
         programs=programs(timings.told),
         what_if=what_if(timings.extra, None if wall is None else wall.iteration),
     )

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from instrumentor_analysis.clock.iterations import BEFORE, DATA, NEXT, OPTIMIZER
 from instrumentor_analysis.clock.neighbours import is_busy
 from instrumentor_analysis.clock.phases import PREPARE
+from instrumentor_analysis.clock.telemetry import SLOWER_SHARE, said, throttled
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
     HOST_BOUND_PERCENT,
@@ -68,6 +69,7 @@ _BATCH = Lever(
     "batch size or sequence length",
     "double it until throughput drops or memory runs out: each op does more work",
 )
+_COOLING = Lever("cooling", "more air over the card, or less power: a throttled step tells little")
 _FEWER_OPS = Lever("fewer ops", "optimization level 1 or 2 fuses ops; avoid per-element host logic")
 _LEVERS: Mapping[VerdictName, tuple[Lever, ...]] = {
     "host-bound": (_TRACE, _FEWER_OPS, _BATCH),
@@ -230,6 +232,21 @@ def decide(
     """
     if _is_busy(summary):
         return None
+    found = _decided(summary, bounds, cuda=cuda)
+    slow = throttled(summary.telemetry)
+    if found is None or not slow:
+        return found
+    clocks = tuple(
+        Evidence(f"lowest clock of device {each.device}", each.lowest_clock_mhz or 0.0, "MHz",
+                 SLOWER_SHARE * (each.highest_clock_mhz or 0.0))
+        for each in slow
+    )  # fmt: skip
+    reason = "; ".join([found.reason, *map(said, slow)])
+    return Verdict(found.name, reason, (*found.evidence, *clocks), (_COOLING, *found.levers))
+
+
+def _decided(summary: Summary, bounds: Mapping[str, float] | None, *, cuda: bool) -> Verdict | None:
+    """As :func:`decide`, of devices at their full clock."""
     outside = _of_phases(summary.phases) or _of_iteration(summary.wall_clock)
     if outside is not None:
         return outside
