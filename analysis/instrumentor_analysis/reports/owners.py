@@ -9,6 +9,7 @@ from instrumentor_analysis.model import Cause, Phase, Phases, Ranks, WhatIf
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import Column, Section, Table
 from instrumentor_analysis.reports.drawing import Bar, Drawing, Label, Scale, Shape, grid
+from instrumentor_analysis.summary.what_if import REPLAY_MOST_MS, REPLAY_MS, TRACE
 
 TITLE = "Where the iteration goes"
 #: What each owner is, in the words of its row.
@@ -60,9 +61,11 @@ def what_if(found: Sequence[WhatIf]) -> Section:
         Column("saves", [formatting.share(each.saving_percent) for each in found]),
         Column("95 % interval, ms", between, optional=True),
     )
-    note = (
-        "A model, not measured: the iteration without these phases, where the rest stays as it is."
-    )
+    note = "A model, not measured: the iteration without this, where the rest stays as it is."
+    if any(each.change == TRACE for each in found):
+        note += (
+            f" {TRACE}: with {REPLAY_MS:.0f} to {REPLAY_MOST_MS:.0f} ms for a replay on the host."
+        )
     return Section("What if", (Table(columns, note),))
 
 

@@ -31,7 +31,7 @@ Event = dict[str, Any]
 Track = tuple[int, int]
 
 #: Processes of the trace.
-STEPS, DEVICE, HOST, TORCH = 1, 2, 3, 4
+STEPS, DEVICE, HOST, TORCH, OWNERS = 1, 2, 3, 4, 5
 _ABOUT = (
     "Steps are on the script's clock. Device ops follow each other from the start of their step, "
     "as their durations and op-to-op gaps say; host dispatches keep their distances. The three "
@@ -54,6 +54,7 @@ def render(summary: Summary, detail: Detail | None = None) -> str:
     elif detail.ops is not None:
         ends = () if window is None else (window.start, window.end)
         events += _device(detail, [_Part(origin, detail.ops, *ends)])
+    events += _owners(summary)
     document = {
         "displayTimeUnit": "ms",
         "otherData": {"title": title(summary), "about": _ABOUT, "profiler": summary.profiler},
@@ -98,6 +99,19 @@ def _steps(summary: Summary, starts: dict[str, float]) -> Iterator[Event]:
         yield _slice(track, step.name, start, duration, facts, step.kind or "step")
         yield _signpost(track, f"{step.name}_start", start)
         yield _signpost(track, f"{step.name}_end", start + duration)
+
+
+def _owners(summary: Summary) -> Iterator[Event]:
+    """Who owns the time of an iteration, one behind the other; of no step in particular."""
+    found = summary.phases
+    if found is None:
+        return
+    yield from _names(OWNERS, "Where the iteration goes (extra iterations)", {1: found.statistic})
+    start = 0.0
+    for each in found.phases:
+        facts = {"percent": each.percent, "resident_bytes": each.resident_bytes}
+        yield _slice((OWNERS, 1), each.name, start, each.ms * 1000, facts, "phase")
+        start += each.ms * 1000
 
 
 class _Part(Struct, frozen=True):

@@ -39,6 +39,7 @@ from instrumentor_analysis.shared.units import alike, quantity
 from instrumentor_analysis.summary.analysis import Analysis
 from instrumentor_analysis.summary.mfu import with_mfu
 from instrumentor_analysis.summary.verdict import decide, overhead_percent
+from instrumentor_analysis.summary.what_if import of_device
 
 if TYPE_CHECKING:
     from instrumentor_analysis.load.table import Table
@@ -116,6 +117,7 @@ def analyse(
     summary = _without_tracy(summary)
     if summary.verdict is None:
         summary = replace(summary, verdict=decide(summary))
+    summary = replace(summary, what_if=(*summary.what_if, *of_device(summary)))
     return with_mfu(replace(analysis, summary=summary), arch=arch)
 
 

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from instrumentor_analysis.model import Phase, Phases
 from instrumentor_analysis.ops.op_report import per_op_report
 from instrumentor_analysis.ops.report_options import ReportOptions
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports import perfetto
-from instrumentor_analysis.reports.perfetto import DEVICE, HOST, STEPS, TORCH
+from instrumentor_analysis.reports.perfetto import DEVICE, HOST, OWNERS, STEPS, TORCH, render
 from instrumentor_analysis.summary.summarise import analyse
 from tests.analysis.ops_rows import FIXTURES
-from tests.analysis.reports.summaries import ALL, run_folder, torch_folder
+from tests.analysis.reports.summaries import ALL, run_folder, torch_folder, wallclock_only
 
 
 def events_of(folder: Path) -> list[dict[str, Any]]:
@@ -132,3 +134,10 @@ def test_rows_of_several_devices_are_one_track(tmp_path: Path) -> None:
     names = [e["args"]["name"] for e in apart["traceEvents"]
              if e["name"] == "thread_name" and e["pid"] == DEVICE]  # fmt: skip
     assert names == ["ops 0", "gaps 0", "ops 1", "gaps 1"]
+
+
+def test_owners_of_the_iteration_are_a_track_of_their_own() -> None:
+    phases = Phases(3, 10.0, (Phase("data", 4.0, 40.0), Phase("forward", 6.0, 60.0)), 0.0)
+    made = json.loads(render(replace(wallclock_only(), phases=phases)))["traceEvents"]
+    assert slices(made, OWNERS) == [("data", 0.0, 4000.0), ("forward", 4000.0, 6000.0)]
+    assert not slices(json.loads(render(wallclock_only()))["traceEvents"], OWNERS)
