@@ -269,7 +269,10 @@ def _lacking(error: BaseException) -> str:
     if isinstance(error, AttributeError):
         owner = error.obj if isinstance(error.obj, (type, types.ModuleType)) else type(error.obj)
         module = owner.__name__ if isinstance(owner, types.ModuleType) else owner.__module__
-        return f"{_called(owner.__name__)}.{error.name}" if _is_simulators(module) else ""
+        if not _is_simulators(module):
+            return ""
+        called = _called(owner.__name__)
+        return f"{called}.{error.name}{_elsewhere(called, str(error.name))}"
     if isinstance(error, ImportError):
         return error.msg if _is_simulators(error.name or "") else ""
     if isinstance(error, NameError):
@@ -286,6 +289,13 @@ def _called(owner: str) -> str:
     if space:
         return ".".join(filter(None, ("ttl", space[1].lower())))
     return "ttnn" if owner == "ttl.sim.ttnnsim" else owner
+
+
+def _elsewhere(space: str, name: str) -> str:
+    """In brackets, where else the simulator's ttl has what it has not there; '' if nowhere."""
+    ttl = sys.modules.get("ttl")
+    others = [f"ttl.{each}" for each in ("block", "math") if hasattr(getattr(ttl, each, 0), name)]
+    return f" (it has {others[0]}.{name})" if others and space.startswith("ttl") else ""
 
 
 def _is_simulators(module: str) -> bool:

@@ -93,7 +93,12 @@ def test_what_goes_wrong_behind_the_kernel_tells_nothing_of_its_result(here: Her
             "call_extern_func",
         ),
         ("@ttl.operation", "@ttl.kernel", "ttl.kernel"),
-        ("y_block.store(", "ttl.math.nought(", "ttl.math.nought"),
+        ("y_block.store(", "ttl.math.nought(", "ttl.math.nought ("),
+        (
+            "y_block.store(",
+            "ttl.math.broadcast(",
+            "ttl.math.broadcast (it has ttl.block.broadcast)",
+        ),
         ("import ttl\n", "import ttl\nfrom ttl.testing import check\n", "named 'ttl.testing'"),
         ("ttnn.open_device(", "ttnn.open_device(l1_small_size=1, ", "open_device() got an"),
     ],
