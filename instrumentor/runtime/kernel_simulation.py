@@ -271,8 +271,8 @@ def _lacking(error: BaseException) -> str:
         module = owner.__name__ if isinstance(owner, types.ModuleType) else owner.__module__
         if not _is_simulators(module):
             return ""
-        called = _called(owner.__name__)
-        return f"{called}.{error.name}{_elsewhere(called, str(error.name))}"
+        space = _called(owner.__name__)
+        return f"{space}.{error.name}{_elsewhere(space, str(error.name))}"
     if isinstance(error, ImportError):
         return error.msg if _is_simulators(error.name or "") else ""
     if isinstance(error, NameError):
