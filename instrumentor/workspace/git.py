@@ -93,7 +93,11 @@ def read(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
 
 
 def write(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    """Like :func:`read`, for a command that adds an object or a ref: they survive a power loss."""
+    """Like :func:`read`, for a command that adds an object or a ref: they survive a power loss.
+
+    Nothing is written behind a link that leads out of git's folders.
+    """
+    git_files.refuse_astray(root)
     return _call(root, arguments, stdin, DURABLE)
 
 
@@ -190,8 +194,9 @@ def _named(root: Path) -> Iterator[Path]:
     for file in files:
         if not file.is_file():
             continue
-        words = ("git", "config", "--file", str(file), "--no-includes", "--null", "--list")
-        _, told, _ = _answer(words, b"", None)
+        # Not from within the repository, whose settings it would read, too.
+        words = ("config", "--file", str(file.absolute()), "--no-includes", "--null", "--list")
+        _, told, _ = _answer(("git", "-C", "/", *words), b"", None)
         for setting in os.fsdecode(told).split("\0"):
             key, _, value = setting.partition("\n")
             yield from (file.parent / value, root / value)

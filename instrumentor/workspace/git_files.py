@@ -36,11 +36,26 @@ def refuse_endless(root: Path) -> None:
     for folder in git_folders(root):
         listed = (folder / name for name in _LISTED)
         paths += [path for each in listed for path in _found(each, late, deep=False)]
-        paths += _found(folder / "refs", late)
+        refs = [str(folder / "refs"), *_found(folder / "refs", late)]
+        _refuse_links(refs)
+        paths += refs
         for objects in _alternates(folder / "objects"):
             paths += _found(objects / "info", late, deep=False)
             paths += _found(objects / "pack", late, deep=False)
     _refuse(paths, "git is not asked")
+
+
+def refuse_astray(root: Path) -> None:
+    """Refuse a repository in which git would write outside of git folders, behind a link.
+
+    Raises:
+        NotReady: names the link.
+    """
+    late = time.monotonic() + LOOK_S
+    for folder in git_folders(root):
+        for name in ("objects", "refs", "logs"):
+            _refuse_links([str(folder / name)])
+            _refuse_links(_found(folder / name, late, deep=name != "objects"))
 
 
 def refuse_waited_for(root: Path, named: Iterable[Path]) -> None:
@@ -112,11 +127,11 @@ def _alternates(objects: Path) -> list[Path]:
 
 
 def _found(top: Path, late: float, *, deep: bool = True, inside: bool = True) -> Iterator[str]:
-    """What is neither a folder nor a regular file.
+    """What is neither a folder nor a regular file, and links to folders that are not git's.
 
     Args:
         late: when the search ends, on the monotonic clock.
-        deep: look into the folders below; each link to one is followed once.
+        deep: look into the folders below; each link to another one of git's is followed once.
         inside: all that lies here is git's; else what has a name that git reads.
     """
     waiting, seen = [(str(top), inside)], set()
@@ -124,13 +139,14 @@ def _found(top: Path, late: float, *, deep: bool = True, inside: bool = True) ->
         folder, gits = waiting.pop()
         for entry in _entries(folder):
             own = gits or entry.name.startswith(".git")
-            if _is_folder(entry, follow=own):
-                key = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
-                if deep and key not in seen:
-                    seen.add(key)
-                    waiting.append((entry.path, own))
-            elif own and not entry.is_file(follow_symlinks=False):
+            if not _is_folder(entry, follow=own):
+                if own and not entry.is_file(follow_symlinks=False):
+                    yield entry.path
+            elif entry.is_symlink() and not _in_git(entry.path):
                 yield entry.path
+            elif deep and (key := os.path.realpath(entry.path)) not in seen:
+                seen.add(key)
+                waiting.append((entry.path, own))
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
@@ -146,6 +162,22 @@ def _is_folder(entry: os.DirEntry[str], *, follow: bool) -> bool:
         return entry.is_dir(follow_symlinks=follow)
     except OSError:
         return False
+
+
+def _in_git(path: str) -> bool:
+    """Whether a link leads into a git folder; as some tools share parts of them."""
+    target = Path(os.path.realpath(path))
+    around = (target, *target.parents)
+    return any((each / "HEAD").is_file() and (each / "objects").is_dir() for each in around)
+
+
+def _refuse_links(paths: Iterable[str]) -> None:
+    for path in paths:
+        if os.path.islink(path) and os.path.isdir(path) and not _in_git(path):  # noqa: PTH112, PTH114
+            raise NotReady(
+                f"{path} leads to {os.path.realpath(path)}, which is no part of a git folder",
+                "Put a folder in the link's place; git needs none there.",
+            )
 
 
 def _refuse(paths: Iterable[str], so: str) -> None:

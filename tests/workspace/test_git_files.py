@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from instrumentor.shared.errors import NotReady
 from instrumentor.workspace import git, git_files
+from instrumentor.workspace.in_place.disk import Disk
+from instrumentor.workspace.in_place.journal import store
 from tests.conftest import RepoFactory
 from tests.conftest import git as run_git
 
@@ -55,7 +58,8 @@ def test_what_git_always_reads_is_looked_at_before(
 
 
 def waiting(repo: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What is said of a repository that git waits in."""
+    """What is said of a repository that git waits in, asked from within it."""
+    monkeypatch.chdir(repo)
     monkeypatch.setattr(git, "SOON_S", 0.1)
     with pytest.raises(NotReady, match="is a pipe, not a regular file: git waits for it") as caught:
         git.names(repo, IGNORED)
@@ -131,10 +135,45 @@ def test_links_of_folders_have_an_end_and_lead_where_git_follows(
     refs = repo / ".git" / "refs"
     (refs / "round").symlink_to("..")
     assert git.names(repo, ("--cached",)) == ["pkg/a.py", "train.py"]
-    os.mkfifo(tmp_path / "pipe")
-    (refs / "astray").symlink_to(tmp_path)
-    with pytest.raises(NotReady, match="astray/pipe is a pipe"):
+    run_git(tmp_path, "init", "-q", "other")
+    os.mkfifo(tmp_path / "other" / ".git" / "refs" / "pipe")
+    (refs / "shared").symlink_to(tmp_path / "other" / ".git" / "refs")
+    with pytest.raises(NotReady, match="shared/pipe is a pipe"):
         git.names(repo, ())
+
+
+@pytest.mark.parametrize("name", ["refs", "refs/heads", "refs/x"])
+def test_refs_that_lead_out_of_gits_folders_are_not_read(
+    repo: Path, tmp_path: Path, name: str
+) -> None:
+    """They may lead to a whole disk, which takes its time to be searched."""
+    shutil.rmtree(repo / ".git" / name, ignore_errors=True)
+    (repo / ".git" / name).symlink_to(tmp_path)
+    with pytest.raises(NotReady, match=f"{name} leads to {tmp_path}, which is no part of a git"):
+        git.names(repo, ())
+
+
+@pytest.mark.parametrize("name", ["objects", "objects/7a", "logs", "logs/refs"])
+def test_nothing_is_written_behind_a_link(repo: Path, tmp_path: Path, name: str) -> None:
+    """Git would put the blob of a run in place, or what it notes of its ref, wherever it leads."""
+    outside = tmp_path / "outside"
+    (repo / ".git" / name).exists() and (repo / ".git" / name).rename(outside)
+    outside.mkdir(exist_ok=True)
+    (repo / ".git" / name).symlink_to(outside)
+    before = sorted(outside.rglob("*"))
+    assert git.names(repo, ("--cached",)) == ["pkg/a.py", "train.py"]
+    with pytest.raises(NotReady, match=f"{name} leads to {outside}, which is no part of a git"):
+        git.write(repo, "hash-object", "-w", "--stdin", stdin=b"new\n")
+    assert sorted(outside.rglob("*")) == before
+
+
+def test_objects_that_another_git_folder_shares_are_written(repo: Path, tmp_path: Path) -> None:
+    run_git(tmp_path, "init", "-q", "other")
+    shared = tmp_path / "other" / ".git" / "objects"
+    shutil.rmtree(shared)
+    (repo / ".git" / "objects").rename(shared)
+    (repo / ".git" / "objects").symlink_to(shared)
+    assert store(repo / "train.py", b"new\n", repo / ".git", Disk())
 
 
 def test_what_git_does_not_wait_for_is_no_reason(repo: Path) -> None:

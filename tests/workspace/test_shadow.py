@@ -315,8 +315,7 @@ def test_a_link_to_a_folder_below_a_folder_of_git_is_left_out(git_repo, tmp_path
     disk = tmp_path / "disk"
     disk.mkdir()
     (disk / "large").touch()
-    for name in ("refs/disk", "info/disk"):
-        (repo / ".git" / name).symlink_to(disk)
+    (repo / ".git" / "info" / "disk").symlink_to(disk)
     (repo / ".git" / "info" / "round").symlink_to("..")
     make_private_git(repo, tmp_path / "private")
     assert (tmp_path / "private" / "info" / "exclude").is_file()

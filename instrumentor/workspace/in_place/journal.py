@@ -249,7 +249,7 @@ def store(path: Path, data: bytes, repository: Path, disk: Disk) -> str:
     """
     blob = _git(disk, repository, "hash-object", *STORE, stdin=data)
     # git syncs the object itself; of the new name in its folder not every version is so careful.
-    loose = repository / "objects" / blob[:2]
+    loose = (repository / "objects" / blob[:2]).resolve()  # some tools share the folder by a link
     if loose.is_dir():
         disk.sync_folder(loose)
         disk.sync_folder(loose.parent)
