@@ -59,7 +59,6 @@ TESTED_IN = {
         "analysis/compare/figures analysis/compare/notes analysis/compare/statement"
     ),
     "tests/analysis/compare/test_ops.py": "analysis/compare/op_lists",
-    "tests/analysis/reports/test_summary.py": "analysis/reports/breakdown",
     "tests/analysis/reports/comparison/test_document.py": (
         "analysis/reports/comparison/cells analysis/reports/comparison/charts "
         "analysis/reports/comparison/rows"

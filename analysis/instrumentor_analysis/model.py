@@ -712,6 +712,9 @@ class DeviceRow(Struct, frozen=True):
         missing_ops: ops that other devices ran and it did not.
         waited_ms: in collectives, for the device that arrived last; None without collectives.
         arrived_last: collectives at which it was the last; None without collectives.
+        communication_ms: in collectives, by its own clock, those that overlap counted once; None
+            where the trace lacks the cycles of its ops.
+        hidden_percent: of it, while other ops ran beside.
     """
 
     device_id: int
@@ -720,6 +723,8 @@ class DeviceRow(Struct, frozen=True):
     missing_ops: int
     waited_ms: float | None
     arrived_last: int | None
+    communication_ms: float | None = None
+    hidden_percent: float | None = None
 
 
 class OpSkew(Struct, frozen=True):

@@ -49,11 +49,19 @@ for x in batches():
 CHANGE = "input hidden"
 
 
-def run(folder: Path, python: str, **values: Any) -> dict[str, Any]:
-    """The summary of a run of that script."""
+def run(
+    folder: Path, python: str, *more: str, out: str = "out", **values: object
+) -> dict[str, Any]:
+    """The summary of a run of that script.
+
+    Args:
+        more: options.
+        out: folder of the run.
+        values: of the script.
+    """
     (folder / "train.py").write_text(SCRIPT.format(**values), encoding="utf-8")
     command = (sys.executable, "-m", "instrumentor", "run", "--json", "--no-history")
-    options = ("--profiler", "wallclock", "--python", python, "-o", "out", "--force", "train.py")
+    options = ("--profiler", "wallclock", "--python", python, *more, "-o", out, "train.py")
     done = subprocess.run(
         [*command, *options], cwd=folder, capture_output=True, text=True, check=False, timeout=300
     )
@@ -68,7 +76,10 @@ def pair(seed: int, python: str) -> tuple[str, bool | None, bool]:
     width, wait_s = chance.choice((256, 512, 1024)), round(chance.uniform(0.002, 0.03), 4)
     waits = [wait_s, 0.0] if seed % 2 else [0.0, wait_s]
     with tempfile.TemporaryDirectory() as name:
-        made = {wait: run(Path(name), python, width=width, wait_s=wait) for wait in waits}
+        made = {
+            wait: run(Path(name), python, out=f"out-{wait}", width=width, wait_s=wait)
+            for wait in waits
+        }
     slow, truth = made[wait_s], made[0.0]
     truth_ms = truth["wall_clock_ms"]["iteration"]["median_ms"]
     busy = any(each["code"] == "W201" for run in made.values() for each in run["warnings"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from instrumentor_analysis.load.table import (
     Categorical,
@@ -23,6 +24,7 @@ from instrumentor_analysis.load.table import (
 )
 from instrumentor_analysis.model import CollectiveWait, DeviceRow, Devices, OpSkew
 from instrumentor_analysis.ops.merge import COLLECTIVES, align, valid_duration_ns
+from instrumentor_analysis.ops.overlap import communication
 from instrumentor_analysis.ops.stacked import first_word
 
 #: Ops that no device ends before all have begun.
@@ -52,7 +54,7 @@ def compare_devices(rows: Table, pooled: int = 1) -> Devices | None:
     whole = ~np.isnan(times).any(axis=1)
     ours, apart = whole & waits, whole & ~waits
     devices = aligned.devices.astype(int).tolist()
-    per_device = _rows(devices, times, present, ours, pooled)
+    per_device = _with_overlap(_rows(devices, times, present, ours, pooled), rows, pooled)
     known = [row.device_time_ms for row in per_device if row.device_time_ms is not None]
     mean = sum(known) / len(known) if known else 0.0
     least_us = max(known, default=0.0) * 1000 * LEAST_PERCENT / 100
@@ -80,6 +82,21 @@ def _rows(
             arrived_last=int(last[at]) if waits.any() else None,
         )
         for at, device in enumerate(devices)
+    )
+
+
+def _with_overlap(found: tuple[DeviceRow, ...], rows: Table, pooled: int) -> tuple[DeviceRow, ...]:
+    """The devices with what they spend in collectives, and how much of it other ops hide."""
+    told = communication(rows)
+    return tuple(
+        each
+        if (sends := told.get(each.device_id)) is None
+        else replace(
+            each,
+            communication_ms=sends.ms / pooled,
+            hidden_percent=sends.hidden_ms / sends.ms * 100 if sends.ms else None,
+        )
+        for each in found
     )
 
 

@@ -177,9 +177,23 @@ def _devices(found: Devices) -> Table:
         _counts("missing ops", [row.missing_ops for row in rows]),
         Column("waited", formatting.column([row.waited_ms for row in rows], "ms")),
         Column("arrived last", [formatting.whole(row.arrived_last) for row in rows]),
+        *_communication(rows),
         _bars([(row.device_time_ms or 0.0) / longest * 100 for row in rows], optional=True),
     )
     return Table(columns)
+
+
+def _communication(rows: Sequence[DeviceRow]) -> tuple[Column, ...]:
+    """Time in collectives and its hidden share, where the trace tells them."""
+    if all(row.communication_ms is None for row in rows):
+        return ()
+    return (
+        Column(
+            "collectives", formatting.column([row.communication_ms for row in rows], "ms"),
+            optional=True,
+        ),
+        Column("hidden", [formatting.share(row.hidden_percent) for row in rows], optional=True),
+    )  # fmt: skip
 
 
 def _against(row: DeviceRow, mean_ms: float) -> str:
