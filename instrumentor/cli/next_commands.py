@@ -84,7 +84,8 @@ def instead(
         said.append(f"{run([*others, '--region', region], script)}  # times these lines")
     if not loops and rewrite is not None and may_help(declined, path, rewrite):
         said.append(f"{run(options, script)}  # runs it for two steps in a copy to find its step")
-    if declined.reasons[0].kind != Syntax.kind:  # which no Python would run
+    # A choice of loops needs nothing else, and what does not parse no Python would run.
+    if not loops and declined.reasons[0].kind != Syntax.kind:
         whole = console.quoted("python3", *script)
         said.append(f"instrument profile {whole}  # traces all of it with Tracy; needs no loop")
     return "\n  ".join(said)

@@ -54,13 +54,17 @@ def _ms(value: float | None) -> str:
 def figure(runs: Sequence[Entry], title: str) -> Drawing | None:
     """Medians with their intervals in order of the runs, a line per way of measuring; None
     without any median.
+
+    Runs on a busy machine are grey dots beside the lines, at the top where they lie above it: the
+    axis is that of the others, which they would press flat.
     """
     drawn = [(at, p) for at, p in enumerate(runs) if p.median_ms is not None]
     if not drawn:
         return None
     width = max(600.0, min(1600.0, 55.0 * len(runs)))
     x = Scale(-0.5, len(runs) - 0.5, width)
-    y = Scale(0, max(max(_reach(p)) for _, p in drawn) * 1.06 or 1.0, _HEIGHT, flipped=True)
+    calm = [p for _, p in drawn if not p.busy] or [p for _, p in drawn]
+    y = Scale(0, max(max(_reach(p)) for p in calm) * 1.06 or 1.0, _HEIGHT, flipped=True)
     shapes: list[Shape] = [
         *grid(None, y, (width, _HEIGHT)),
         Label(-8, -10, "median of a step, ms"),
@@ -69,18 +73,23 @@ def figure(runs: Sequence[Entry], title: str) -> Drawing | None:
     for how, colour in colours.items():
         shapes += _way([(x.at(at), p) for at, p in drawn if p.how == how], y, colour)
     for at, p in enumerate(runs):
-        name = formatting.clip(f"{p.revision} {p.name}".strip(), 24)
+        name = formatting.clip(f"{p.id}: {p.revision} {p.name}".replace(":  ", ": "), 24)
         shapes.append(Label(x.at(at) + 4, _HEIGHT + 16, name, "text", "end", 11, turned=True))
     keys = tuple(Key(colour, how) for how, colour in colours.items())
+    if any(p.busy for _, p in drawn):
+        keys += (Key("muted", "machine busy"),)
     return Drawing(title, "", (-120, -20, width + 140, _HEIGHT + 150), tuple(shapes), keys)
 
 
 def _way(points: Sequence[tuple[float, Entry]], y: Scale, colour: str) -> list[Shape]:
     """Runs that were measured alike: a line, and each with its interval."""
-    shapes: list[Shape] = [
-        Line(tuple((at, y.at(p.median_ms or 0.0)) for at, p in points), colour, 1.5)
-    ]
+    line = tuple((at, y.at(p.median_ms or 0.0)) for at, p in points if not p.busy)
+    shapes: list[Shape] = [Line(line, colour, 1.5)] if line else []
     for at, p in points:
+        if p.busy:
+            text = f"{p.name}: {formatting.ms(p.median_ms)}, machine busy"
+            shapes.append(Dot(at, max(0.0, y.at(p.median_ms or 0.0)), 4, "muted", text))
+            continue
         low, high = _reach(p)
         shapes.append(Line(((at, y.at(low)), (at, y.at(high))), colour, 2))
         text = f"{p.name}: {formatting.ms(p.median_ms)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from instrumentor_analysis.reports.comparison.history import console, figure
 from instrumentor_analysis.reports.drawing import Dot, Label, Line
 from instrumentor_analysis.reports.plots import encode
@@ -27,13 +29,24 @@ def test_a_line_per_way_of_measuring_with_intervals() -> None:
     made = figure([run(1, 10.0), run(2, 5.0, "tracy"), run(3, 8.0)], "train.py")
     assert [key.text for key in made.keys] == ["torch fwd+bwd", "tracy fwd+bwd"]
     names = [shape.text for shape in made.shapes if isinstance(shape, Label) and shape.turned]
-    assert names == ["abc123+ a"] * 3
+    assert names == ["1: abc123+ a", "2: abc123+ a", "3: abc123+ a"]
     dots = [shape for shape in made.shapes if isinstance(shape, Dot)]
     assert dots[0].colour == dots[1].colour != dots[2].colour
     assert dots[0].y < dots[1].y < dots[2].y, "10 over 8 over 5 ms"
     reaches = [s for s in made.shapes if isinstance(s, Line) and s.width == 2]
     assert all(low[1] > dot.y > high[1] for dot, ((low, high)) in zip(
         dots, (reach.points for reach in reaches), strict=True))  # fmt: skip
+
+
+def test_a_busy_run_does_not_press_the_others_flat() -> None:
+    runs = [run(1, 10.0), replace(run(2, 900.0), busy=True), run(3, 8.0)]
+    made = figure(runs, "train.py")
+    assert made is not None and "machine busy" in [key.text for key in made.keys]
+    first, busy, last = (shape for shape in made.shapes if isinstance(shape, Dot))
+    assert busy.colour == "muted" and busy.y == 0 and "machine busy" in busy.tip
+    assert last.y - first.y > 20  # of 300
+    (line,) = (s for s in made.shapes if isinstance(s, Line) and s.width == 1.5)
+    assert [x for x, _ in line.points] == [first.x, last.x]
 
 
 def test_names_are_no_mathematics() -> None:
