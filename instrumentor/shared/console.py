@@ -408,6 +408,8 @@ class Narrator:
                 self.doing = "waiting for the next step"
             else:
                 self._now("profiling some more steps")
+        elif record.get("event") == "phases":
+            self.doing = "timing each phase of the iteration"
         elif record.get("event") == "observed":
             self._say("  its step is found; stopping the script")
         elif record.get("event") == "complete" and self.steps:

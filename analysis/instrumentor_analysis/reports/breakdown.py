@@ -124,7 +124,8 @@ def slow_ops(summary: Summary, most: int) -> Table:
         *([_ranges(slow)] if any(op.low_ms is not None for op in slow) else []),
     )
     columns = (
-        _names("op", [op.op for op in slow], 20),
+        # Of torch's ops, what nearly all names begin with says nothing.
+        _names("op", [_short(op.op) for op in slow], 20),
         _counts("count", [op.count for op in slow]),
         *(share if any(map(_is_timed, slow)) else ()),
         *([bound] if any(bounds) else []),
@@ -132,6 +133,10 @@ def slow_ops(summary: Summary, most: int) -> Table:
         _text("category", [op.category or "" for op in slow], colours="absent", optional=True),
     )
     return Table(columns)
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("aten::").removeprefix("autograd::engine::evaluate_function: ")
 
 
 def _ranges(slow: Sequence[SlowOp]) -> Column:
@@ -142,7 +147,7 @@ def _ranges(slow: Sequence[SlowOp]) -> Column:
         for low, high in found
     )
     texts = [f"{ends[0]} to {ends[1]} {unit}" if unit else "" for ends, unit in cells]
-    return _text("range", texts, optional=True)
+    return Column("range", texts, optional=True)
 
 
 def _share(op: SlowOp) -> str:

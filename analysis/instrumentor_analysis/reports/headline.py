@@ -42,6 +42,8 @@ LEAST_PART_PERCENT = 1.0
 SAME_SHARE = 0.02
 #: Steps to ask for where there are too few.
 ENOUGH_STEPS = 30
+#: Label of the region that holds nothing of the optimizer.
+REGION = "fwd+bwd"
 #: Label of samples that are iterations themselves.
 WHOLE_STEP = "whole step"
 #: Later compilations that are listed by name.
@@ -212,7 +214,7 @@ def _iteration(wall: WallClock) -> str:
         return ""
     note = f"= {parts_in_words(found)}" if found.parts else ""
     region = sum(part.ms for part in found.parts if part.name == wall.label)
-    if note and wall.median_ms and wall.label != WHOLE_STEP:
+    if note and wall.median_ms and wall.label == REGION:
         # Where steps scatter, the median of the region is of other steps.
         apart = abs(region / wall.median_ms - 1) > SAME_SHARE and not found.populations
         note += ", by the iterations in the middle" if apart else ""

@@ -79,7 +79,7 @@ def html(summary: Summary, detail: Detail | None = None) -> str:
     figures = (_beside(each, top) for each in headline.figures(summary))
     sections = (s for s in _page_sections(summary, detail or Detail()) if _holds(s))
     document = replace(
-        _document(summary, _MIDDLE),
+        _one_conclusion(_document(summary, _MIDDLE)),
         tiles=top,
         figures=tuple(each for each in figures if each.lines),
         sections=tuple(sections),
@@ -87,6 +87,15 @@ def html(summary: Summary, detail: Detail | None = None) -> str:
         origin=_origin(summary),
     )
     return pages.render(document)
+
+
+def _one_conclusion(document: Document) -> Document:
+    """Of a busy machine one card: what is said above the figures is why there is no verdict."""
+    verdict, said = document.verdict, document.statements
+    if verdict is None or len(said) != 1 or said[0].word != "busy":
+        return document
+    reason = said[0].said.replace(". [", " [")
+    return replace(document, verdict=replace(verdict, reason=reason, tone="bad"), statements=())
 
 
 def _document(summary: Summary, most: breakdown.Most) -> Document:

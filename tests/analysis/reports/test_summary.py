@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from instrumentor_analysis.clock.neighbours import doubts
 from instrumentor_analysis.model import Interval, Locations, Module, Saving, SlowOp, Spread, Summary
 from instrumentor_analysis.reports import brief, formatting, headline
 from instrumentor_analysis.reports.summary import console, html, markdown
@@ -151,3 +152,13 @@ def test_briefly_a_busy_machine_names_no_ops_and_a_partial_run_asks_for_no_steps
 def test_an_interval_in_another_unit_than_its_median_says_so() -> None:
     assert headline.between(Interval(405.0, 421.0), 412.0) == "405 to 421"
     assert headline.between(Interval(250.0, 1020.0), 491.0) == "0.25 to 1.02 s"
+
+
+def test_a_page_of_a_busy_machine_has_one_card_that_says_so() -> None:
+    machine = {"machine": {"cpus": 2, "other_cpus": 1.6}}
+    busy = replace(torch_cpu(), run=machine, verdict=None, warnings=doubts(machine["machine"]))
+    page = html(busy)
+    assert "Machine busy: other processes used 1.6 of 2 CPUs" in page
+    assert page.count("[W201]") == 1 and ">Conclusion<" not in page
+    assert "No conclusion" in page or "no conclusion" in page
+    assert "measure again" in page
