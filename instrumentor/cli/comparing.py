@@ -208,7 +208,7 @@ def judged(comparisons: Sequence[Comparison], percent: float) -> Iterator[str]:
 def _bounds(comparison: Comparison, gate: Gate) -> str:
     bounds = f"{gate.low_percent:+.1f} to {gate.high_percent:+.1f} %"
     if gate.high_percent > _OPEN_PERCENT:
-        bounds = "these runs leave all of it open"
+        bounds = "these runs cannot tell"
     timing = comparison.timing
     if gate.assumed or timing is None or timing.between is None:
         return f"{bounds}; one run on each side does not show how much runs differ"

@@ -40,12 +40,8 @@ _HOW = "For example: instrument compare --refs main..HEAD train.py"
 class PairSteps(Options):
     """How each run of a pair is rewritten: many short runs tell more than few long ones."""
 
-    steps: int = option(
-        MEASURE, 23, "Of versions: samples to take in each run, the warm-up included."
-    )
-    warmup: int = option(
-        MEASURE, 3, "Of versions: leading samples of each run that are not steady.", minimum=0
-    )
+    steps: int = option(MEASURE, 23, "In pairs: samples of each run, the warm-up included.")
+    warmup: int = option(MEASURE, 3, "In pairs: warm-up samples of each run.", minimum=0)
 
 
 @dataclass(frozen=True)
@@ -70,18 +66,18 @@ class PairOptions(Checked):
         metavar="SETTING=VALUE",
         once=True,
     )
-    pairs: int = option(MEASURE, 40, "Of versions: end undecided after so many.", minimum=1)
+    pairs: int = option(MEASURE, 40, "In pairs: stop undecided after so many.", minimum=1)
     resolution: float = option(
         MEASURE,
         1.0,
-        "Of versions: end when a difference by this much or more is ruled out, percent.",
+        "In pairs: stop when a difference of this many percent or more is ruled out.",
         metavar="PCT",
         above=0,
     )
     output: Path | None = option(
         OUTPUT,
         None,
-        "Of versions: the folder of their runs; default instrument-runs/NAME_pairs-N.",
+        "In pairs: the folder of the runs; default instrument-runs/NAME_pairs-N.",
         *("-o", "--output"),
         metavar="DIR",
         variable=False,
@@ -166,7 +162,7 @@ def _wanted(groups: Sequence[Sequence[str]], options: PairOptions) -> tuple[_Wan
     asked = [name for name in ("refs", "pythons", "set") if getattr(options, name)]
     two = len(groups) == 2
     if len(asked) + two != 1 or len(groups) > 2:
-        told = "two versions may differ in one thing" if groups else "which script?"
+        told = "give one difference between the two versions" if groups else "which script?"
         raise UsageError(f"{told}: --refs, --pythons, --set, or SCRIPT ARGS -- SCRIPT ARGS", _HOW)
     if two:
         return _of_words(groups[0]), _of_words(groups[1])

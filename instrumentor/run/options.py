@@ -45,7 +45,7 @@ def counter_groups(text: str) -> tuple[str, ...]:
     unknown = [each for each in groups if each not in COUNTERS]
     if unknown or not groups:
         known = ", ".join(COUNTERS)
-        raise UsageError(f"--counters {text}: must be some of {known}, parted by commas")
+        raise UsageError(f"--counters {text}: must be some of {known}, separated by commas")
     return groups
 
 

@@ -49,7 +49,7 @@ def _span(target: Target, source: Source) -> Sequence[ast.stmt]:
     regions = target.located.regions
     at = regions[0].forward.statement
     if len(regions) > 1 or len(regions[0].sites) != 1:
-        reason = "several backwards: which forward belongs to which is not plain"
+        reason = "several backwards: it is not clear which forward belongs to which"
         raise NotApplicable(source.path, at.lineno, reason)
     block = _block_of(source, at)
     rest = block[block.index(at) :]

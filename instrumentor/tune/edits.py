@@ -111,7 +111,7 @@ def _by_option(target: Target, setting: Setting) -> Way:
     option = setting.call_option if crank else setting.option
     if not option:
         other = "tt-xla" if setting.option else "tt-crank" if setting.call_option else ""
-        reason = f"an option of {other}, through which it does not run"
+        reason = f"an option of {other}, which the script does not use"
         reason = reason if other else f"the run's YAML has no {setting.yaml_key}"
         raise NotApplicable(target.script, 1, reason)
     how = f"{'tt-crank' if crank else 'tt-xla'}'s compile option {option}"

@@ -26,7 +26,7 @@ from instrumentor.tune.statements import Changes, Own, Way
 from instrumentor.tune.target import NotApplicable, Target
 
 _MODEL = "bfloat16 weights, before anything is compiled or handed to the optimizer"
-_INPUT = "bfloat16 inputs; whole numbers stay"
+_INPUT = "bfloat16 inputs; integers stay as they are"
 _NAMES = ("dtype", "torch_dtype", "model_dtype", "compute_dtype", "DTYPE")
 _WIDER = ("torch.float32", "torch.float", "torch.float16", "torch.half")
 
@@ -113,7 +113,7 @@ def _cast_inputs(target: Target, source: Source, call: ast.Call, changes: Change
             _cast(source, Kind.INSERT_BEFORE, statement, name, changes)
         elif _is_part(given) and name not in done:
             reason = (
-                f"`{ast.unparse(given)}` goes into the model, and where it is made is not plain"
+                f"`{ast.unparse(given)}` goes into the model, but it is not clear where it is made"
             )
             raise NotApplicable(source.path, call.lineno, f"{reason}: it would stay float32")
 

@@ -85,7 +85,7 @@ def notes(tuned: Tuned) -> Iterator[str]:
     search = tuned.search
     traced = any(row.trial.configuration.get("trace") for row in search.rows)
     only = "Wall clock only, without a profiler: what is compared is the time of a step."
-    why = " With runtime trace nothing else is possible: Tracy's device profiling crashes then."
+    why = " Tracy's device profiling crashes with a runtime trace."
     yield only + (why if traced else "")
     if traced and tuned.options.rewrite.leading < WARMUP:
         yield f"With fewer than {WARMUP} warm-up steps the capture of a trace counts as a step."

@@ -99,7 +99,7 @@ def test_a_gate_that_cannot_tell_ends_with_7(run_cli: RunCli, repo: Path) -> Non
     [
         (("--refs", "nowhere..HEAD", "train.py"), "--refs: nowhere is no commit"),
         (("--refs", "main..HEAD", "absent.py"), "is not a file"),
-        (("train.py",), "two versions may differ in one thing"),
+        (("train.py",), "give one difference between the two versions"),
         (("--refs", "HEAD..", "-m"), "-m takes a module"),
         (("--refs", "HEAD..", "-m", "absent"), "absent"),
     ],

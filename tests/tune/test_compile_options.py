@@ -233,7 +233,7 @@ def test_what_a_call_has_itself_is_known(tmp_path: Path) -> None:
     assert own["trace"] is None
     assert own["weight_dtype"] is None
     reasons = {name: one.reason for name, one in found.items() if isinstance(one, NotApplicable)}
-    assert reasons["bfp8"] == "an option of tt-xla, through which it does not run"
+    assert reasons["bfp8"] == "an option of tt-xla, which the script does not use"
     assert reasons["compile_optimizer"] == "the run's YAML has no compile_optimizer"
     assert "gradient_accumulation_steps" in reasons["accumulation"]
 

@@ -102,7 +102,7 @@ def test_own_bfloat16_is_seen(tmp_path: Path, made: str) -> None:
             "def train():", "def train(model):").replace("    train()", "    train(make())"), 16,
          "is not made in this module"),
         (TRAIN.replace("model(batch)", "model(batch[step])"), 18,
-         r"`batch\[step\]` goes into the model, and where it is made is not plain"),
+         r"`batch\[step\]` goes into the model, but it is not clear where it is made"),
         (TRAIN.replace("import torch\n", "from torch import Linear, SGD, randn\n"), 18,
          "does not import torch by name"),
     ],

@@ -250,12 +250,12 @@ def _waiting(events: Sequence[Event], barrier: Barrier | None) -> Iterator[Cavea
         steps = "1 step was not counted as a sample"
         if len(refused) > 1:
             steps = f"{len(refused)} steps were not counted as samples"
-        hint = "Return the loss from the step as a tensor, or keep the model visible in the loop."
+        hint = "Return the loss from the step as a tensor, or use the model in the loop itself."
         yield Caveat("not-waited-for", f"{steps}: {refused[-1].get('reason')}. {hint}")
     if barrier is not None and barrier.left_ms is None:
         text = (
             f"Not confirmed: {barrier.method} may leave work pending on the device "
-            f"{barrier.device}, because no tensor of the step was in sight to be read."
+            f"{barrier.device}, because no tensor of the step was found to read."
         )
         yield Caveat("barrier-unconfirmed", text, "wrong")
 

@@ -20,7 +20,7 @@ _RUN: dict[str, tuple[str, Weight, str]] = {
     "warmup": (
         "warm-up steps",
         "doubt",
-        "one side may still be warming up in its steady steps",
+        "one side may still be warming up during its steady steps",
     ),
 }
 # The code is usually what is being compared, so that another commit is a note; another machine or

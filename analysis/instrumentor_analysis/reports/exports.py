@@ -67,7 +67,7 @@ def _measured(summary: Summary) -> Iterator[tuple[Figure, float]]:
 def _found(values: Mapping[str, float | None]) -> dict[str, float]:
     found = {name: value for name, value in values.items() if value is not None}
     if not found:
-        raise NothingMeasured("nothing was measured that this export could hold")
+        raise NothingMeasured("nothing was measured that this file could hold")
     return found
 
 
@@ -90,7 +90,7 @@ def openmetrics(summary: Summary) -> str:
         for each in summary.phases.phases:
             lines.append(f"{name}{_braces({**labels, 'phase': each.name})} {each.ms / 1e3:.12g}")
     if not lines:
-        raise NothingMeasured("nothing was measured that this export could hold")
+        raise NothingMeasured("nothing was measured that this file could hold")
     return "\n".join([*lines, "# EOF"]) + "\n"
 
 

@@ -126,6 +126,11 @@ def squeezed(name: str) -> str:
     return plain.removeprefix("aten::").removeprefix("autograd::engine::evaluate_function: ")
 
 
+def tensors(shapes: str) -> str:
+    """An op's shapes without its scalars, which tell nothing and take the room of the rest."""
+    return ", ".join(each for each in shapes.split(", ") if each != "scalar")
+
+
 def bar(share: float | None, columns: int) -> str:
     """A bar of blocks for a share of 0 to 100, to an eighth of a column; empty for none."""
     if share is None or not math.isfinite(share):

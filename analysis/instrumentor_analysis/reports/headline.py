@@ -147,7 +147,7 @@ def _barrier(found: Barrier | None) -> Iterator[Line]:
         if found.cost_ms is not None:
             note += f", and waiting for nothing takes {formatting.ms(found.cost_ms)}"
     else:
-        note += "; not checked, because no tensor was in sight"
+        note += "; not checked, because no tensor was found"
     for method, left in found.given_up.items():
         note += f"; {method} had left {formatting.ms(left)}"
     yield Line("barrier", found.device, note)
@@ -189,7 +189,7 @@ def _unseen(wall: WallClock) -> Iterator[Line]:
     """What a reader looks for in vain: throughput, a percentile of inference."""
     rates = wall.samples_per_s, wall.tokens_per_s
     if wall.samples and wall.mfu is None and not any(map(formatting.measured, rates)):
-        note = "no batch was seen to enter the forward"
+        note = "no batch was recognised"
         yield Line("throughput", formatting.NOT_MEASURED, note, "absent")
     if not is_inference(wall):
         return
@@ -280,7 +280,9 @@ def _region_only(wall: WallClock) -> str | None:
     """Samples a second of the region alone, where that is another figure than the iteration's."""
     if wall.iteration is None:
         return batch(wall)
-    return None if wall.label == WHOLE_STEP else "without data loading and what else is in between"
+    return (
+        None if wall.label == WHOLE_STEP else "without data loading and the rest of the iteration"
+    )
 
 
 def _tokens_only(wall: WallClock) -> str | None:

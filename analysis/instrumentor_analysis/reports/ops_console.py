@@ -112,7 +112,8 @@ def render_torch_ops(
         Column("category", _texts(shown["torch_category"]), right=False, optional=True),
     ]
     if "input_shapes" in shown:
-        shapes = [shapes_in_words(each) for each in _texts(shown["input_shapes"])]
+        words = map(shapes_in_words, _texts(shown["input_shapes"]))
+        shapes = [formatting.tensors(each) for each in words]
         columns.append(Column("input shapes", shapes, right=False, least=12, optional=True))
     lines = table(columns, width=width, paint=painter(color))
     hidden = len(ops) - len(shown)

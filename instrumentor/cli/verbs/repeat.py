@@ -31,7 +31,6 @@ def show(results: Sequence[RunResult], *, json: bool) -> RunResult:
     """
     from instrumentor_analysis.clock.intervals import reach
     from instrumentor_analysis.compare.runs import noise_of
-    from instrumentor_analysis.shared.units import quantity
 
     samples = [wall.samples_ms for each in results if (wall := each.summary.wall_clock) is not None]
     timed = [run for run in samples if run and min(run) > 0]
@@ -48,8 +47,8 @@ def show(results: Sequence[RunResult], *, json: bool) -> RunResult:
     console.out(f"\n{len(results)} runs; the report above is that of {_name(middle)}")
     for line in _table(results):
         console.out(f"  {line}")
-    if percent is not None:
-        console.out(f"Runs differ by {quantity(percent, '%')} ({_between(timed)})")
+    if len(timed) > 1:
+        console.out(_differ(timed))
     return middle
 
 
@@ -90,12 +89,15 @@ def _table(results: Sequence[RunResult]) -> Iterator[str]:
         yield f"{_name(each):<{width}}  {', '.join(told)}"
 
 
-def _between(timed: Sequence[Sequence[float]]) -> str:
-    """The fastest and the slowest median."""
+def _differ(timed: Sequence[Sequence[float]]) -> str:
+    """How far the slowest median is above the fastest."""
     from instrumentor_analysis.reports.formatting import ms
+    from instrumentor_analysis.shared.units import quantity
 
     medians = [statistics.median(run) for run in timed]
-    return f"medians from {ms(min(medians))} to {ms(max(medians))}"
+    low, high = min(medians), max(medians)
+    percent = quantity((high / low - 1) * 100, "%")
+    return f"Runs differ by {percent} (medians from {ms(low)} to {ms(high)})"
 
 
 def _median(result: RunResult) -> float:

@@ -199,7 +199,7 @@ def _refuse_without_ops(found: Reported, asked: Asked, source: Path) -> None:
         UsageError: there are no ops, or what was asked for only a device's ops have.
     """
     if found.analysis.ops is None:
-        hint = "A run with --profiler torch records the ops of one step."
+        hint = "A run with --profiler torch records its ops."
         raise UsageError(f"{source} holds no ops to show", hint)
     if asked.id_range or asked.print_signposts:
         hint = (

@@ -31,7 +31,7 @@ class Asked(common.Shown, common.Preview, common.Remembered, Checked):
     repeat: int = option(
         MEASURE,
         1,
-        "Run N times: a comparison needs to know how much runs differ.",
+        "Run N times, to see how much runs differ.",
         metavar="N",
         minimum=1,
     )

@@ -194,10 +194,8 @@ def _named(change: OpChange) -> str:
     """Name and shapes of an op; of one whose shapes changed the name alone."""
     kind = change.new or change.base or OpKind("")
     shapes = "" if "shapes" in change.changed else kind.shapes
-    # What is no tensor tells no op from another, and pushes the name out of its column.
-    tensors = ", ".join(each for each in shapes.split(", ") if each != "scalar")
     name = kind.op.removeprefix("aten::") or "(no name)"
-    return formatting.clip(f"{name} {tensors}".rstrip(), _LONGEST_NAME)
+    return formatting.clip(f"{name} {formatting.tensors(shapes)}".rstrip(), _LONGEST_NAME)
 
 
 def _outcome(change: OpChange) -> str:
