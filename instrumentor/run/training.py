@@ -547,7 +547,7 @@ def _way_to_wait(reason: str) -> str:
             "Record its ops without a clock of the steps (instrument profile), or make its runtime "
             "known (docs/contributing.md, A device runtime)."
         )
-    return "Return the loss from the step as a tensor, or keep the model visible in the loop."
+    return "Return the loss from the step as a tensor, or use the model in the loop itself."
 
 
 def _loop(prepared: Prepared) -> str:
