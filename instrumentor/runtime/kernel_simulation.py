@@ -274,7 +274,10 @@ def _lacking(error: BaseException) -> str:
         space = _called(owner.__name__)
         return f"{space}.{error.name}{_elsewhere(space, str(error.name))}"
     if isinstance(error, ImportError):
-        return error.msg if _is_simulators(error.name or "") else ""
+        module = error.name or ""
+        missing = re.match(r"cannot import name '(\w+)'", error.msg)
+        what = f"{missing[1]} of {module}" if missing else f"the module {module}"
+        return what if _is_simulators(module) else ""
     if isinstance(error, NameError):
         return str(error.name) if error.name in _COMPILERS else ""
     called = re.match(r"(?:[\w.<>]+\.)?(\w+)\(\) (.+)", str(error))

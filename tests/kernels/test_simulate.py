@@ -99,7 +99,8 @@ def test_what_goes_wrong_behind_the_kernel_tells_nothing_of_its_result(here: Her
             "ttl.math.broadcast(",
             "ttl.math.broadcast (it has ttl.block.broadcast)",
         ),
-        ("import ttl\n", "import ttl\nfrom ttl.testing import check\n", "named 'ttl.testing'"),
+        ("import ttl\n", "import ttl\nfrom ttl.testing import check\n", "the module ttl.testing"),
+        ("import ttl\n", "import ttl\nfrom ttl.sim.dfb import Pipe\n", "Pipe of ttl.sim.dfb"),
         ("ttnn.open_device(", "ttnn.open_device(l1_small_size=1, ", "open_device() got an"),
     ],
 )
