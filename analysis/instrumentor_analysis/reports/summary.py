@@ -79,7 +79,7 @@ def html(summary: Summary, detail: Detail | None = None) -> str:
     figures = (_beside(each, top) for each in headline.figures(summary))
     sections = (s for s in _page_sections(summary, detail or Detail()) if _holds(s))
     document = replace(
-        _one_conclusion(_document(summary, _MIDDLE)),
+        _document(summary, _MIDDLE),
         tiles=top,
         figures=tuple(each for each in figures if each.lines),
         sections=tuple(sections),
@@ -90,7 +90,7 @@ def html(summary: Summary, detail: Detail | None = None) -> str:
 
 
 def _one_conclusion(document: Document) -> Document:
-    """Of a busy machine one card: what is said above the figures is why there is no verdict."""
+    """Of a busy machine one verdict: what is said above the figures is why there is none else."""
     verdict, said = document.verdict, document.statements
     if verdict is None or len(said) != 1 or said[0].word != "busy":
         return document
@@ -99,7 +99,7 @@ def _one_conclusion(document: Document) -> Document:
 
 
 def _document(summary: Summary, most: breakdown.Most) -> Document:
-    return Document(
+    document = Document(
         headline.title(summary),
         headline.subtitle(summary),
         verdict=verdict_of(summary),
@@ -109,6 +109,7 @@ def _document(summary: Summary, most: breakdown.Most) -> Document:
         warnings=headline.warnings(summary),
         files=listed(summary.artifacts),
     )
+    return _one_conclusion(document)
 
 
 def verdict_of(summary: Summary) -> Verdict | None:

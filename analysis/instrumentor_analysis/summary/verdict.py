@@ -191,7 +191,8 @@ def no_verdict(summary: Summary) -> tuple[str, str, tuple[Lever, ...]] | None:
 def _when_busy(summary: Summary) -> Iterator[Lever]:
     yield Lever("measure again", "when the machine is quiet; instrument doctor tells its load")
     threads = summary.environment.get("torch_threads")
-    if isinstance(threads, int) and threads > 1:
+    # A device does the work where a barrier is waited for.
+    if summary.barrier is None and isinstance(threads, int) and threads > 1:
         how = "torch's threads wait for each other on busy CPUs; one thread is steadier"
         yield Lever("OMP_NUM_THREADS=1", how)
     yield Lever(
