@@ -210,7 +210,9 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         modules=modules(timings.called),
         telemetry=shown,
         programs=programs(timings.told),
-        what_if=what_if(timings.extra, None if wall is None else wall.iteration),
+        what_if=()
+        if is_busy(folder.facts.get("machine"))
+        else what_if(timings.extra, None if wall is None else wall.iteration),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,8 @@ from instrumentor_analysis.clock.phases import Extra
 from instrumentor_analysis.clock.what_if import what_if
 from instrumentor_analysis.model import Interval, Iteration, Summary
 from instrumentor_analysis.reports.summary import console, html, markdown
+from instrumentor_analysis.summary.summarise import summarise
+from tests.analysis.records import run_folder, steady_events
 
 
 def extra(data: float, forward: float, other: float = 0.0, stepped: int = 1) -> Extra:
@@ -66,3 +69,16 @@ def test_every_format_says_that_it_is_a_model() -> None:
     summary = Summary("wallclock", what_if=what_if([extra(50, 50)] * 6, None))
     for text in (console(summary), markdown(summary), html(summary)):
         assert "input hidden" in text and "A model, not measured" in text
+
+
+def test_nothing_is_predicted_of_a_busy_machine(tmp_path: Path) -> None:
+    iterations = [
+        {"event": "phases", "pid": 1, "ms": 100.0, "stepped": 1, "compiled": False,
+         "parts": {"data": 50.0, "forward": 50.0}}
+        for _ in range(6)
+    ]  # fmt: skip
+    quiet = run_folder(tmp_path / "quiet", *steady_events(50.0), *iterations)
+    assert [each.change for each in summarise(quiet).what_if]
+    machine = {"cpus": 4, "other_cpus": 3.0}
+    busy = run_folder(tmp_path / "busy", *steady_events(50.0), *iterations, machine=machine)
+    assert summarise(busy).what_if == ()

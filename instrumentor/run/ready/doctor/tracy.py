@@ -113,8 +113,8 @@ def build(planned: PlannedRun) -> Iterator[Check]:
             "tracy-build",
             f"{machine.untraced} is built without Tracy: it ends in a TT_FATAL where the device's "
             "profiler is asked for",
-            "Measure with --profiler wallclock, or use a build of tt-metal with Tracy "
-            "(ENABLE_TRACY, its default) for device times.",
+            "Measure with --profiler wallclock, which has device times where ttnn tells of its "
+            "programs, or use a build of tt-metal with Tracy (ENABLE_TRACY, its default).",
         )
 
 
