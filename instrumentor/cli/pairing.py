@@ -341,7 +341,7 @@ def _too_few(paired: Paired) -> str:
     faster = found.ratio < 1
     agree = sum((each < 0) == faster for each in differences(paired.pairs))
     word, times = ("faster", 1 / found.ratio) if faster else ("slower", found.ratio)
-    compared = f"{paired.new.name}: {word} than {paired.base.name}"
+    compared = f"{paired.new.name} was {word} than {paired.base.name}"
     seen = f"{compared} in {agree} of {found.pairs} pairs (x{times:.3g})"
     return f"{seen}; a verdict needs at least {max(fewest_pairs(), found.pairs + 1)}"
 
@@ -351,7 +351,9 @@ def _show(paired: Paired, shown: common.Shown) -> None:
         console.out_json({**paired.to_json(), "folder": str(paired.folder)})
         return
     text = statement(paired)
-    console.out(f"{text[0].upper()}{text[1:]}, {_duration(paired.duration_s)}")
+    if not text.startswith(paired.new.name):  # a file keeps its name
+        text = text[0].upper() + text[1:]
+    console.out(f"{text}, {_duration(paired.duration_s)}")
     each = " per sample" if paired.per_sample else ""
     console.out(f"  compared: {paired.figure}{each}, medians of each run")
     busy = sum(run.busy for pair in paired.pairs for run in (pair.base, pair.new))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.cli.pairing import PairOptions, _wanted, are_scripts, parse_refs, statement
+from instrumentor.cli.common import Shown
+from instrumentor.cli.pairing import PairOptions, _show, _wanted, are_scripts, parse_refs, statement
 from instrumentor.run.options import RunOptions
 from instrumentor.run.pairs import Measured, Pair, Paired, Version, judged
 from instrumentor.shared.errors import UsageError
@@ -104,10 +105,13 @@ def test_the_verdict_is_a_sentence(
 @pytest.mark.parametrize(
     ("new_ms", "said"),
     [
-        ([20.0] * 6, "HEAD: faster than main in 6 of 6 pairs (x3.5); a verdict needs at least 10"),
+        (
+            [20.0] * 6,
+            "HEAD was faster than main in 6 of 6 pairs (x3.5); a verdict needs at least 10",
+        ),
         (
             [77.0, 77.0, 60.0],
-            "HEAD: slower than main in 2 of 3 pairs (x1.03); a verdict needs at least 10",
+            "HEAD was slower than main in 2 of 3 pairs (x1.03); a verdict needs at least 10",
         ),
     ],
 )
@@ -126,3 +130,13 @@ def test_a_verdict_takes_no_fewer_pairs_than_is_said() -> None:
     agree = [0.5] * fewest_pairs()
     assert verdict(agree, 1.0).outcome == "slower"
     assert verdict(agree[1:], 1.0).outcome == "undecided"
+
+
+def test_a_file_keeps_its_name_at_the_start_of_a_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("a.py", "b.py")]
+    found = Verdict("slower", 1.05, None, 9, 1.0)
+    paired = Paired(Path("out"), *sides, (), "iteration", False, found, 240.0)
+    _show(paired, Shown(quiet=True))
+    assert capsys.readouterr().out.startswith("b.py is 5.0 % slower than a.py, 9 pairs, ")
