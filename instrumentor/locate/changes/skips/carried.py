@@ -127,9 +127,15 @@ class Carried(Struct, eq=False):
             if statement is None or is_memo(self.program, source, function.node, statement):
                 continue
             for owner, binds in _changed(node):
+                if isinstance(node, ast.Name) and self._is_own(function, node.id):
+                    continue  # a name of one call, whatever else it was a name of
                 binds = binds and not isinstance(statement, ast.AugAssign)
                 for cell in self._cells(function, owner):
                     yield Write(cell, statement, binds)
+
+    def _is_own(self, function: Function, name: str) -> bool:
+        """Whether a function has a variable of that name."""
+        return self.program.names.binder(function.source, function.node, name) is function.node
 
     def _cells(self, function: Function, owner: ast.expr) -> Iterator[Cell]:
         """Storage that outlives the call by which a changed expression is reached."""
@@ -137,7 +143,7 @@ class Carried(Struct, eq=False):
         if root is None:
             return
         binder = self.program.names.binder(function.source, function.node, root)
-        if binder is not function.node:
+        if not self._is_own(function, root):
             if not words and binder is not None:
                 yield Cell(root, binder)
         elif root not in parameters(function.node):

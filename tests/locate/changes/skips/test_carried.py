@@ -111,6 +111,7 @@ KEEPS_TO_ITSELF = {
         "n = x.size(0)\nif n not in self.kept:\n    self.kept[n] = torch.ones(n)\n"
         "y = self.fc(x) * self.kept[n]"
     ),
+    "another_name_for_it": "n, at = self.n, self.at\nn = n * 2\ny = self.fc(x) * n + at",
     "of_its_input": "x.add_(1)\ny = self.fc(x)",
     "in_training_alone": "if self.training and x.ndim:\n    self.at += 1\ny = self.fc(x * self.at)",
     "behind_the_return_of_evaluations": (
