@@ -144,7 +144,9 @@ class Carried(Struct, eq=False):
             return
         binder = self.program.names.binder(function.source, function.node, root)
         if not self._is_own(function, root):
-            if not words and binder is not None:
+            bare = not words and binder is not None
+            # `torch.add(x, y)` adds nothing to torch
+            if bare and not self.program.names.is_imported(function.source, function.node, owner):
                 yield Cell(root, binder)
         elif root not in parameters(function.node):
             values = self.program.names.bound(function.source, function.node, root)

@@ -112,6 +112,7 @@ KEEPS_TO_ITSELF = {
         "y = self.fc(x) * self.kept[n]"
     ),
     "another_name_for_it": "n, at = self.n, self.at\nn = n * 2\ny = self.fc(x) * n + at",
+    "a_function_called_like_a_method": "y = torch.add(self.fc(x), x)",
     "of_its_input": "x.add_(1)\ny = self.fc(x)",
     "in_training_alone": "if self.training and x.ndim:\n    self.at += 1\ny = self.fc(x * self.at)",
     "behind_the_return_of_evaluations": (
