@@ -63,7 +63,6 @@ _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     # An object that a partial clone lacks is not fetched, by whatever program that would be.
     "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
 #: How long git may take before somebody looks for what it waits for, and in all, seconds.

@@ -120,8 +120,7 @@ def _alternates(objects: Path) -> list[Path]:
             text = read_bytes(folder / "info" / "alternates", SETTINGS_BYTES)
         except (OSError, ValueError):
             continue
-        lines = (os.fsdecode(line) for line in text.splitlines() if line)
-        new = [folder / line for line in lines if not line.startswith("#")]
+        new = [folder / os.fsdecode(line) for line in text.splitlines() if line]
         found += [path for path in new if path not in found][: _MOST_ALTERNATES - len(found)]
     return found[1:]
 

@@ -11,6 +11,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+import psutil
 import pytest
 
 from instrumentor.shared.errors import NotReady
@@ -19,6 +20,7 @@ from instrumentor.workspace import git
 from instrumentor.workspace.copy_plan import plan_shadow
 from instrumentor.workspace.originals_proof import Originals
 from tests.conftest import git as run_git
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -92,6 +94,24 @@ def test_an_object_that_is_missing_is_not_fetched(hostile: Path) -> None:
     with pytest.raises(NotReady):
         git.read(hostile, "cat-file", "blob", "0123456789012345678901234567890123456789")
     assert ran(hostile) == []
+
+
+def test_nothing_that_a_submodule_configures_is_run(git_repo, tmp_path: Path) -> None:
+    """Its filters are in settings of its own."""
+    repo = git_repo({"train.py": "x = 1\n", "sub/s.py": "s\n"}, commit=False)
+    run_git(repo / "sub", "init", "-q")
+    run_git(repo / "sub", "add", "s.py")
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    run_git(repo / "sub", *who, "commit", "-qm", "s")
+    run_git(repo, "add", ".")
+    run_git(repo, *who, "commit", "-qm", "all")
+    (tmp_path / "clean").write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran-clean'\ncat\n")
+    (tmp_path / "clean").chmod(0o755)
+    run_git(repo / "sub", "config", "filter.own.clean", str(tmp_path / "clean"))
+    (repo / "sub" / ".git" / "info" / "attributes").write_text("*.py filter=own\n")
+    touched(repo / "sub" / "s.py")
+    assert git.state(repo)[1] is False
+    assert ran(repo) == []
 
 
 def test_a_filter_that_cannot_be_switched_off_leaves_the_state_open(hostile: Path) -> None:
@@ -186,6 +206,29 @@ def test_git_that_waits_is_ended(
     monkeypatch.setattr(git, "ANSWER_S", 0.3)
     with pytest.raises(NotReady, match="does not answer"):
         git.names(asked, ())
+
+
+def test_what_git_has_started_ends_with_it(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stands = tmp_path / "bin" / "git"
+    stands.parent.mkdir()
+    stands.write_text(f"#!/bin/sh\nsleep 600 &\necho $! >>{tmp_path}/children\nwait\n")
+    stands.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stands.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(git, "SOON_S", 2.0)
+    monkeypatch.setattr(git, "ANSWER_S", 2.0)
+    with pytest.raises(NotReady, match="does not answer"):
+        git.names(asked, ())
+    for child in map(int, (tmp_path / "children").read_text().split()):
+        wait_for(lambda child=child: not psutil.pid_exists(child) or is_dead(child))
+
+
+def is_dead(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return True
 
 
 def test_a_pipe_for_which_git_waits_is_named(

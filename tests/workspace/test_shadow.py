@@ -309,6 +309,11 @@ def test_a_folder_of_git_is_no_link_but_to_another_git_folder(git_repo, tmp_path
     assert (tmp_path / "private" / "info" / "exclude").is_file()
 
 
+def git_of(folder: Path, *words: str) -> str:
+    command = ["git", f"--git-dir={folder}", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 def test_a_link_to_a_folder_below_a_folder_of_git_is_left_out(git_repo, tmp_path: Path) -> None:
     """It may lead to a whole disk, or round in a circle."""
     repo = git_repo({"train.py": "x = 1\n"})
@@ -320,6 +325,8 @@ def test_a_link_to_a_folder_below_a_folder_of_git_is_left_out(git_repo, tmp_path
     make_private_git(repo, tmp_path / "private")
     assert (tmp_path / "private" / "info" / "exclude").is_file()
     assert not list((tmp_path / "private").rglob("large"))
+    assert git_of(tmp_path / "private", "config", "core.hooksPath") == "/dev/null\n"
+    assert git_of(tmp_path / "private", "config", "core.fsmonitor") == "false\n"
     assert not (tmp_path / "private" / "info" / "round").exists()
 
 

@@ -24,6 +24,8 @@ from instrumentor_analysis.shared.files import Unfit, read_bytes
 
 #: The location of a journal without a file: nothing can ever be there.
 NO_FILE = Path(os.devnull, "journal.json")
+#: Of one repository; each takes several calls of git, and anybody can bring thousands.
+MOST_REFS = 50
 
 
 def restore(folder: Path | None = None, disk: Disk | None = None) -> tuple[Restored, ...]:
@@ -51,8 +53,13 @@ def restore(folder: Path | None = None, disk: Disk | None = None) -> tuple[Resto
     repository = journal.repository_around(folder) if folder is not None else None
     if repository is not None:
         unseen = [ref for ref in journal.refs(repository) if ref.rpartition("/")[2] not in seen]
-        for ref in unseen:
+        for ref in unseen[:MOST_REFS]:
             done += _from_ref(ref, repository, disk)
+        if len(unseen) > MOST_REFS:
+            told = (
+                f"{repository} holds {len(unseen):,} refs under {journal.REFS}, more than any run"
+            )
+            done.append(Restored(repository, "failed", f"{told}: {MOST_REFS} were looked at"))
     check(done)
     return tuple(done)
 

@@ -408,3 +408,17 @@ def test_a_ref_that_waits_for_a_run_takes_no_branch_along(repo: Path) -> None:
     git(repo, "symbolic-ref", f"{journal.REFS}/{NAME}", "refs/heads/main")
     journal.hold(planted(repo, repo / "train.py"), Disk())
     assert git(repo, "rev-parse", "refs/heads/main") == branch
+
+
+def test_refs_by_the_thousand_have_an_end(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = git(repo, "rev-parse", "HEAD").strip()
+    lines = "".join(f"create {journal.REFS}/{number:012x} {commit}\n" for number in range(60))
+    subprocess.run(
+        ["git", "update-ref", "--stdin"], cwd=repo, input=lines.encode(), check=True
+    )  # fmt: skip
+    asked: list[str] = []
+    kept = journal.kept
+    monkeypatch.setattr(journal, "kept", lambda *given: asked.append(given[1]) or kept(*given))
+    with pytest.raises(RestoreNeeded, match=r"holds 60 refs under .* 50 were looked at"):
+        restore(repo)
+    assert len(asked) == 50
