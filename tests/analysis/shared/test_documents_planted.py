@@ -41,7 +41,8 @@ FACTS: dict[str, Any] = {
 }  # fmt: skip
 EVENTS: list[dict[str, Any]] = [
     event("step_compile", 30.0, device="tt", barrier="sync", **batch(4, 8)),
-    *steady_events(*([2.0, 2.1] * 5), device="tt", barrier="sync", nodes=7, **batch(4, 8)),
+    *({**each, "start_s": 10 + at / 10} for at, each in enumerate(
+        steady_events(*([2.0, 2.1] * 5), device="tt", barrier="sync", nodes=7, **batch(4, 8)))),
     {"event": "iteration", "pid": 1, "name": "step_steady_1", "index": 1, "ms": 3.0, "data_ms": 1},
     {"event": "barrier", "pid": 1, "device": "tt", "method": "sync", "idle": True, "left_ms": 0.1,
      "reads": 1, "cost_ms": 0.2},
@@ -57,6 +58,19 @@ EVENTS: list[dict[str, Any]] = [
     {"event": "profiled", "pid": 1, "name": "step_profiled_1", "index": 1, "ms": 3.0},
     {"event": "collectives", "pid": 1, "rank": 0, "world": 2, "step": 0, "ms": 3.0,
      "backend": "gloo", "calls": [["gloo:all_reduce", 0.5, 1.0]]},
+    {"event": "modules", "pid": 1, "what": "time",
+     "rows": [[-1, "", "Net", 1, 3.0, 0], [0, "fc", "Linear", 2, 1.0, 0]], "uncounted": []},
+    {"event": "modules", "pid": 1, "what": "flops", "rows": [[-1, "", "Net", 1, 0.0, 640]],
+     "uncounted": ["aten::sort"]},
+    {"event": "programs", "pid": 1, "ms": 10.0, "dropped": 0,
+     "chips": {"0": {"programs": 4, "ms": 6.0, "busy_ms": 6.0, "untimed": 0}},
+     "rest": {"0": {"programs": 1, "ms": 1.0, "busy_ms": 1.0, "untimed": 0}},
+     "kernels": [["bmm", 3, 5.0]]},
+]  # fmt: skip
+READINGS: list[dict[str, Any]] = [
+    {"device": "tt0", "t_s": at, "clock_mhz": 1000.0, "power_w": 80.0, "temperature_c": 60.0,
+     "used": True}
+    for at in (10.0, 10.1, 10.2, 10.3)
 ]  # fmt: skip
 #: Of another type, endless, out of every range, no text, or what a page or a terminal would obey.
 NASTY: tuple[Any, ...] = (
@@ -116,8 +130,9 @@ def ask_all(folder: Path, base: Path) -> None:
 def planted(kind: str) -> list[Any]:
     """Each place of a document with some of what does not belong there, in turn."""
     found = list(places(FACTS))
-    if kind == "events":
-        found = [(at, *path) for at, each in enumerate(EVENTS) for path in places(each)]
+    if kind != "facts":
+        lines = {"events": EVENTS, "readings": READINGS[:1]}[kind]
+        found = [(at, *path) for at, each in enumerate(lines) for path in places(each)]
     return [(path, nasty) for at, path in enumerate(found) for nasty in nasties(at)]
 
 
@@ -131,10 +146,10 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_folder(tmp_path_factory.mktemp("runs") / "base", *EVENTS, **FACTS)
 
 
-@pytest.mark.parametrize("kind", ["facts", "events"])
+@pytest.mark.parametrize("kind", ["facts", "events", "readings"])
 def test_whatever_a_folder_holds_it_is_read(kind: str, base: Path, tmp_path: Path) -> None:
     ask_all(base, base)
-    whole = {"facts": FACTS, "events": EVENTS}[kind]
+    whole = {"facts": FACTS, "events": EVENTS, "readings": READINGS}[kind]
     for path, new in planted(kind):
         made = exchanged(whole, path, new)
         text = json.dumps(made)
@@ -142,8 +157,9 @@ def test_whatever_a_folder_holds_it_is_read(kind: str, base: Path, tmp_path: Pat
             folder = run_folder(tmp_path / "run", *EVENTS)
             (folder / "run.json").write_text(text)
         else:
-            folder = run_folder(tmp_path / "run", **FACTS)
-            (folder / "timings.jsonl").write_text("".join(json.dumps(e) + "\n" for e in made))
+            folder = run_folder(tmp_path / "run", *EVENTS, **FACTS)
+            name = "timings.jsonl" if kind == "events" else "telemetry.jsonl"
+            (folder / name).write_text("".join(json.dumps(e) + "\n" for e in made))
         try:
             ask_all(folder, base)
         except Exception:
