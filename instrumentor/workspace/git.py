@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import select
 import shlex
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import distribution
@@ -68,6 +70,8 @@ _ENVIRONMENT = {
 #: How long git may take before somebody looks for what it waits for, and in all, seconds.
 SOON_S = 2.0
 ANSWER_S = 120.0
+#: What git may take for itself: a tree of a few objects can stand for any number of files.
+DATA_BYTES = 4 << 30
 _MOST_FILES = 20  # of settings
 #: Distributions, and the modules that an import of GitPython takes from them.
 _GITPYTHON = {"GitPython": "git", "gitdb": "gitdb", "smmap": "smmap"}
@@ -165,6 +169,7 @@ def _answer(words: Sequence[str], stdin: bytes, root: Path | None) -> tuple[int 
     start = _by_subprocess if tied or _gitpython() is None else _by_gitpython
     started = start(words)  # GitPython's ends git as soon as nothing refers to it
     process: subprocess.Popen[bytes] = getattr(started, "proc", started)
+    _bound(process.pid)
     try:
         told, error = _told(process, stdin, root)
     except subprocess.TimeoutExpired:
@@ -172,6 +177,14 @@ def _answer(words: Sequence[str], stdin: bytes, root: Path | None) -> tuple[int 
     finally:
         _end(process)
     return process.returncode, told, error.decode(errors="replace")
+
+
+def _bound(pid: int) -> None:
+    """Let git take no more memory of its own; what it maps of files does not count."""
+    with suppress(ProcessLookupError):  # it has ended
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_DATA)
+        if soft == resource.RLIM_INFINITY or soft > DATA_BYTES:
+            resource.prlimit(pid, resource.RLIMIT_DATA, (DATA_BYTES, hard))
 
 
 def _told(process: subprocess.Popen[bytes], stdin: bytes, root: Path | None) -> tuple[bytes, bytes]:

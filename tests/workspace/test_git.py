@@ -208,6 +208,18 @@ def test_git_that_waits_is_ended(
         git.names(asked, ())
 
 
+def test_git_that_takes_all_memory_is_ended(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few trees that hold each other stand for any number of files."""
+    inner = b"100644 blob " + git.write(asked, "hash-object", "-w", "--stdin").strip() + b"\tfile"
+    for _ in range(9):
+        one = git.write(asked, "mktree", stdin=inner + b"\n").strip()
+        inner = b"\n".join(b"040000 tree %s\t%d" % (one, number) for number in range(10))
+    tree = git.write(asked, "mktree", stdin=inner + b"\n").strip().decode()
+    monkeypatch.setattr(git, "DATA_BYTES", 64 << 20)
+    with pytest.raises(NotReady, match=r"(?i)memory"):
+        git.read(asked, "ls-files", f"--with-tree={tree}")
+
+
 def test_what_git_has_started_ends_with_it(
     asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
