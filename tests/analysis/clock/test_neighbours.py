@@ -61,7 +61,7 @@ def test_a_report_warns_of_it(tmp_path: Path) -> None:
 
 def test_a_comparison_says_of_which_run() -> None:
     found = compare(side([1.0] * 5), side([1.0] * 5, "new", run={"machine": BUSY}))
-    assert any(note.startswith("new: Machine busy") for note in found.notes)
+    assert found.timing is not None and "the machine was busy in new" in found.timing.statement
     assert judge(compare(side([1.0] * 5), side([9.0] * 5, "new")), 5).outcome == "regression"
     busy = compare(side([1.0] * 5), side([9.0] * 5, "new", run={"machine": BUSY}))
     assert judge(busy, 5).outcome == "undecided"
