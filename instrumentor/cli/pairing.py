@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _BEGUN = b'{"schema": "instrument-pairs/1"}'
 #: The user's files as they stand, in the place of a commit.
 WORKTREE = "WORKTREE"
+_HERE = "your working tree"
 _HOW = "For example: instrument compare --refs main..HEAD train.py"
 
 
@@ -253,7 +254,7 @@ def _listed(copy: Frozen) -> str:
 
 def _name(wanted: _Wanted, commit: str | None) -> str:
     if commit is None:
-        return "your files" if wanted.name == WORKTREE else wanted.name
+        return _HERE if wanted.name == WORKTREE else wanted.name
     return wanted.name if commit.startswith(wanted.name) else f"{wanted.name} ({commit[:9]})"
 
 
@@ -351,7 +352,7 @@ def _show(paired: Paired, shown: common.Shown) -> None:
         console.out_json({**paired.to_json(), "folder": str(paired.folder)})
         return
     text = statement(paired)
-    if not text.startswith(paired.new.name):  # a file keeps its name
+    if paired.new.name == _HERE or not text.startswith(paired.new.name):  # a file keeps its name
         text = text[0].upper() + text[1:]
     console.out(f"{text}, {_duration(paired.duration_s)}")
     each = " per sample" if paired.per_sample else ""

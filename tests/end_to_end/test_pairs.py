@@ -48,7 +48,8 @@ def test_uncommitted_changes_are_a_version(run_cli: RunCli, repo: Path) -> None:
     made = run_cli("compare", *FEW, "--refs", "HEAD..", "-o", "out", "train.py", cwd=repo)
     assert made.returncode == 0, made.stderr
     assert "second" in said(repo / "out", "01_base") and "edited" in said(repo / "out", "01_new")
-    assert re.match(r"Your files: (faster|slower) than HEAD .* in [0-2] of 2 pairs", made.stdout)
+    said_first = r"Your working tree was (faster|slower) than HEAD .* in [0-2] of 2 pairs"
+    assert re.match(said_first, made.stdout)
     assert "a verdict needs at least 10" in made.stdout
     assert "your files were not touched" in made.stderr
 
@@ -91,7 +92,7 @@ def test_a_gate_that_cannot_tell_ends_with_7(run_cli: RunCli, repo: Path) -> Non
     gate = ("--fail-on-regression", "5", "--refs", "HEAD..")
     made = run_cli("compare", *FEW, *gate, "train.py", cwd=repo)
     assert made.returncode == 7, made.stderr
-    assert "undecided whether your files is slower than HEAD" in made.stderr
+    assert "undecided whether your working tree is slower than HEAD" in made.stderr
 
 
 @pytest.mark.parametrize(
