@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.machine.device_nodes import device_holders
+from instrumentor_analysis.clock.telemetry import FILE
 from instrumentor_analysis.shared.files import read_text, write_whole
 
 CLASS_ROOT = Path("/sys/class/tenstorrent")
@@ -25,7 +26,6 @@ CLASS_ROOT_VARIABLE = "INSTRUMENT_SYSFS_ROOT"  # another one, for tests
 EVERY_S, LOOK_S = 0.1, 5.0
 #: Readings at most: of longer runs the first ones are let go.
 MOST = 20_000
-FILE = "telemetry.jsonl"
 #: File within `device/hwmon/*`, key of a reading, and what its unit is divided by.
 _SENSORS = (("power1_input", "power_w", 1e6), ("temp1_input", "temperature_c", 1e3))
 

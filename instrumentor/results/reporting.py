@@ -199,8 +199,9 @@ def report(
         refuse_outputs(files.targets.values(), sources, force=files.force)
         options.check()
         found = _analysed(sources, options, flops, peak_tflops)
-        found = replace(found, written=_written(found, sources[0], files))
-        return replace(found, logged=_logged(found, sources[0], files.export))
+        # First what may be refused: then nothing was written.
+        logged = _logged(found, sources[0], files.export)
+        return replace(found, logged=logged, written=_written(found, sources[0], files))
     except AnalysisError as error:
         raise UsageError(error.message, error.hint) from error
     except FileExistsError as error:

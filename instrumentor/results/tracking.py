@@ -24,6 +24,12 @@ TRACKERS: tuple[Tracker, ...] = ("wandb", "mlflow", "tensorboard")
 #: Each iteration on its own; the figures of all are under their own keys.
 SERIES = "perf/iteration_time"
 PROJECT = "instrument"
+#: What a tracker makes in a run's folder.
+_WRITTEN: Mapping[Tracker, tuple[str, ...]] = {
+    "wandb": ("wandb",),
+    "mlflow": ("mlflow.db", "mlruns"),
+    "tensorboard": ("tensorboard",),
+}
 
 
 def tracker(text: str) -> Tracker:
@@ -42,8 +48,11 @@ def log(name: Tracker, run: Tracked, folder: Path) -> str:
     """Log a run; returns where its figures are, in a sentence.
 
     Raises:
-        UsageError: the tracker is not installed, or refuses.
+        UsageError: the tracker is not installed, or refuses, or its place there is a link.
     """
+    for inner in _WRITTEN[name]:
+        if (folder / inner).is_symlink():
+            raise UsageError(f"--export {name}: {folder / inner} is a symbolic link", "Remove it.")
     try:
         return _LOGGERS[name](run, folder)
     except ImportError as error:

@@ -20,7 +20,7 @@ class Narrator(console.Narrator):
     def __init__(self, *, quiet: bool) -> None:
         super().__init__(quiet=quiet)
         self.folder: Path | None = None
-        self.left_s: float | None = None  # when the trial that runs began
+        self.left_s: float | None = None  # of all trials, when the one that runs began
 
     def note(self, text: str) -> None:
         """Something worth a line."""

@@ -106,6 +106,20 @@ def test_an_unknown_name_is_refused() -> None:
         tracker("comet")
 
 
+@pytest.mark.parametrize(
+    ("name", "inner"),
+    [("wandb", "wandb"), ("mlflow", "mlflow.db"), ("mlflow", "mlruns"),
+     ("tensorboard", "tensorboard")],
+)  # fmt: skip
+def test_nothing_is_logged_behind_a_link(name: str, inner: str, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / inner).symlink_to(tmp_path / "mine")
+    with pytest.raises(UsageError, match="is a symbolic link"):
+        log(tracker(name), RUN, tmp_path / "run")
+    assert not list((tmp_path / "mine").iterdir())
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_real_mlflow_reads_back_what_was_logged(tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow")

@@ -62,27 +62,36 @@ def telemetry(
         samples: all of the run.
         wall: of the main label: its iteration is what a step's energy is of.
     """
-    steady = [each for each in samples if each.kind == "steady" and each.start_s is not None]
-    if not steady:
-        return None
-    begin_s = min(each.start_s or 0.0 for each in steady)
-    end_s = max((each.start_s or 0.0) + each.ms / 1e3 for each in steady)
-    inside = [each for each in read if each.used and begin_s <= each.t_s <= end_s]
+    inside = _inside(read, samples)
     rows = [_device(name, [x for x in inside if x.device == name]) for name in _names(inside)]
     devices = tuple(each for each in rows if each is not None)
     if not devices:
         return None
     powers = [each.power_w for each in devices]
     power_w = None if None in powers else sum(each or 0.0 for each in powers)
-    whole = None if wall is None else wall.iteration
-    step_ms = None if wall is None else wall.median_ms if whole is None else whole.median_ms
-    rate = None if whole is None else whole.samples_per_s
-    return Telemetry(
-        devices=devices,
-        power_w=power_w,
-        step_energy_j=None if power_w is None or step_ms is None else power_w * step_ms / 1e3,
-        sample_energy_j=power_w / rate if power_w is not None and rate else None,
-    )
+    step_j, sample_j = (None, None) if power_w is None or wall is None else _energy(power_w, wall)
+    return Telemetry(devices, power_w, step_energy_j=step_j, sample_energy_j=sample_j)
+
+
+def _inside(read: Sequence[Reading], samples: Sequence[Sample]) -> list[Reading]:
+    """The readings of used devices during the steady steps."""
+    steady = [
+        (each.start_s, each.start_s + each.ms / 1e3)
+        for each in samples
+        if each.kind == "steady" and each.start_s is not None
+    ]
+    begin_s = min((begin for begin, _ in steady), default=0.0)
+    end_s = max((end for _, end in steady), default=0.0)
+    return [each for each in read if steady and each.used and begin_s <= each.t_s <= end_s]
+
+
+def _energy(power_w: float, wall: WallClock) -> tuple[float | None, float | None]:
+    """Joules of an iteration (of a step, where iterations were not seen) and of a sample."""
+    whole = wall.iteration
+    if whole is None:
+        return None if wall.median_ms is None else power_w * wall.median_ms / 1e3, None
+    rate = whole.samples_per_s
+    return power_w * whole.median_ms / 1e3, power_w / rate if rate else None
 
 
 def _names(read: Sequence[Reading]) -> list[str]:
@@ -114,15 +123,15 @@ def throttled(found: Telemetry | None) -> tuple[DeviceTelemetry, ...]:
     return tuple(x for x in every if (x.slower_percent or 0.0) >= THROTTLED_PERCENT)
 
 
-def said(device: DeviceTelemetry) -> str:
-    """That a device was throttled, in a sentence without its end."""
+def throttling(device: DeviceTelemetry) -> str:
+    """That a device was throttled, behind its name; without the sentence's end."""
     state = [
         f"{device.highest_temperature_c:.0f} °C at most" if device.highest_temperature_c else "",
         f"{device.power_w:.0f} W on average" if device.power_w else "",
     ]
     why = ", ".join(filter(None, state))
     return (
-        f"device {device.device} was throttled: its clock fell from "
+        "was throttled: its clock fell from "
         f"{device.highest_clock_mhz or 0:.0f} to {device.lowest_clock_mhz or 0:.0f} MHz in "
         f"{device.slower_percent or 0:.0f} % of the readings" + (f" ({why})" if why else "")
     )
@@ -131,6 +140,11 @@ def said(device: DeviceTelemetry) -> str:
 def slower(found: Telemetry | None) -> tuple[Caveat, ...]:
     """A warning for each throttled device."""
     return tuple(
-        Caveat("throttled", f"D{said(each)[1:]}", "wrong", hint="Cool it; measure again.")
+        Caveat(
+            "throttled",
+            f"Device {each.device} {throttling(each)}",
+            "wrong",
+            hint="Cool it; measure again.",
+        )
         for each in throttled(found)
     )

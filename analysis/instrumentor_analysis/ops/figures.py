@@ -30,6 +30,7 @@ from instrumentor_analysis.model import (
     SlowOp,
 )
 from instrumentor_analysis.ops.categories import ORDER
+from instrumentor_analysis.ops.overlap import union
 from instrumentor_analysis.ops.stacked import kinds
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.units import quantity
@@ -243,17 +244,12 @@ def _span(rows: Table) -> tuple[float | None, float | None]:
 
 def _busy(start: Floats, end: Floats, spent: Floats) -> tuple[float, float, float] | None:
     """Firmware time in ns, span in ms and busy percent of one device; None of broken cycles."""
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], end[order]
-    cycles = float((end - start).sum())
-    end = np.maximum.accumulate(end)
-    span = float(end[-1] - start[0])
-    idle = float(np.maximum(start[1:] - end[:-1], 0).sum())
-    time = float(spent.sum())
+    cycles, time = float((end - start).sum()), float(spent.sum())
+    span = float(end.max() - start.min())
     if cycles <= 0 or span <= 0:
         return None
     # No column gives the clock rate: ns per cycle follow from the rows' own durations and cycles.
-    return time, span * time / cycles / 1e6, (span - idle) / span * 100
+    return time, span * time / cycles / 1e6, union(start, end) / span * 100
 
 
 def program_cache_hit_percent(ops: Table) -> float | None:

@@ -57,13 +57,13 @@ def communication(rows: Table) -> Mapping[int, Communication]:
         ns = float(firmware_ns[at].sum()) / cycles
         until = end * ns
         since = until - kernel_ns
-        both, mine = _union(since[at], until[at]), _union(since[at & sends], until[at & sends])
-        others = _union(since[at & ~sends], until[at & ~sends])
+        both, mine = union(since[at], until[at]), union(since[at & sends], until[at & sends])
+        others = union(since[at & ~sends], until[at & ~sends])
         found[int(device)] = Communication(mine / 1e6, max(0.0, mine + others - both) / 1e6)
     return found
 
 
-def _union(start: Floats, end: Floats) -> float:
+def union(start: Floats, end: Floats) -> float:
     """How long at least one of these intervals lasts."""
     if not len(start):
         return 0.0

@@ -124,8 +124,7 @@ def slow_ops(summary: Summary, most: int) -> Table:
         *([_ranges(slow)] if any(op.low_ms is not None for op in slow) else []),
     )
     columns = (
-        # Of torch's ops, what nearly all names begin with says nothing.
-        _names("op", [_short(op.op) for op in slow], 20),
+        _names("op", [formatting.plain_op(op.op) for op in slow], 20),
         _counts("count", [op.count for op in slow]),
         *(share if any(map(_is_timed, slow)) else ()),
         *([bound] if any(bounds) else []),
@@ -133,10 +132,6 @@ def slow_ops(summary: Summary, most: int) -> Table:
         _text("category", [op.category or "" for op in slow], colours="absent", optional=True),
     )
     return Table(columns)
-
-
-def _short(name: str) -> str:
-    return name.removeprefix("aten::").removeprefix("autograd::engine::evaluate_function: ")
 
 
 def _ranges(slow: Sequence[SlowOp]) -> Column:

@@ -262,7 +262,7 @@ def stacks(
 
 def _within(part: Part, x: float, y: float, width: float) -> list[Label]:
     """The name of a part inside of it, where there is room for it."""
-    name = part.name.removeprefix("aten::")
+    name = formatting.plain_op(part.name)
     room = int((width - 12) / CHARACTER)
     if part.percent < _NAMED_PERCENT or room < min(len(name), _LEAST_NAME):
         return []

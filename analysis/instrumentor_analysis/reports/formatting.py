@@ -122,8 +122,12 @@ def _prefix(text: str, columns: int) -> str:
 
 def squeezed(name: str) -> str:
     """An op's name without what most of them share."""
-    plain = name.replace("DeviceOperation", "", 1).replace(" x ", "x")
-    return plain.removeprefix("aten::").removeprefix("autograd::engine::evaluate_function: ")
+    return plain_op(name.replace("DeviceOperation", "", 1).replace(" x ", "x"))
+
+
+def plain_op(name: str) -> str:
+    """A name of torch's ops without what nearly all of them begin with."""
+    return name.removeprefix("aten::").removeprefix("autograd::engine::evaluate_function: ")
 
 
 def tensors(shapes: str) -> str:

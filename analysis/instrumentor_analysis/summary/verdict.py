@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from instrumentor_analysis.clock.iterations import BEFORE, DATA, NEXT, OPTIMIZER
 from instrumentor_analysis.clock.neighbours import is_busy
 from instrumentor_analysis.clock.phases import PREPARE
-from instrumentor_analysis.clock.telemetry import SLOWER_SHARE, said, throttled
+from instrumentor_analysis.clock.telemetry import SLOWER_SHARE, throttled, throttling
 from instrumentor_analysis.model import (
     GAP_THRESHOLD_US,
     HOST_BOUND_PERCENT,
@@ -242,7 +242,8 @@ def decide(
                  SLOWER_SHARE * (each.highest_clock_mhz or 0.0))
         for each in slow
     )  # fmt: skip
-    reason = "; ".join([found.reason, *map(said, slow)])
+    told = (f"device {each.device} {throttling(each)}" for each in slow)
+    reason = "; ".join([found.reason, *told])
     return Verdict(found.name, reason, (*found.evidence, *clocks), (_COOLING, *found.levers))
 
 

@@ -36,13 +36,12 @@ class ExtraStep:
     @property
     def due(self) -> bool:
         """Whether such a step is still to come: of several ranks that wait for each other, one."""
-        if not self.hook or not self.taken or not self.behind:
-            return bool(self.hook) and not self.taken
-        return (
-            self.records.rank is None
-            and self.taken < MOST_PROFILED
-            and self.spent_s < MOST_PROFILED_S
-        )
+        if not self.hook:
+            return False
+        if not self.taken:
+            return True
+        few = self.taken < MOST_PROFILED and self.spent_s < MOST_PROFILED_S
+        return self.behind and self.records.rank is None and few
 
     @property
     def next_name(self) -> str:

@@ -17,7 +17,7 @@ device, and what goes on listening then hears nothing.
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from instrumentor.runtime.recorder.barrier import Barrier
 from instrumentor.runtime.recorder.records import Records
@@ -188,12 +188,13 @@ def by_chip(programs: List[Program]) -> Dict[str, Dict[str, float]]:
     """
     found: Dict[str, List[Tuple[float, float]]] = {}
     untimed: Dict[str, int] = {}
-    for chip, start, end, frequency, _ in programs:
-        spans = found.setdefault(str(chip), [])
-        if end >= start and frequency > 0:
-            spans.append((start / frequency / 1e6, end / frequency / 1e6))
+    for program in programs:
+        chip, span = str(program[0]), span_of(program)
+        spans = found.setdefault(chip, [])
+        if span is not None:
+            spans.append(span)
         else:
-            untimed[str(chip)] = untimed.get(str(chip), 0) + 1
+            untimed[chip] = untimed.get(chip, 0) + 1
     return {
         chip: {
             "programs": len(spans),
@@ -203,6 +204,14 @@ def by_chip(programs: List[Program]) -> Dict[str, Dict[str, float]]:
         }
         for chip, spans in found.items()
     }
+
+
+def span_of(program: Program) -> Optional[Tuple[float, float]]:
+    """Start and end in milliseconds of its chip; None without a length or a frequency."""
+    _, start, end, frequency, _ = program
+    if end < start or frequency <= 0:
+        return None
+    return start / frequency / 1e6, end / frequency / 1e6
 
 
 def union_of(spans: List[Tuple[float, float]]) -> float:
@@ -217,13 +226,15 @@ def union_of(spans: List[Tuple[float, float]]) -> float:
 def by_kernel(programs: List[Program]) -> List[List[Any]]:
     """Programs by what they compute: name, how many, milliseconds; those of most time first."""
     found: Dict[str, List[Any]] = {}
-    for _, start, end, frequency, sources in programs:
-        if end >= start and frequency > 0:
-            row = found.setdefault(kernel_name(sources), [0, 0.0])
+    for program in programs:
+        span = span_of(program)
+        if span is not None:
+            row = found.setdefault(kernel_name(program[4]), [0, 0.0])
             row[0] += 1
-            row[1] += (end - start) / frequency / 1e6
-    most: Callable[[List[Any]], float] = lambda row: -row[2]  # noqa: E731
-    return sorted(([name, *row] for name, row in found.items()), key=most)[:MOST_KERNELS]
+            row[1] += span[1] - span[0]
+    rows: List[List[Any]] = [[name, *row] for name, row in found.items()]
+    rows.sort(key=lambda row: -row[2])
+    return rows[:MOST_KERNELS]
 
 
 def kernel_name(sources: Tuple[str, ...]) -> str:

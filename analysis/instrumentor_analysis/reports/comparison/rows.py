@@ -194,7 +194,7 @@ def _named(change: OpChange) -> str:
     """Name and shapes of an op; of one whose shapes changed the name alone."""
     kind = change.new or change.base or OpKind("")
     shapes = "" if "shapes" in change.changed else kind.shapes
-    name = kind.op.removeprefix("aten::") or "(no name)"
+    name = formatting.plain_op(kind.op) or "(no name)"
     return formatting.clip(f"{name} {formatting.tensors(shapes)}".rstrip(), _LONGEST_NAME)
 
 

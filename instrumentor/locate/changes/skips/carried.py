@@ -38,11 +38,13 @@ class Write(Struct, frozen=True):
 
     Attributes:
         binds: the name itself is set, whatever it was before.
+        in_training: an evaluation does not come to it.
     """
 
     cell: Cell
     statement: ast.stmt
     binds: bool
+    in_training: bool
 
 
 class Carried(Struct, eq=False):
@@ -50,7 +52,7 @@ class Carried(Struct, eq=False):
 
     program: Program
     implicit: Implicit
-    _writes: dict[tuple[ScopeNode, bool], list[Write]] = field(default_factory=dict)
+    _writes: dict[ScopeNode, list[Write]] = field(default_factory=dict)
 
     def by(
         self, source: Source, scope: ScopeNode, module: ast.expr, *, training: bool = False
@@ -63,7 +65,8 @@ class Carried(Struct, eq=False):
         written = {
             write.cell
             for function in self.implicit.run_by(source, scope, module)
-            for write in self._of(function, training)
+            for write in self._of(function)
+            if write.in_training is training
         }
         first = self.implicit.called(source, scope, module)
         return [
@@ -78,8 +81,7 @@ class Carried(Struct, eq=False):
             return False
         seen.add(function)
         flow, source = flow_of(function.node), function.source
-        sets = {w.statement for t in (False, True) for w in self._of(function, t) if w.cell == cell}
-        sets = {s for s in sets if self._binds(function, s, cell)}
+        sets = {w.statement for w in self._of(function) if w.cell == cell and w.binds}
 
         def reached(node: ast.AST) -> bool:
             at = source.statement_of(node)
@@ -96,12 +98,8 @@ class Carried(Struct, eq=False):
             if (called := self.implicit.called(source, function.node, call.func))
         )
 
-    def _binds(self, function: Function, statement: ast.stmt, cell: Cell) -> bool:
-        every = [w for t in (False, True) for w in self._of(function, t)]
-        return any(w.binds and w.statement is statement and w.cell == cell for w in every)
-
     def _reads(self, function: Function, cell: Cell) -> Iterator[ast.AST]:
-        changes = {w.statement for t in (False, True) for w in self._of(function, t) if not w.binds}
+        changes = {w.statement for w in self._of(function) if not w.binds}
         for node in own_nodes(function.node):
             if isinstance(node, ast.Attribute) and node.attr == cell.name:
                 if isinstance(node.ctx, ast.Load) or function.source.statement_of(node) in changes:
@@ -109,29 +107,25 @@ class Carried(Struct, eq=False):
 
     # -- writes --------------------------------------------------------------------------------
 
-    def _of(self, function: Function, training: bool) -> list[Write]:
-        key = (function.node, training)
-        found = self._writes.get(key)
+    def _of(self, function: Function) -> list[Write]:
+        found = self._writes.get(function.node)
         if found is None:
-            found = self._writes[key] = [
-                w
-                for w in self._written(function)
-                if in_training(function.source, w.statement) is training
-            ]
+            found = self._writes[function.node] = [*self._written(function)]
         return found
 
     def _written(self, function: Function) -> Iterator[Write]:
-        source = function.source
-        for node in own_nodes(function.node):
-            statement = node if isinstance(node, ast.stmt) else source.statement_of(node)
-            if statement is None or is_memo(self.program, source, function.node, statement):
-                continue
+        source, scope = function.source, function.node
+        for node in own_nodes(scope):
             for owner, binds in _changed(node):
+                statement = node if isinstance(node, ast.stmt) else source.statement_of(node)
+                if statement is None or is_memo(self.program, source, scope, statement):
+                    continue
                 if isinstance(node, ast.Name) and self._is_own(function, node.id):
                     continue  # a name of one call, whatever else it was a name of
                 binds = binds and not isinstance(statement, ast.AugAssign)
+                training = in_training(source, statement)
                 for cell in self._cells(function, owner):
-                    yield Write(cell, statement, binds)
+                    yield Write(cell, statement, binds, training)
 
     def _is_own(self, function: Function, name: str) -> bool:
         """Whether a function has a variable of that name."""
