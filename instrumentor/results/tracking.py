@@ -58,8 +58,6 @@ def log(name: Tracker, run: Tracked, folder: Path) -> str:
     except ImportError as error:
         hint = f"Install {name} into the environment of this tool. Nothing was logged."
         raise UsageError(f"--export {name}: {error}", hint) from error
-    except UsageError:
-        raise
     except Exception as error:  # whatever a tracker's version raises
         raise UsageError(f"--export {name}: {type(error).__name__}: {error}") from error
 
