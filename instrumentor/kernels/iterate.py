@@ -24,6 +24,7 @@ from instrumentor.kernels.plan import make_plan
 from instrumentor.kernels.run import run_kernel
 from instrumentor.kernels.session import (
     RUNS,
+    WRITTEN,
     Session,
     Version,
     counted_against,
@@ -51,6 +52,10 @@ FATAL = frozenset({"above-l1", "many-buffers"})
 POLL_S = 0.3
 
 
+class _Changed(NotReady):
+    """The files are no longer those whose measurement began."""
+
+
 class Restored(Struct, frozen=True):
     """A version that was put back: its number, and where its text came from."""
 
@@ -72,7 +77,15 @@ class Iteration:
         repeat: int = 4,
         folder: Path | None = None,
         progress: Progress | None = None,
+        restoring: bool = False,
     ) -> None:
+        """Open the session of a kernel, or begin one.
+
+        Args:
+            repeat: runs of each version.
+            folder: of the session.
+            restoring: nothing is measured, so that it does not matter how it would be.
+        """
         if repeat < 1:
             raise UsageError(f"--repeat {repeat}: must be 1 or more")
         self.script = script_path(script)
@@ -82,18 +95,19 @@ class Iteration:
         plan = make_plan(self.script, options.choice)
         self.root = plan.project.root
         self.names = [str(path.resolve().relative_to(self.root)) for path in plan.edits]
-        why = "" if options.simulated.simulate else without_device(options, self.script)
+        asked = options.simulated.simulate or restoring
+        why = "" if asked else without_device(options, self.script)
         if why:
             self.progress.note(why)
         self.only_simulated = bool(options.simulated.simulate or why)
         self.simulated = self.only_simulated or can_simulate(options, self.script)
-        settings = {
-            "script": str(self.script),
-            "arguments": list(self.arguments),
-            "kernel": plan.kernel.qualified,
-            "call": options.choice.call,
-            "mode": "simulated" if self.only_simulated else options.mode,
-        }
+        settings: dict[str, Any] = {"script": str(self.script), "kernel": plan.kernel.qualified}
+        if not restoring:
+            settings |= {
+                "arguments": list(self.arguments),
+                "call": options.choice.call,
+                "mode": "simulated" if self.only_simulated else options.mode,
+            }
         self.session: Session = open_session(
             cwd / (folder or Path(f"{self.script.stem}_iterate")), settings
         )
@@ -148,6 +162,12 @@ class Iteration:
             version = self._runs(version)
         except Interrupted:
             raise
+        except _Changed as error:
+            if not versions:
+                self.progress.note(f"{error.message}: {error.hint}")
+                self.wait_for_change()
+                return self.measure()
+            version = replace(version, state="failed", problem=error.message)
         except InstrumentError as error:
             if not versions:
                 raise
@@ -184,7 +204,7 @@ class Iteration:
             raise RunFailed(f"simulated: {limit.title}", limit.change)
         version = replace(
             version,
-            metrics={"simulated": report.simulation.measures},
+            metrics={"simulated": _counts(report)},
             bottleneck=limit.title if limit else "",
             folder=str(result.folder),
             validated=None if verdict is None else verdict.ok,
@@ -233,12 +253,12 @@ class Iteration:
         wrong = next((each for each in report.found if each.limits and each.goal == CORRECT), None)
         if wrong is not None:
             return Tried(trial.title, "failed", wrong.title)
-        measured = replace(version, metrics={"simulated": report.simulation.measures})
+        measured = replace(version, metrics={"simulated": _counts(report)})
         return Tried(trial.title, *counted_against(version, measured))
 
     def _unchanged(self, version: Version) -> None:
         if digests(self.texts()) != dict(version.sha256):
-            raise NotReady("the files changed while they were measured", "It is measured again.")
+            raise _Changed("the files changed while they were measured", "They are measured again.")
 
     def _runs(self, version: Version) -> Version:
         if self.simulated:
@@ -286,6 +306,8 @@ class Iteration:
             return version
         if self.only_simulated:
             state, sentence = counted_against(best, version)
+            if state == "failed":
+                return replace(version, state=state, problem=f"simulated: {sentence}")
             return replace(version, state=state, compared=f"against {best.number}: {sentence}")
         held = held_against(best, version)
         if held is None:
@@ -348,6 +370,11 @@ def _in_git(root: Path, text: bytes) -> str:
         return blob if git.read(root, "cat-file", "blob", blob) == text else ""
     except NotReady:
         return ""
+
+
+def _counts(report: SimulatedReport) -> dict[str, int]:
+    """What versions are held against each other by."""
+    return {**report.simulation.measures, WRITTEN: report.simulation.written_tiles}
 
 
 def _metrics(report: KernelReport) -> dict[str, Any]:

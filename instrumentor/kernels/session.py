@@ -176,7 +176,9 @@ def held_against(old: Version, new: Version) -> tuple[Ratio, str] | None:
     return ratio, said.replace("steady steps", "runs")
 
 
-#: The simulator's counts in words.
+#: Of the simulator's counts the one that must not fall.
+WRITTEN = "written_tiles"
+#: The others in words.
 _COUNTS = {
     "dram_bytes": "DRAM traffic",
     "busiest_node_bytes": "bytes of the busiest node",
@@ -187,9 +189,13 @@ _COUNTS = {
 def counted_against(old: Version, new: Version) -> tuple[str, str]:
     """The state of a version by the simulator's counts against another's, and why.
 
-    Better is less of one and more of none: how much a trade is worth only a device tells.
+    Better is less of one and more of none: how much a trade is worth only a device tells. Less of
+    what is to be written is no version of the same kernel.
     """
     before, after = old.metrics["simulated"], new.metrics["simulated"]
+    lost = before.get(WRITTEN, 0) - after.get(WRITTEN, 0)
+    if lost > 0:
+        return "failed", f"{lost:,} of the {before[WRITTEN]:,} tiles written before are left out"
     changed = [name for name in _COUNTS if before[name] != after[name]]
     less = [after[name] < before[name] for name in changed]
     times = [

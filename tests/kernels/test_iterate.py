@@ -148,6 +148,23 @@ def test_a_save_in_the_middle_of_a_measurement_is_no_version(
     assert work.changed()  # so that the loop measures it again
 
 
+def test_a_save_while_the_baseline_is_measured_begins_it_again(
+    make: Make, kernels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, whole, saved = make(repeat=1), iterate.run_kernel, list[str]()
+
+    def saving(*arguments: Any) -> Any:
+        result = whole(*arguments)
+        if not saved:
+            edit(kernels, "BLOCK = 1", "BLOCK = 2")
+            saved.append("once")
+        return result
+
+    monkeypatch.setattr(iterate, "run_kernel", saving)
+    version = work.measure()
+    assert (version.number, version.state) == (1, "baseline") and not work.changed()
+
+
 @pytest.mark.parametrize(
     ("begin", "then", "how", "state"),
     [

@@ -121,6 +121,17 @@ def test_counts_are_better_where_none_is_worse(
     assert (found, said) == (state, f"{words} (simulated: counts, no times)")
 
 
+def test_less_of_what_is_to_be_written_is_no_better_version() -> None:
+    whole, part = counted(10, 10, 10), counted(0, 0, 0)
+    for version, tiles in ((whole, 64), (part, 48)):
+        version.metrics["simulated"]["written_tiles"] = tiles
+    assert counted_against(whole, part) == (
+        "failed",
+        "16 of the 64 tiles written before are left out",
+    )
+    assert counted_against(part, whole)[0] == "worse"
+
+
 def test_a_session_of_counts_shows_no_time(tmp_path: Path) -> None:
     made = open_session(tmp_path / "s", {"kernel": "k", "mode": "simulated"})
     better = counted(2_000_000, 10, 1, number=2)

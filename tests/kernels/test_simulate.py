@@ -338,6 +338,19 @@ def test_versions_are_judged_by_counts_and_a_wrong_one_is_no_better(here: Here) 
     here.edit("block_count=2", "block_count=40", 4)
     assert work.measure().problem.startswith("simulated: the dataflow buffers take")
     assert work.session.best == 2
+    # Nothing is measured to go back, with a device or without.
+    again = Iteration(here.folder / KERNEL, (), KernelOptions(cwd=here.folder), restoring=True)
+    assert again.restore().number == 2
+
+
+def test_a_version_that_writes_less_is_no_better(here: Here) -> None:
+    here.edit('sys.exit("y is not a * b + c")', "pass")  # nothing of its own would tell
+    work = Iteration(here.folder / KERNEL, (), here.options, repeat=1)
+    work.measure()
+    here.edit("range(blocks_per_node)", "range(0)", 9)
+    nothing = work.measure()
+    assert nothing.state == "failed" and "written before are left out" in nothing.problem
+    assert work.session.best == 1
 
 
 def test_what_a_finding_names_is_tried_and_the_file_stays_as_it_is(here: Here) -> None:

@@ -204,6 +204,15 @@ class Simulation(Struct, frozen=True):
         known = self.tensors.get(row.tensor)
         return row.tiles / known.units if known is not None and known.units else None
 
+    @property
+    def written_tiles(self) -> int:
+        """Tiles of all tensors that are written, those of one tensor at most as many as it has."""
+        return sum(
+            min(row.tiles, self.tensors[row.tensor].units)
+            for row in self.moved.values()
+            if row.direction == "write" and row.tensor in self.tensors
+        )
+
     def uses(self, buffer: str, operation: str) -> dict[str, Used]:
         """By thread, the uses of a buffer on all nodes."""
         found: dict[str, list[int]] = {}

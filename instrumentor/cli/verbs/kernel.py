@@ -256,6 +256,7 @@ def iterate(
         repeat=asked.repeat,
         folder=asked.session,
         progress=console.Narrator(quiet=not shown.verbose, verbose=shown.verbose),
+        restoring=asked.restore,
     )
     common.tell_handed_over(context, script, arguments or [])
     common.end_on_sigterm()

@@ -22,6 +22,10 @@ def test_rows_of_nodes_and_threads_are_added_up(tmp_path: Path) -> None:
         "busiest_node_bytes": 8 * 2048,
         "busiest_node_copies": 2,
     }
+    assert counted.written_tiles == 8
+    twice = [[node, "write", "y", "write", 2, 8, 0, 0, 8] for node in (0, 1)]
+    again = read_simulation(folder_with(tmp_path, changed(copies=twice)))
+    assert again.written_tiles == 8
 
 
 def test_idle_nodes_and_their_coordinates(tmp_path: Path) -> None:
