@@ -11,10 +11,12 @@ import os
 import re
 import resource
 import select
+import selectors
 import shlex
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -72,6 +74,10 @@ SOON_S = 2.0
 ANSWER_S = 120.0
 #: What git may take for itself: a tree of a few objects can stand for any number of files.
 DATA_BYTES = 4 << 30
+#: What git may say: the names of a million files, or the content of one.
+ANSWER_BYTES = 64 << 20
+_ERROR_BYTES = 64 << 10  # of its errors, the last
+_READ_BYTES = 64 << 10
 _MOST_FILES = 20  # of settings
 #: Distributions, and the modules that an import of GitPython takes from them.
 _GITPYTHON = {"GitPython": "git", "gitdb": "gitdb", "smmap": "smmap"}
@@ -83,6 +89,10 @@ _LOCKED = re.compile(r"Unable to create '(?P<file>.+\.lock)': File exists")
 def available() -> bool:
     """Whether a git program is on PATH."""
     return shutil.which("git") is not None
+
+
+class _TooLong(Exception):
+    """An answer of more than ANSWER_BYTES."""
 
 
 def clean_environment(base: Mapping[str, str]) -> dict[str, str]:
@@ -141,6 +151,11 @@ def _call(root: Path, arguments: Sequence[str], stdin: bytes, settings: Sequence
         raise NotReady(
             f"git cannot be started: {failed}", "Check that `git version` works."
         ) from None
+    except _TooLong:
+        raise NotReady(
+            f"git {_verb(arguments)} says more than {ANSWER_BYTES >> 20} MiB in {root}",
+            "No repository that can be worked with is as large; look what it holds: git ls-files",
+        ) from None
     if status is None:
         raise NotReady(
             f"git {_verb(arguments)} does not answer in {root} ({ANSWER_S:.0f} s)",
@@ -188,15 +203,70 @@ def _bound(pid: int) -> None:
 
 
 def _told(process: subprocess.Popen[bytes], stdin: bytes, root: Path | None) -> tuple[bytes, bytes]:
-    # What a pipe does not hold at once, a second communicate() would not send.
-    soon = SOON_S if len(stdin) <= select.PIPE_BUF else ANSWER_S
-    try:
-        return process.communicate(stdin, timeout=soon)
-    except subprocess.TimeoutExpired:
-        if root is None or soon == ANSWER_S:
-            raise
-    git_files.refuse_waited_for(root, _named(root))
-    return process.communicate(timeout=ANSWER_S)
+    """All of standard output, and the end of the errors.
+
+    Raises:
+        TimeoutExpired: git has not ended in time.
+        _TooLong: it goes on and on.
+        NotReady: it waits for a pipe in ``root``.
+    """
+    began, looked = time.monotonic(), root is None
+    talk = _Talk(process, stdin)
+    while talk.goes_on((ANSWER_S if looked else SOON_S) - (time.monotonic() - began)):
+        passed = time.monotonic() - began
+        if passed > ANSWER_S:
+            raise subprocess.TimeoutExpired(process.args, ANSWER_S)
+        if root is not None and not looked and passed > SOON_S:
+            git_files.refuse_waited_for(root, _named(root))
+            looked = True
+    process.wait(ANSWER_S)
+    return bytes(talk.told), bytes(talk.error)
+
+
+class _Talk:
+    """What goes to a process and comes from it, at once, so that neither waits for the other.
+
+    Not Popen.communicate(): what it takes in has no limit.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes) -> None:
+        self.told, self.error = bytearray(), bytearray()
+        self._process, self._rest = process, memoryview(stdin)
+        self._streams = selectors.PollSelector()
+        assert process.stdin and process.stdout and process.stderr
+        self._streams.register(process.stdin, selectors.EVENT_WRITE, self._give)
+        self._streams.register(process.stdout, selectors.EVENT_READ, self._listen)
+        self._streams.register(process.stderr, selectors.EVENT_READ, self._listen_to_errors)
+
+    def goes_on(self, patience_s: float) -> bool:
+        """Take and give what can be now; whether any stream is open still."""
+        for key, _ in self._streams.select(max(patience_s, 0.0)):
+            if not key.data(key.fd):
+                self._streams.unregister(key.fileobj)
+                if key.fileobj is self._process.stdin:
+                    self._process.stdin.close()
+        return bool(self._streams.get_map())
+
+    def _give(self, stream: int) -> bool:
+        try:  # as much as a pipe that is ready takes without making us wait
+            given = os.write(stream, self._rest[: select.PIPE_BUF]) if self._rest else 0
+        except BrokenPipeError:
+            return False
+        self._rest = self._rest[given:]
+        return bool(self._rest)
+
+    def _listen(self, stream: int) -> bool:
+        more = os.read(stream, _READ_BYTES)
+        self.told += more
+        if len(self.told) > ANSWER_BYTES:
+            raise _TooLong
+        return bool(more)
+
+    def _listen_to_errors(self, stream: int) -> bool:
+        more = os.read(stream, _READ_BYTES)
+        self.error += more
+        del self.error[:-_ERROR_BYTES]
+        return bool(more)
 
 
 def _named(root: Path) -> Iterator[Path]:
@@ -208,7 +278,10 @@ def _named(root: Path) -> Iterator[Path]:
             continue
         # Not from within the repository, whose settings it would read, too.
         words = ("config", "--file", str(file.absolute()), "--no-includes", "--null", "--list")
-        _, told, _ = _answer(("git", "-C", "/", *words), b"", None)
+        try:
+            _, told, _ = _answer(("git", "-C", "/", *words), b"", None)
+        except _TooLong:
+            continue
         for setting in os.fsdecode(told).split("\0"):
             key, _, value = setting.partition("\n")
             yield from (file.parent / value, root / value)

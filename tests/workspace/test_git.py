@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 import shutil
 import signal
@@ -220,6 +221,24 @@ def test_git_that_takes_all_memory_is_ended(asked: Path, monkeypatch: pytest.Mon
         git.read(asked, "ls-files", f"--with-tree={tree}")
 
 
+@pytest.mark.parametrize("said", ["yes", "yes >&2"])
+def test_an_answer_without_an_end_is_not_taken_in(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    stands = tmp_path / "bin" / "git"
+    stands.parent.mkdir()
+    stands.write_text(f"#!/bin/sh\n{said}\n")
+    stands.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stands.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(git, "ANSWER_BYTES", 4 << 20)
+    monkeypatch.setattr(git, "ANSWER_S", 2.0 if said != "yes" else git.ANSWER_S)
+    why = "git ls-files says more than 4 MiB" if said == "yes" else "git ls-files does not answer"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(NotReady, match=why):
+        git.names(asked, ())
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
+
+
 def test_what_git_has_started_ends_with_it(
     asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,8 +267,9 @@ def test_a_pipe_for_which_git_waits_is_named(
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr(git, "SOON_S", 0.1)
-    with pytest.raises(NotReady, match="pipe is a pipe, not a regular file: git waits for it"):
-        git.names(asked, ())
+    for data in (b"", b"x" * 100_000):  # more than a pipe holds: git is told, too, that waits
+        with pytest.raises(NotReady, match="pipe is a pipe, not a regular file: git waits for it"):
+            git.read(asked, "hash-object", "--stdin", stdin=data)
 
 
 def test_a_git_that_is_only_slow_answers(
@@ -257,7 +277,7 @@ def test_a_git_that_is_only_slow_answers(
 ) -> None:
     real, slow = shutil.which("git"), tmp_path / "bin" / "git"
     slow.parent.mkdir()
-    slow.write_text(f'#!/bin/sh\nsleep 0.5\ncat - >in\nexec {real} "$@" <in\n')
+    slow.write_text(f'#!/bin/sh\nsleep 0.5\ncat - >in.$$\nexec {real} "$@" <in.$$\n')
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(git, "SOON_S", 0.1)
@@ -305,15 +325,15 @@ def test_git_that_waits_is_ended_by_an_interrupt(
     """As Ctrl-C and SIGTERM raise it: git is gone before the caller goes on."""
     os.mkfifo(tmp_path / "pipe")
     started: list[subprocess.Popen[bytes]] = []
-    whole = subprocess.Popen.communicate
+    whole = git._told
 
-    def interrupted(process, given=None, timeout=None):  # type: ignore[no-untyped-def]
+    def interrupted(process, *given):  # type: ignore[no-untyped-def]
         started.append(process)
         timer = signal.setitimer(signal.ITIMER_REAL, 0.2)
         assert timer == (0.0, 0.0)
-        return whole(process, given, timeout)
+        return whole(process, *given)
 
-    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    monkeypatch.setattr(git, "_told", interrupted)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
