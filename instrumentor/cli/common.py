@@ -39,7 +39,11 @@ class Shown:
     json: bool = option(OUTPUT, False, "Print the result as JSON.")
     quiet: bool = option(OUTPUT, False, "No progress, only the result.", "--quiet", "-q")
     verbose: bool = option(
-        OUTPUT, False, "Show the script's output as it comes.", "--verbose", "-v"
+        OUTPUT,
+        False,
+        "Show the script's output as it comes; of a run the whole report, with its notes.",
+        "--verbose",
+        "-v",
     )
 
     @property
@@ -50,6 +54,19 @@ class Shown:
 
 
 Json = Annotated[Shown, Only("json")]
+
+
+@dataclass(frozen=True)
+class Notes:
+    """Whether warnings of weight ``note`` are shown: everywhere on demand only."""
+
+    verbose: bool = option(
+        OUTPUT,
+        False,
+        "Show the notes, too: warnings on which no figure depends.",
+        "--verbose",
+        "-v",
+    )
 
 
 @dataclass(frozen=True)

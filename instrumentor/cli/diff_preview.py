@@ -18,12 +18,18 @@ if TYPE_CHECKING:
 
 
 def show(
-    started: Started, options: Options, *, full: bool = False, words: Sequence[str] = ()
+    started: Started,
+    options: Options,
+    *,
+    full: bool = False,
+    notes: bool = False,
+    words: Sequence[str] = (),
 ) -> None:
     """Print what would be changed; write nothing.
 
     Args:
         full: with the recorder's module, which stands outside of the copy.
+        notes: with warnings of weight ``note``.
         words: the options as they were typed, for the next command.
 
     Raises:
@@ -50,5 +56,6 @@ def show(
         f"{explanation['forward']['line']}{backed}{counted})"
     )
     console.say(console.counts_line(prepared.plan.counts(), prepared.plan.options.steps))
-    console.warn_all(prepared.plan.warnings, ignored=prepared.plan.options.ignore_warnings)
+    ignored = prepared.plan.options.ignore_warnings
+    console.warn_all(prepared.plan.warnings, notes=notes, ignored=ignored)
     console.say(f"Next: {next_commands.run(words, target)}")

@@ -169,7 +169,10 @@ def _plain_preview(argv: list[str]) -> bool:
     from instrumentor.shared.option_fields import options_of
     from instrumentor.shared.options import Options
 
-    if any(os.environ.get(f"INSTRUMENT_{name.upper()}") for name in (*options_of(Options), "full")):
+    if any(
+        os.environ.get(f"INSTRUMENT_{name.upper()}")
+        for name in (*options_of(Options), "full", "verbose")
+    ):
         return False
 
     found = find_defaults(Path.cwd())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instrumentor.shared import console
+from instrumentor_analysis.shared.files import read_bytes
 
 if TYPE_CHECKING:
     import typer
@@ -16,7 +19,10 @@ if TYPE_CHECKING:
     from instrumentor.shared.options import Options
 
 # How an answer is shown, and what is asked once: no next command repeats them.
-_OF_THIS_COMMAND = frozenset({"json", "full", "dry_run", "summary", "discover", "module", "fix"})
+_RELATIVE = re.compile(rb"^from[ \t]+\.", re.MULTILINE)
+_OF_THIS_COMMAND = frozenset(
+    {"json", "full", "dry_run", "summary", "discover", "module", "fix", "verbose"}
+)
 
 
 def typed(context: typer.Context) -> list[str]:
@@ -40,9 +46,32 @@ def typed(context: typer.Context) -> list[str]:
 
 
 def target(started: Started) -> list[str]:
-    """The script, module or launcher, and the arguments behind it."""
-    what = ["-m", started.module] if started.module else [console.word(started.script)]
+    """The script, module or launcher, and the arguments behind it.
+
+    A script that imports from its own package is typed as a module, the one way to start it.
+    """
+    module = started.module or _as_module(started.script)
+    what = ["-m", module] if module else [console.word(started.script)]
     return [*what, *(started.launcher or started.arguments)]
+
+
+def _as_module(script: Path) -> str:
+    """``pkg.train`` of a script below the working directory with relative imports; else ''."""
+    try:
+        inside = script.absolute().relative_to(Path.cwd()).with_suffix("")
+        text = read_bytes(script)
+        # A look at the text spares nearly every script the parse.
+        relative = _RELATIVE.search(text) and _imports_its_package(ast.parse(text).body)
+    except (OSError, ValueError, SyntaxError):  # what is wrong with it is said elsewhere
+        return ""
+    if not relative or len(inside.parts) < 2 or not all(map(str.isidentifier, inside.parts)):
+        return ""
+    return ".".join(inside.parts)
+
+
+def _imports_its_package(body: Sequence[ast.stmt]) -> bool:
+    """Whether a relative import is certain to be made: not where the script may do without it."""
+    return any(isinstance(each, ast.ImportFrom) and each.level > 0 for each in body)
 
 
 def run(options: Sequence[str], script: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from msgspec.structs import fields
 from instrumentor.shared.errors import UsageError
 from instrumentor_analysis.shared.documents import converted, parsed
 from instrumentor_analysis.shared.files import LIMIT_BYTES, opened
-from instrumentor_analysis.summary.history_entry import Entry, conditions, was_busy
+from instrumentor_analysis.summary.history_entry import Entry, Failed, conditions, was_busy
 
 SCHEMA_VERSION = 3  # of the database (`PRAGMA user_version`)
 #: How long a writer waits for another one, seconds.
@@ -48,6 +48,12 @@ CREATE TABLE baselines (
     PRIMARY KEY (project, script, name)
 );
 """
+#: Runs without a figure stand apart: no reader of figures, nor an older version, comes upon them.
+_FAILED = """CREATE TABLE IF NOT EXISTS failed (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    project TEXT NOT NULL, script TEXT NOT NULL,
+    started TEXT, folder TEXT NOT NULL, why TEXT NOT NULL
+)"""
 #: What a store of an older version gets before the next run is added.
 _CONDITIONS = """ALTER TABLE runs ADD COLUMN conditions TEXT;
 ALTER TABLE runs ADD COLUMN busy INTEGER"""
@@ -139,6 +145,29 @@ class History:
         with self._write() as connection:
             added = connection.execute(f"INSERT INTO runs ({names}) VALUES ({marks})", row)
         return added.lastrowid or 0
+
+    def add_failed(self, failed: Failed) -> None:
+        """Append a run that left no figure."""
+        names = ", ".join(each.name for each in fields(Failed))
+        marks = ", ".join(f":{each.name}" for each in fields(Failed))
+        with self._write() as connection:
+            connection.execute(_FAILED)
+            row = {each.name: getattr(failed, each.name) for each in fields(Failed)}
+            connection.execute(f"INSERT INTO failed ({names}) VALUES ({marks})", row)
+
+    def failed(self, place: tuple[str, str] | None = None) -> tuple[Failed, ...]:
+        """Runs without a figure, of the script given or of all, oldest first."""
+        if not self.path.is_file():
+            return ()
+        names = ", ".join(each.name for each in fields(Failed))
+        with self._read() as connection:
+            self._check(connection)
+            there = "SELECT 1 FROM sqlite_master WHERE name = 'failed' AND type = 'table'"
+            if connection.execute(there).fetchone() is None:
+                return ()
+            rows = connection.execute(f"SELECT {names} FROM failed ORDER BY id").fetchall()
+        found = tuple(converted(dict(row), Failed, strict=False) for row in rows)
+        return tuple(e for e in found if place is None or (e.project, e.script) == place)
 
     def of_script(self, place: tuple[str, str]) -> tuple[Entry, ...]:
         """Runs of a script, oldest first."""

@@ -219,7 +219,7 @@ class _Listener:
             self._ending = True
             pids = ", ".join(map(str, event["pids"]))
             self._note(
-                f"ending the run gently (pids {pids}), which releases the device; "
+                f"ending the script gently (pids {pids}), so that no device stays held; "
                 "Ctrl-C again stops waiting for it"
             )
 
@@ -229,7 +229,7 @@ def _failure(
 ) -> InstrumentError | None:
     finished = made.finished
     if finished.interrupted:
-        return Interrupted("interrupted" + _left(finished), "What was measured so far is kept.")
+        return Interrupted("interrupted" + _left(finished))
     if finished.timed_out:
         what = f"the run did not end within --timeout {timeout_s:g} s{_left(finished)}"
         # What it was waiting for, such as a lock, says more than that it timed out.

@@ -22,6 +22,11 @@ for step in range(8):
     b(torch.randn(4, 8)).mean().backward()
     two.step()
 """
+LOOP = """for step in range(8):
+    one.zero_grad()
+    a(torch.randn(4, 8)).mean().backward()
+    one.step()
+"""
 HIDDEN = """import torch
 model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -84,3 +89,26 @@ def test_a_decline_ends_in_commands(
     if verb == ["explain"]:  # what it offers, works
         command = [*shlex.split(loops[1])[1:2], "--dry-run", *shlex.split(loops[1])[2:]]
         assert run_cli(*command, cwd=Path(repo)).returncode == 0
+
+
+IMPORTS = "from .net import width\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "target"),
+    [
+        (IMPORTS, "-m pkg.two"),
+        (f"if True:\n    {IMPORTS}", "pkg/two.py"),  # it may do without
+        ("import torch\n", "pkg/two.py"),
+    ],
+)
+def test_a_script_that_imports_from_its_package_is_typed_as_a_module(
+    git_repo: RepoFactory, run_cli: RunCli, head: str, target: str
+) -> None:
+    files = {"pkg/__init__.py": "", "pkg/net.py": "width = 8\n"}
+    repo = git_repo({**files, "pkg/two.py": head + TWO.partition("for step")[0] + LOOP})
+    for words in (("explain",), ("--dry-run",), ("run", "--dry-run")):
+        done = run_cli(*words, "pkg/two.py", cwd=repo)
+        assert done.returncode == 0, done.stderr
+        following = _next(done.stdout + done.stderr)
+        assert shlex.join(following).endswith(target)

@@ -87,11 +87,13 @@ class Timings(Struct, frozen=True):
         return tuple(dict.fromkeys(sample.label for sample in self.samples))
 
 
-def read_timings(path: Path, batch_dim: int = 0) -> Timings:
+def read_timings(path: Path, batch_dim: int = 0, *, ended: bool = True) -> Timings:
     """Read a record file; an absent file is an empty record.
 
     Args:
         batch_dim: axis of a batch along which its samples lie.
+        ended: the script came to its own end: only then samples of the warm-up stand in for steady
+            ones that it was too short for.
 
     Records of several processes are kept apart: the process with most samples counts, the
     others are reported; of ranks that train together the first one. Never raises for the content
@@ -112,6 +114,8 @@ def read_timings(path: Path, batch_dim: int = 0) -> Timings:
             if at == len(lines):
                 text = f"{path.name} ends within a record: the run was cut short there."
             warnings.append(Caveat("damaged-record", text))
+    if not ended:
+        events = [each for each in events if each["event"] != "steady"]
     return _timings(events, warnings, batch_dim)
 
 

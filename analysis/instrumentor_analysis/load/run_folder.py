@@ -178,6 +178,11 @@ class RunFolder(Struct, frozen=True):
         return dict(value) if isinstance(value, dict) else {}
 
     @property
+    def ended(self) -> bool:
+        """Whether the script came to its own end; also where the run does not say."""
+        return self.facts.get("partial") is not True
+
+    @property
     def batch_dim(self) -> int:
         """Axis of a batch along which its samples lie; the first where the run does not say."""
         found = self.facts.get("batch_dim")

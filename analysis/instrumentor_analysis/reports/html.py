@@ -13,6 +13,7 @@ from typing import Any
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import NEXT, Document
 from instrumentor_analysis.reports.drawing import COLOURS, Drawing, svg
+from instrumentor_analysis.shared.caveats import by_weight
 from instrumentor_analysis.shared.files import read_text
 
 _TEMPLATE = "report.html.j2"
@@ -38,7 +39,7 @@ def render(document: Document) -> str:
         # Not in the macros, one by one: a text that is forgotten there is one too many.
         finalize=_visible,
     )
-    environment.globals |= {"colours": COLOURS, "next": NEXT}
+    environment.globals |= {"colours": COLOURS, "next": NEXT, "by_weight": by_weight}
     # In source code a tab is indentation, not a control character to be shown.
     environment.filters["code"] = escape
     environment.filters |= {"link": _link, "svg": _svg}

@@ -19,6 +19,7 @@ from instrumentor_analysis.reports.document import (
     Statement,
     Table,
 )
+from instrumentor_analysis.shared.caveats import by_weight
 
 #: Characters of Markdown; an underscore within a word is not markup.
 _MARKUP = re.compile(r"[\\`*{}\[\]<>#|~&]|(?<!\w)_|_(?!\w)")
@@ -44,7 +45,9 @@ def _blocks(document: Document) -> Iterator[str]:
         yield _listed(NEXT, lines)
     yield "\n".join(map(_statement, document.statements))
     yield from map(_figures, document.figures)
-    warnings = [escape(each.labelled) for each in document.warnings]
+    heavier = by_weight(document.warnings, notes=False)
+    warnings = [escape(each.labelled) for each in heavier]
+    notes = [f"- {escape(each.labelled)}" for each in document.warnings if each not in heavier]
     if document.folded:
         # In a pull request the discussion below must stay in reach, and what to doubt in sight.
         yield "\n".join(["> [!WARNING]", *(f"> {text}  " for text in warnings)]) if warnings else ""
@@ -53,6 +56,7 @@ def _blocks(document: Document) -> Iterator[str]:
     else:
         yield from map(_section, document.sections)
         yield _listed("Warnings", [f"- {text}" for text in warnings])
+    yield _fold("Notes", "\n".join(notes)) if notes else ""
     yield _listed("Files", [f"- {escape(name)}: {code(path)}" for name, path in document.files])
 
 
@@ -83,7 +87,11 @@ def _section(section: Section) -> str:
 def _folded(section: Section) -> str:
     # <summary> is HTML, where a backslash would show and not stop a tag.
     summary = html.escape(formatting.visible(section.title), quote=False)
-    return f"<details><summary>{summary}</summary>\n\n{_tables(section)}\n\n</details>"
+    return _fold(summary, _tables(section))
+
+
+def _fold(summary: str, text: str) -> str:
+    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
 
 
 def _tables(section: Section) -> str:

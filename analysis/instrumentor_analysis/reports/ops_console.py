@@ -51,6 +51,7 @@ def render_ops(
     stacked: bool = True,
     raw_op_codes: bool = False,
     hide_below: float | None = None,
+    notes: bool = False,
 ) -> str:
     """Everything that a report says of single ops.
 
@@ -60,6 +61,7 @@ def render_ops(
         stacked: with the stacked report.
         raw_op_codes: op codes as in the file, without shapes.
         hide_below: rows below this share of the total are left out, percent; host ops stay.
+        notes: with warnings of weight ``note``.
     """
     paint = painter(color)
     ops = report.ops
@@ -80,7 +82,7 @@ def render_ops(
         [f"{formatting.plural(hidden, 'op')} below {hide_below:g} % not shown"] if hidden else [],
         _stacked(report.stacked, width, paint, narrow) if stacked else [],
         advice_lines(report, width, paint) if advice else [],
-        warning_lines(by_weight(report.notes, notes=False), width, paint),
+        warning_lines(by_weight(report.notes, notes=notes), width, paint),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 

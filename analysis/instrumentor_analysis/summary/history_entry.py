@@ -99,3 +99,20 @@ class Entry(Struct, frozen=True):
     def how(self) -> str:
         """Profiler and scope; only runs alike in it are drawn in one line."""
         return " ".join(part for part in (self.profiler, self.scope) if part)
+
+
+class Failed(Struct, frozen=True):
+    """A run that left no figure to compare with.
+
+    Attributes:
+        project, script: as of an :class:`Entry`.
+        started: ISO 8601, UTC.
+        folder: absolute path of the run folder, which may be gone.
+        why: in a few words, such as ``interrupted``.
+    """
+
+    project: str
+    script: str
+    started: str | None
+    folder: str
+    why: str

@@ -95,7 +95,7 @@ def analyse(
             f"{sources[0]}: the timed region of this run is not the step: {_problem(folder)}",
             "Give the lines of the step with --region, and run again.",
         )
-    timings = read_timings(folder.timings, folder.batch_dim)
+    timings = read_timings(folder.timings, folder.batch_dim, ended=folder.ended)
     analysis, told = Analysis(_base(folder, timings), timings, folder), _told(folder, timings)
     if folder.profiler == "tracy" and folder.ops_csv is not None:
         csvs = sources if len(sources) > 1 else (folder.ops_csv,)
@@ -131,7 +131,7 @@ def _told(folder: RunFolder, timings: Timings) -> bool:
     around = folder.run_around
     if around is not None:
         folder = open_run(around)
-        timings = read_timings(folder.timings, folder.batch_dim)
+        timings = read_timings(folder.timings, folder.batch_dim, ended=folder.ended)
     told = timings.model is not None and timings.model.arch == SIMULATED
     return told or folder.says_simulated
 
@@ -165,7 +165,8 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     warnings = [each for each in warnings if _applies(each, timings)]
     warnings += doubts(folder.facts.get("machine"))
     if wall is not None and wall.samples == 0:
-        text = "No steady step was timed; only the first step is known. Use more --steps."
+        remedy = " Use more --steps." if folder.ended else ""
+        text = f"No steady step was timed; only the first step is known.{remedy}"
         warnings.append(Caveat("no-steady-step", text, "wrong"))
     if timings.cancelled:
         count = len(timings.cancelled)
@@ -296,7 +297,7 @@ def _untraced(folder: RunFolder, traced: WallClock | None) -> tuple[WallClock | 
     """The label's clock in an earlier run without the profiler; what Tracy adds to it, percent."""
     if folder.untraced is None or traced is None:
         return None, None
-    timings = read_timings(folder.untraced, folder.batch_dim)
+    timings = read_timings(folder.untraced, folder.batch_dim, ended=folder.ended)
     if traced.label not in timings.labels():
         return None, None
     untraced = wall_clock(timings, traced.label)

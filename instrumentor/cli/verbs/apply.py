@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from instrumentor.cli import common
 from instrumentor.cli.signature import Verb
 from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
@@ -29,6 +30,7 @@ def apply(
     script: Annotated[Path, typer.Argument(help="The training script.")],
     *,
     asked: Asked,
+    notes: common.Notes,
     rewrite: Options,
 ) -> None:
     """Write the instrumented copy of the module that holds the loop."""
@@ -45,7 +47,8 @@ def apply(
     write_new(output, prepared.replacements[main], force=asked.force)
     if main != prepared.script:
         console.say(f"The loop is in {main}: {output} is the copy of that module")
-    console.warn_all(prepared.plan.warnings, ignored=rewrite.ignore_warnings)
+    caveats, ignored = prepared.plan.warnings, rewrite.ignore_warnings
+    console.warn_all(caveats, notes=notes.verbose, ignored=ignored)
     console.say(f"Wrote {output} (your file was not touched)")
     following = ("python3", output) if main == prepared.script else ("instrument", "run", script)
     console.say(f"Next: {console.quoted(*following)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,6 +46,7 @@ def explain(
     rewrite: Annotated[Options, Without("profiler")],
     options: Annotated[RunOptions, Only("module", "timeout_s")],
     asked: Asked,
+    notes: common.Notes,
     shown: common.Json,
 ) -> None:
     """Say where the loop is, what would be changed, or why not."""
@@ -68,7 +69,10 @@ def explain(
     if shown.json:
         console.out_json(explanation.to_json())
     elif explanation.eligible:
-        _show(explanation.to_json(), rewrite.ignore_warnings)
+        document = explanation.to_json()
+        _show(document)
+        told = read_caveats(document["warnings"])
+        console.warn_all(told, notes=notes.verbose, ignored=rewrite.ignore_warnings)
         console.out(f"Next: {next_commands.dry_run(next_commands.typed(context), target)}")
     else:
         from instrumentor.locate.located import Declined
@@ -124,12 +128,11 @@ _ACCUMULATED = {
 }
 
 
-def _show(document: dict[str, Any], ignored: Collection[str]) -> None:
+def _show(document: dict[str, Any]) -> None:
     loop, region = document["loop"], document["region"]
     start = f"{console.shown(Path(loop['file']))}:{loop['line']}"
     if region is None:
         console.out(f"{start}: {document['label']} of what is called there")
-        console.warn_all(read_caveats(document["warnings"]), notes=True, ignored=ignored)
         return
     where = f" in {loop['function']}()" if loop["function"] else ""
     kind = common.LOOPS.get(document["mode"], "loop")
@@ -144,7 +147,6 @@ def _show(document: dict[str, Any], ignored: Collection[str]) -> None:
             word = "line" if len(numbers) == 1 else "lines"
             console.out(f"  {label:<14} {word} {', '.join(map(str, numbers))}")
     common.show_edits(document["edits"])
-    console.warn_all(read_caveats(document["warnings"]), notes=True, ignored=ignored)
 
 
 def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:

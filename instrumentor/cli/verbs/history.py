@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,6 +16,8 @@ from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError, UsageError
 from instrumentor.shared.option_fields import MEASURE, OUTPUT, option
 from instrumentor.shared.outputs import Replacing, refuse_outputs, write_new
+from instrumentor_analysis.reports.formatting import plural
+from instrumentor_analysis.summary.history_entry import Failed
 
 if TYPE_CHECKING:
     from instrumentor.results.history import History
@@ -70,11 +74,12 @@ def history(
     refuse_outputs([plot], force=asked.force)
     place = place_of(script)
     kept = History(store.history)
-    entries = kept.of_script(place)
+    entries, failed = kept.of_script(place), kept.failed(place)
     if not entries:
-        raise UsageError(
-            f"{kept.path} has no run of {script}", f"Measure one: instrument run {script}."
+        found = (
+            f"no figure of {script}: {_without_figure(failed)}" if failed else f"no run of {script}"
         )
+        raise UsageError(f"{kept.path} has {found}", f"Measure one: instrument run {script}.")
     if run is not None and not baseline:
         raise UsageError("--run NUMBER says which run to pin", "Give --baseline NAME with it.")
     if baseline:
@@ -86,13 +91,24 @@ def history(
         _draw(entries, plot, place[1], force=asked.force)
     if shown.json:
         head = {"schema": SCHEMA, "project": place[0], "script": place[1]}
-        console.out_json({**head, "runs": plain(entries)})
+        console.out_json({**head, "runs": plain(entries), "failed": plain(failed)})
     else:
         console.show(reports.console, entries[-MOST_ROWS:])
         if len(entries) > MOST_ROWS:
             earlier = len(entries) - MOST_ROWS
             console.say(f"Earlier runs that are not shown: {earlier}; --json lists all")
+        if failed:
+            console.say(_without_figure(failed))
         _show_noise(kept, entries[-1])
+
+
+def _without_figure(failed: Sequence[Failed]) -> str:
+    """``3 runs ended without a figure: 2 interrupted, 1 the script ended with code 1``."""
+    counts = Counter(each.why for each in failed).most_common()
+    reasons = ", ".join(f"{count} {why}" if len(failed) > 1 else why for why, count in counts)
+    newest = console.shown(Path(failed[-1].folder))
+    last = f"the newest is {newest}" if len(failed) > 1 else newest
+    return f"{plural(len(failed), 'run')} ended without a figure: {reasons} ({last})"
 
 
 def _show_all(kept: History, asked: Asked, *, json: bool) -> None:
@@ -105,13 +121,16 @@ def _show_all(kept: History, asked: Asked, *, json: bool) -> None:
             "Only the runs of one script can be drawn or pinned",
             "Name it: instrument history train.py.",
         )
-    entries = kept.newest()
+    entries, failed = kept.newest(), kept.failed()
     if json:
-        console.out_json({"schema": SCHEMA, "runs": plain(entries)})
-    elif entries:
+        console.out_json({"schema": SCHEMA, "runs": plain(entries), "failed": plain(failed)})
+        return
+    if entries:
         console.show(reports.console, entries)
         console.say("These are the newest runs. All of a script: instrument history SCRIPT")
-    else:
+    if failed:
+        console.say(_without_figure(failed))
+    elif not entries:
         console.say(f"{kept.path} has no run yet. Measure one: instrument run train.py")
 
 
@@ -152,13 +171,25 @@ def _draw(entries: tuple[Entry, ...], target: Path, script: str, *, force: bool)
     console.say(f"Wrote {target}")
 
 
-def remember(result: RunResult, script: Path, store: common.Remembered) -> None:
-    """Add a run that measured something; whatever happens here is a warning at most."""
-    if store.no_history or (result.summary.wall_clock is None and result.summary.op_count is None):
+def remember(result: RunResult, script: Path, store: common.Remembered, why: str = "") -> None:
+    """Add a run; whatever happens here is a warning at most.
+
+    Args:
+        why: it failed; what it left is no figure to compare with.
+    """
+    if store.no_history:
         return
     from instrumentor.results.history import History, place_of
 
+    summary, kept = result.summary, History(store.history)
+    if not why and summary.wall_clock is None and summary.op_count is None:
+        why = "nothing was measured"
     try:
-        History(store.history).add(result.folder, result.summary.to_json(), place_of(script))
+        place = place_of(script)
+        if not why:
+            kept.add(result.folder, summary.to_json(), place)
+            return
+        started = str(summary.run.get("started") or "") or None
+        kept.add_failed(Failed(*place, started, str(result.folder.resolve()), why))
     except InstrumentError as error:
         console.warn(f"not added to the history: {error.message} ({error.hint})")

@@ -24,6 +24,7 @@ def preview(
     rewrite: Annotated[Options, Without("profiler", "only", "skip")],
     options: Annotated[RunOptions, Only("module")],
     shown: Annotated[common.Preview, Only("full")],
+    notes: common.Notes,
 ) -> None:
     """Print the diff that a run would apply; write nothing. `instrument --dry-run` is the same."""
     if arguments and arguments[0] in VERBS:
@@ -33,4 +34,5 @@ def preview(
         )
     started = common.started_by(script, arguments, options.module)
     common.tell_handed_over(context, started.script, started.arguments)
-    show(started, rewrite, full=shown.full, words=next_commands.typed(context))
+    words = next_commands.typed(context)
+    show(started, rewrite, full=shown.full, notes=notes.verbose, words=words)

@@ -45,7 +45,7 @@ def _step(text: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Asked(ReportOptions):
+class Asked(common.Notes, ReportOptions):
     """What to report, with what is shown of it.
 
     Attributes:
@@ -135,13 +135,6 @@ class Asked(ReportOptions):
     )
     color: bool | None = option(
         OUTPUT, None, "Use colour always or never; default: on a terminal.", "--color/--no-color"
-    )
-    verbose: bool = option(
-        OUTPUT,
-        False,
-        "Show the notes, too: warnings on which no figure depends.",
-        "--verbose",
-        "-v",
     )
 
     @property
@@ -243,6 +236,7 @@ def _show(found: Reported, asked: Asked, files: ReportFiles) -> None:
             stacked=files.stacked,
             raw_op_codes=files.raw_op_codes,
             hide_below=asked.hide_below,
+            notes=asked.verbose,
         )
         if asked.summary:
             console.out()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from msgspec import structs
 
 from instrumentor.cli import common, next_commands
 from instrumentor.cli.signature import Verb
@@ -15,7 +16,7 @@ from instrumentor.cli.verbs import repeat as repeats
 from instrumentor.cli.verbs.history import remember
 from instrumentor.run.options import RunOptions, RunResult
 from instrumentor.shared import console
-from instrumentor.shared.errors import NotVerified
+from instrumentor.shared.errors import InstrumentError, NotVerified
 from instrumentor.shared.option_fields import MEASURE, Checked, option
 from instrumentor.shared.options import Options
 from instrumentor_analysis.reports.formatting import plural, size
@@ -101,7 +102,9 @@ def _measure(script: Path, arguments: list[str], options: RunOptions, asked: Ask
     from instrumentor.run.training import run as run_script
 
     def show_partial(partial: RunResult) -> None:
-        _show(partial, asked)
+        # How it ended, the error says last: not the title and a warning as well.
+        figures = structs.replace(partial.summary, interrupted=False, script_exit_code=None)
+        _show(partial if asked.json else structs.replace(partial, summary=figures), asked)
         folder = console.shown(partial.folder)
         samples = "" if _is_empty(partial) else "what was measured, and "
         console.say(f"Kept in {folder}/: {samples}the output in {folder}/run.log")
@@ -109,11 +112,21 @@ def _measure(script: Path, arguments: list[str], options: RunOptions, asked: Ask
     narrator = asked.narrator
     narrator.total = options.rewrite.steps or 0  # unknown
     narrator.budget_s = options.rewrite.budget_s if options.rewrite.steps is None else None
-    with common.working(narrator, show_partial):
-        result = run_script(script, arguments, options, narrator)
+    try:
+        with common.working(narrator, show_partial):
+            result = run_script(script, arguments, options, narrator)
+    except InstrumentError as error:
+        if error.result is not None:
+            remember(error.result, script, asked, why=_in_short(error.message))
+        raise
     if asked.repeat == 1:
         _show(result, asked)
     return result
+
+
+def _in_short(message: str) -> str:
+    """What a message says first: ``the script ended with code 1``."""
+    return message.partition("\n")[0].partition(";")[0].rstrip(":")
 
 
 def _is_empty(result: RunResult) -> bool:
@@ -180,11 +193,11 @@ def _preview(
         )
         return
     console.diff(found.prepared.whole_patch if asked.full else found.prepared.patch)
-    _describe(found)
+    _describe(found, notes=asked.verbose)
     console.say(f"Next: {next_commands.run(*words)}")
 
 
-def _describe(found: DryRun) -> None:
+def _describe(found: DryRun, *, notes: bool) -> None:
     console.say(
         console.counts_line(found.prepared.plan.counts(), found.prepared.plan.options.steps)
     )
@@ -204,4 +217,4 @@ def _describe(found: DryRun) -> None:
         console.say(f"  {name}={shlex.quote(value)} \\")
     console.say(f"  {shlex.join(found.command)}")
     plan = found.prepared.plan
-    console.warn_all(plan.warnings, ignored=plan.options.ignore_warnings)
+    console.warn_all(plan.warnings, notes=notes, ignored=plan.options.ignore_warnings)

@@ -57,6 +57,19 @@ def test_statistics_are_of_the_steady_samples_only(tmp_path: Path) -> None:
     assert timings.cancelled == ("step_steady_5",)
 
 
+def test_the_warm_up_stands_in_only_where_the_script_came_to_its_own_end(tmp_path: Path) -> None:
+    path = record(
+        tmp_path / "t.jsonl",
+        event("step_compile", 4000.0),
+        event("step_warmup_1", 50.0, kind="warmup"),
+        event("step_steady_2", 10.0),
+        {"event": "steady", "pid": 1, "names": ["step_warmup_1"]},
+    )
+    of = {ended: wall_clock(read_timings(path, ended=ended), "fwd+bwd") for ended in (True, False)}
+    assert of[True].samples_ms == (50.0, 10.0)
+    assert (of[False].samples_ms, of[False].warmup_ms) == ((10.0,), (50.0,))
+
+
 def test_a_compile_step_alone_has_no_steady_figures(tmp_path: Path) -> None:
     timings = read_timings(record(tmp_path / "t.jsonl", event("step_compile", 9.0)))
     wall = wall_clock(timings, "fwd+bwd")

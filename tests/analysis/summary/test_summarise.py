@@ -457,3 +457,13 @@ def test_an_iteration_on_a_simulator_bounds_nothing(tmp_path: Path) -> None:
     ]
     assert found[0] is not None and found[0].name == "input-bound"
     assert found[1] is None
+
+
+def test_a_crashed_run_takes_no_figure_from_its_warm_up(tmp_path: Path) -> None:
+    told: Event = {"event": "steady", "pid": 1, "names": ["step_warmup_1"]}
+    events = (event("step_compile", 900.0), event("step_warmup_1", 50.0, kind="warmup"), told)
+    crashed = summarise(run_folder(tmp_path / "a", *events, partial=True, script_exit_code=1))
+    assert (crashed.wall_clock.samples, crashed.wall_clock.median_ms) == (0, None)
+    assert warned(crashed, "No steady step was timed") and not warned(crashed, "--steps")
+    short = summarise(run_folder(tmp_path / "b", *events, partial=False, script_exit_code=0))
+    assert (short.wall_clock.samples, short.wall_clock.median_ms) == (1, 50.0)

@@ -153,3 +153,40 @@ def test_a_run_that_measured_nothing_is_not_added(script: Path) -> None:
     nothing = RunResult(script.parent / "run", Summary("torch"), 1, UsersFiles())
     remember(nothing, script, Remembered())
     assert len(History().of_script(place_of(script))) == 2
+
+
+def failed(script: Path, folder: Path, why: str) -> None:
+    """A run of the script that failed."""
+    result = RunResult(folder, Summary(profiler="wallclock"), 1, UsersFiles())
+    remember(result, script, Remembered(), why=why)
+
+
+def test_runs_without_a_figure_are_counted_with_their_reasons(
+    script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed(script, tmp_path / "train-3", "interrupted")
+    for number in (4, 5):
+        failed(script, tmp_path / f"train-{number}", "the script ended with code 1")
+    assert call(["history", str(script)]) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 4 and "train-5" not in said.out
+    assert (
+        "3 runs ended without a figure: 2 the script ended with code 1, 1 interrupted (the newest "
+        f"is {tmp_path / 'train-5'})\n"
+    ) in said.err
+    assert call(["history"]) == 0 and "3 runs ended without" in capsys.readouterr().err
+    assert call(["history", str(script), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (len(document["runs"]), document["failed"][0]["why"]) == (2, "interrupted")
+
+
+def test_a_script_of_which_no_run_has_a_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "new.py"
+    path.touch()
+    failed(path, tmp_path / "new-1", "")  # nothing went wrong, and nothing was measured
+    assert History().of_script(place_of(path)) == History().newest() == ()
+    assert call(["history", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert f"1 run ended without a figure: nothing was measured ({tmp_path / 'new-1'})" in said
