@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,50 @@ def test_the_worked_examples_name_what_their_files_hold() -> None:
             assert not files or name in text, f"{name}: in none of {files}"
             seen += bool(files)
     assert seen >= 12
+
+
+_REFERENCE = re.compile(r":(?:mod|func|class|data|meth|attr):`~?\.?([\w.]+)`")
+
+
+def test_what_a_docstring_refers_to_exists() -> None:
+    """By the end of its dotted name, as Sphinx looks for it."""
+    files = [
+        (base, path)
+        for base in (ROOT, ROOT / "analysis")
+        for path in sorted(base.glob("instrumentor*/**/*.py"))
+    ]
+    names = {name for base, path in files for name in _names(path.relative_to(base), path)}
+    ends = {".".join(words[start:]) for words in names for start in range(len(words))}
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for _, path in files
+        for name in _REFERENCE.findall(path.read_text(encoding="utf-8"))
+        if name.strip(".") not in ends
+    ]
+    assert wrong == []
+
+
+def _names(module: Path, path: Path) -> Iterator[tuple[str, ...]]:
+    """Dotted names of a module, and of what it defines or imports."""
+    words = module.with_suffix("").parts
+    own = words[:-1] if words[-1] == "__init__" else words
+    yield own
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef):
+            inner = {name for each in node.body for name in _bound(each)}
+            yield from ((*own, node.name, name) for name in inner)
+        yield from ((*own, name) for name in _bound(node))
+
+
+def _bound(node: ast.AST) -> list[str]:
+    """What a statement gives a name to."""
+    match node:
+        case ast.FunctionDef() | ast.ClassDef():
+            return [node.name]
+        case ast.Import() | ast.ImportFrom():
+            return [each.asname or each.name for each in node.names]
+        case ast.Assign() | ast.AnnAssign():
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [each.id for each in targets if isinstance(each, ast.Name)]
+            return names + [each.attr for each in targets if isinstance(each, ast.Attribute)]
+    return []

@@ -1,7 +1,7 @@
 """What can be said of one op before its time is known: work, bytes, peak, and how it is named.
 
 Ops repeat: a step of thousands of ops has some hundred distinct ones. Everything here runs once
-per distinct op, on plain values; :mod:`.device` does the arithmetic over all rows. The
+per distinct op, on plain values; :mod:`.per_op` does the arithmetic over all rows. The
 figures and the naming agree with tt-perf-report 1.4.1 wherever that does not crash.
 """
 

@@ -13,7 +13,7 @@ Every figure is that of tt-perf-report 1.4.1. What differs, and why:
 * Where theirs crashes (a matmul without memory or math fidelity, a host op or a signpost named
   like a matmul, no GLOBAL CALL COUNT or DEVICE ID column, an architecture without peaks) only
   the figures concerned are blank.
-* In a file above :data:`.load.WHOLE_FILE_BYTES` the core budget of rows that report none
+* In a file above :data:`.ops_csv.WHOLE_FILE_BYTES` the core budget of rows that report none
   is the largest of the window, not of the file.
 """
 

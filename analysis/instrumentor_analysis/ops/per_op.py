@@ -58,7 +58,7 @@ def per_op(frame: Table, arch: Architecture, active_experts: int | None = None) 
     """Figures of each row of a window, in its order.
 
     Args:
-        frame: rows of :class:`.load.Ops`, filtered, ordered and merged; signpost rows
+        frame: rows of :class:`.ops_csv.Ops`, filtered, ordered and merged; signpost rows
             may be among them and stay without figures.
         arch: what the figures are held against.
         active_experts: active experts per group of a sparse matmul that does not say.

@@ -1,6 +1,6 @@
 """The device's half of a run: its steps, the chosen one, and the ops of it.
 
-A file up to :data:`.load.WHOLE_FILE_BYTES` is parsed as a whole, so that every step has
+A file up to :data:`.ops_csv.WHOLE_FILE_BYTES` is parsed as a whole, so that every step has
 its device time. Of a larger one only the chosen step is cut out; of the others it is only known
 that they were there.
 """
@@ -39,7 +39,7 @@ class DeviceSteps(Struct, frozen=True):
     Attributes:
         parts: the raw rows of each step in the window, all devices; of a window that is no step,
             with its signposts.
-        tables: figures per op of each part (:func:`.device.per_op`), devices merged.
+        tables: figures per op of each part (:func:`.per_op.per_op`), devices merged.
         marks: all steps of the file.
         device_ms, op_counts: by position in ``marks``; absent where not parsed.
         spread: ops whose time varies most over the complete steady steps.

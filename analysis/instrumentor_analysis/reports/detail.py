@@ -19,7 +19,7 @@ class Detail(Struct, frozen=True):
     """Frames behind a summary; every part may be missing.
 
     Attributes:
-        ops: per op of the window: :data:`.device.COLUMNS`, or the columns of a torch
+        ops: per op of the window: :data:`.op_columns.COLUMNS`, or the columns of a torch
             profile's ops.csv.
         architecture: what the ops were held against.
         timings: every sample with its start.

@@ -19,7 +19,7 @@ class Analysis(Struct, frozen=True):
     """A summary and the frames behind it.
 
     Attributes:
-        ops: per op of the window: :data:`.device.COLUMNS` under tracy, the columns of
+        ops: per op of the window: :data:`.op_columns.COLUMNS` under tracy, the columns of
             ops.csv (and ``torch_category``) under torch; None without ops.
         device: the device's half under tracy, with all steps; None otherwise.
         timings: the record of the wall clock.

@@ -74,7 +74,8 @@ def test_the_page_is_that_of_the_table(request: pytest.FixtureRequest) -> None:
     page = ROOT / "docs" / "warnings.md"
     if request.config.getoption("--update-goldens"):
         page.write_text(warnings_page.text(), encoding="utf-8")
-    assert page.read_text(encoding="utf-8") == warnings_page.text()
+    hint = "pytest tests/analysis/shared/test_warning_codes.py --update-goldens"
+    assert page.read_text(encoding="utf-8") == warnings_page.text(), hint
 
 
 def test_what_is_ignored_is_counted() -> None:

@@ -21,7 +21,8 @@ PAGE = ROOT / "docs" / "declines.md"
 def test_the_page_is_made_from_the_declines(request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--update-goldens"):
         PAGE.write_text(declines_page.text(), encoding="utf-8")
-    assert PAGE.read_text(encoding="utf-8") == declines_page.text()
+    hint = "pytest tests/locate/rules/test_declines.py --update-goldens"
+    assert PAGE.read_text(encoding="utf-8") == declines_page.text(), hint
 
 
 def test_none_is_left_out() -> None:
