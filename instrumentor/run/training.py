@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -357,7 +357,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
         """Whether it ended well, and really measured the step of the instrumented script."""
-        self.load_facts = None if self.load is None else self.load.facts()
+        self.load_facts = None if self.load is None else loaded(self.load.facts(), made.records)
         if self.telemetry is not None:
             self.telemetry.stop(self.folder)
         found = verification(made.records, self.source_map(workspace), self.prepared.plan.apart)
@@ -513,6 +513,16 @@ class TrainingRun(InstrumentedRun[RunResult]):
             "artifacts": self._artifacts(),
         }
         write_json(self.folder / "run.json", document)
+
+
+def loaded(facts: dict[str, Any], records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What else went on; of a run that others' load has ended, while its samples were taken."""
+    ends = (r.get("other_cpus") for r in records if r.get("event") == "complete")
+    busy = next((each for each in ends if isinstance(each, float)), None)
+    if busy is None:
+        return facts
+    others = max(facts["other_cpus"] or 0.0, round(busy, 2))
+    return {**facts, "other_cpus": others, "ended_early": True}
 
 
 def _ended_early(samples: int, options: Options) -> Caveat:

@@ -264,6 +264,8 @@ MOST_STEPS = 10  # that have a line of their own
 _ENOUGH = {
     "precise": "the median is known to 1 % after {} samples; stopping the script",
     "budget": "the time is up after {} samples (--time-budget); stopping the script",
+    "busy": "the machine is too busy for a figure, and no more steps would change that: stopping "
+    "the script after {} samples",
     "most": "200 samples are taken, the most of one run; stopping the script",
 }
 _ALL = "all {} samples are taken; stopping the script"
@@ -410,6 +412,7 @@ class Narrator:
                 self._now("profiling some more steps")
         elif record.get("event") == "phases":
             self.doing = "timing each phase of the iteration"
+            self.complete = True
         elif record.get("event") == "observed":
             self._say("  its step is found; stopping the script")
         elif record.get("event") == "complete" and self.steps:

@@ -30,7 +30,7 @@ from instrumentor import (
 )
 from instrumentor.run import execution
 from instrumentor.run.preview import dry_run
-from instrumentor.run.training import run_name
+from instrumentor.run.training import loaded, run_name
 from tests.conftest import ROOT, RepoFactory
 from tests.end_to_end.small import script, snapshot
 from tests.warned import texts
@@ -250,3 +250,11 @@ def test_the_python_of_the_documentation_works(
     median, folder = capsys.readouterr().out.splitlines()
     assert float(median) >= 2
     assert folder == str(repo / "instrument-runs/repo-1")
+
+
+def test_others_that_ended_a_run_are_those_beside_its_samples() -> None:
+    facts = {"cpus": 2, "other_cpus": 0.3}
+    assert loaded(facts, [{"event": "complete", "why": "precise"}]) is facts
+    ended = [{"event": "sample", "other_cpus": 9.0}, {"event": "complete", "other_cpus": 1.234}]
+    assert loaded(facts, ended) == {"cpus": 2, "other_cpus": 1.23, "ended_early": True}
+    assert loaded({"other_cpus": 1.5}, ended)["other_cpus"] == 1.5

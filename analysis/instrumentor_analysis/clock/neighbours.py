@@ -44,9 +44,10 @@ def _busy(machine: Mapping[str, Any]) -> list[Caveat]:
     others, cpus = number(machine.get("other_cpus")), number(machine.get("cpus"))
     if others is None or not cpus or not is_busy(machine):
         return []
+    early = ", so the run ended early" if machine.get("ended_early") is True else ""
     text = (
-        f"Machine busy: other processes used {others:.1f} of {cpus:.0f} CPUs. Do not trust these "
-        "times; measure again when it is quiet."
+        f"Machine busy: other processes used {others:.1f} of {cpus:.0f} CPUs{early}. Do not trust "
+        "these times; measure again when it is quiet."
     )
     return [Caveat(BUSY, text, "wrong")]
 

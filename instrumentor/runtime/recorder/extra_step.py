@@ -48,6 +48,11 @@ class ExtraStep:
         """The name of the step to come."""
         return "%s_%d" % (PROFILED_NAME, self.taken) if self.taken else PROFILED_NAME
 
+    def stop(self) -> None:
+        """Take no more such steps than one."""
+        if self.taken:
+            self.hook = ""
+
     def cancel(self, device: str) -> None:
         """Leave it out where torch.profiler does not see the device's operations."""
         self.hook = ""

@@ -322,6 +322,9 @@ class Recorder:
             samples, self.barrier.device, self.iterations.taken
         ):
             self.extra.behind = True
+            if self.sampling.why == "busy":  # nothing else can be told of such a machine, either
+                self.coming.clear()
+                self.extra.stop()
         self.iterations.own_s += time.perf_counter() - asked
         return self.extra.behind and not self.extra.due
 
@@ -347,7 +350,9 @@ class Recorder:
             self.records.write("memory", what=peak[0], bytes=peak[1])
         self.records.write("resident", bytes=peak_resident())
         self.barrier.release()
-        self.records.write("complete", samples=self.taken, why=self.sampling.why)
+        busy = self.sampling.other_cpus
+        more = {} if busy is None else {"other_cpus": busy}
+        self.records.write("complete", samples=self.taken, why=self.sampling.why, **more)
         # Called first of all, when all threads have ended: from here on the process is closing.
         atexit.register(self.records.write, "leaving")
 

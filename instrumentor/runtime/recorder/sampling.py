@@ -1,7 +1,7 @@
 """What each sample is, and how many are to be taken until enough of them are steady.
 
 Where no number is asked for, samples are taken until the steps get no faster (the warm-up), and
-then until their median is known.
+then until their median is known, or others are seen to keep the machine too busy for one.
 
 A step that compiled is not a steady one. Compilers often count what they compile
 (:class:`.facts.Compilations`). Where nothing is counted, as on a device that compiles at the first
@@ -11,6 +11,7 @@ use of a shape, the times tell, once all of them are there.
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from instrumentor.runtime.recorder.facts import counted
+from instrumentor.runtime.recorder.others import OTHERS_SHARE, Others
 from instrumentor.runtime.recorder.records import Records
 from instrumentor_analysis.clock.order_statistics import median_bounds
 
@@ -64,6 +65,8 @@ class Sampling:
         self.began_s: Optional[float] = None  # the steady samples
         self.now_s = 0.0  # end of the last one
         self.why = "asked for"  # there are enough
+        self.others = Others()
+        self.other_cpus: Optional[float] = None  # that ended the samples
 
     @property
     def wanted(self) -> int:
@@ -98,6 +101,8 @@ class Sampling:
             return "warmup"
         if self.began_s is None:
             self.began_s = started_s
+            if self.budget_s is not None:
+                self.others.start()
         self.steady.setdefault(label, []).append((name, milliseconds))
         return "steady"
 
@@ -143,10 +148,28 @@ class Sampling:
         elif count >= FEWEST and seconds >= (self.budget_s or 0.0):
             self.why = "budget"
         elif count >= LEAST and seconds >= LEAST_S and count % EVERY == 0:
-            self.why = "precise"
-            return all(map(precise, self.kinds(iterations)))
+            if all(map(precise, self.kinds(iterations))):
+                self.why = "precise"
+            elif self.hopeless(count, seconds):
+                self.why = "busy"
+            else:
+                return False
         else:
             return False
+        return True
+
+    def hopeless(self, count: int, seconds: float) -> bool:
+        """Whether the run counts as one on a busy machine even if all is quiet from now on.
+
+        Args:
+            count: steady samples.
+            seconds: that they took.
+        """
+        left_s = min((self.budget_s or 0.0) - seconds, (MOST - count) * seconds / count)
+        used_s = self.others.used_s()
+        if used_s is None or used_s < OTHERS_SHARE * self.others.cpus * (seconds + left_s):
+            return False
+        self.other_cpus = used_s / seconds
         return True
 
     def kinds(self, iterations: Mapping[str, Tuple[float, Any]]) -> List[List[float]]:

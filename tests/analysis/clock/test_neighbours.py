@@ -26,6 +26,7 @@ BUSY = {**QUIET, "other_cpus": 5.2, "load_before": 9.0}
             BUSY,
             ("other processes used 5.2 of 8 CPUs",),
         ),
+        ({**BUSY, "ended_early": True}, ("used 5.2 of 8 CPUs, so the run ended early. Do not",)),
         ({**QUIET, "frequency_mhz_after": 2100.0}, ("fell from 3,400 to 2,100 MHz",)),
         ({**QUIET, "device_holders": 1}, ("Another process had the device open",)),
         ({**QUIET, "device_holders": 2}, ("2 other processes had the device open",)),

@@ -44,3 +44,13 @@ def test_what_a_script_puts_in_place_of_json_dumps_writes_no_record(
     recorder.records.write("memory", bytes=1)
     (line,) = (tmp_path / "record.jsonl").read_text().splitlines()
     assert json.loads(line)["event"] == "memory"
+
+
+@pytest.mark.parametrize(("why", "more"), [("budget", True), ("busy", False)])
+def test_a_busy_machine_ends_the_extra_steps_as_well(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, why: str, more: bool
+) -> None:
+    monkeypatch.setattr(recorder.sampling, "enough", lambda *_: True)
+    recorder.sampling.why, recorder.extra.hook, recorder.extra.taken = why, "hook.py", 1
+    assert recorder.sampled() is not more
+    assert (bool(recorder.coming), recorder.extra.due) == (more, more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -138,6 +138,40 @@ def test_steps_that_scatter_end_with_the_budget_or_the_most(record: Path) -> Non
     assert sampling.why == "most" and kinds.count("steady") == 200
     long, sampling = known([40_000.0] * 20, every_s=40.0)
     assert sampling.why == "budget" and long.count("steady") == 4
+
+
+@pytest.mark.parametrize(
+    ("every_s", "load", "why", "steady"),
+    [
+        # Of 2 CPUs others keep 1 at work: half of the budget's average is then known to be busy.
+        (0.2, lambda at_s: at_s * 1.0, "busy", 80),
+        (0.2, lambda at_s: at_s * 2.0, "busy", 40),
+        # No fewer steps than ever, nor less time; of short steps there are few more to come.
+        (1.0, lambda at_s: at_s * 2.0, "busy", 20),
+        (0.05, lambda at_s: at_s * 2.0, "busy", 65),
+        # A peak of a few seconds, and a load below what counts as busy.
+        (0.2, lambda at_s: min(at_s, 6.0) * 2.0, "budget", 150),
+        (0.2, lambda at_s: at_s * 0.4, "budget", 150),
+        (0.2, lambda at_s: None, "budget", 150),  # the system does not say
+    ],
+)
+def test_on_a_busy_machine_samples_end_once_no_quiet_could_change_that(
+    record: Path, every_s: float, load: Callable[[float], float | None], why: str, steady: int
+) -> None:
+    draw = random.Random(3)
+    sampling = Sampling(5, 1, Records(), 30.0)
+    times = iter([10.0, *[draw.uniform(10, 20) for _ in range(600)]])
+    seen = SimpleNamespace(
+        cpus=2, start=lambda: None, used_s=lambda: load(sampling.now_s - (sampling.began_s or 0.0))
+    )
+    sampling.others = seen  # type: ignore[assignment]
+    kinds: list[str] = []
+    for at, ms in enumerate(times):
+        kinds.append(sampling.add("fwd+bwd", f"step_{at}", ms, at == 0, at * every_s))
+        if sampling.enough(len(kinds), "cpu"):
+            break
+    assert (sampling.why, abs(kinds.count("steady") - steady) <= 5) == (why, True)
+    assert (sampling.other_cpus is not None) == (why == "busy")
 
 
 def test_the_median_of_each_kind_has_to_be_known(record: Path) -> None:
