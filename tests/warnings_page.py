@@ -12,6 +12,10 @@ Each warning ends with its code. `instrument explain-warning W205` says of one w
 Documents (`summary.json`) keep them all. A code never changes its meaning.
 
 """
+_NOTES = """\
+On a terminal every command shows notes with `--verbose` alone (`explain`, `--dry-run`, `apply`,
+`run`, `report`); the page and `summary.md` hold them folded.
+"""
 
 
 def text() -> str:
@@ -24,4 +28,4 @@ def text() -> str:
     )
     heads = "code", "in documents", "level", "warning", "what it means", "what to do"
     table = f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|\n"
-    return f"{_HEAD}There are three levels:\n\n{levels}\n{table}{rows}"
+    return f"{_HEAD}There are three levels:\n\n{levels}\n{_NOTES}\n{table}{rows}"
