@@ -54,6 +54,7 @@ TESTED_IN = {
     "tests/analysis/test_parity.py": (
         "analysis/ops/advice analysis/load/attributes analysis/load/cells analysis/ops/op_models"
     ),
+    "tests/analysis/kernels/test_simulated_findings.py": "analysis/kernels/simulated_writes",
     "tests/analysis/kernels/test_simulated_report.py": "analysis/reports/kernel_simulated",
     "tests/analysis/compare/test_comparing.py": (
         "analysis/compare/figures analysis/compare/notes analysis/compare/statement"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instrumentor.shared import console
+from instrumentor.shared.errors import InstrumentError
 from instrumentor_analysis.shared.files import read_bytes
 
 if TYPE_CHECKING:
@@ -113,11 +114,32 @@ def instead(
         said.append(f"{run([*others, '--region', region], script)}  # times these lines")
     if not loops and rewrite is not None and may_help(declined, path, rewrite):
         said.append(f"{run(options, script)}  # runs it for two steps in a copy to find its step")
+    if not loops and (command := kernel_run(path, options, script)):
+        said.append(command)
     # A choice of loops needs nothing else, and what does not parse no Python would run.
     if not loops and declined.reasons[0].kind != Syntax.kind:
         whole = console.quoted("python3", *script)
         said.append(f"instrument profile {whole}  # traces all of it with Tracy; needs no loop")
     return "\n  ".join(said)
+
+
+def kernel_run(path: Path, options: Sequence[str], script: Sequence[str]) -> str:
+    """The command for a script that runs a tt-lang kernel and trains nothing; '' for others."""
+    from instrumentor.kernels.find import find_kernels
+    from instrumentor.shared.project import find_project
+
+    try:
+        text = read_bytes(path)
+        # Looked for first, since reading a program takes much longer.
+        if b"ttl" not in text or b".backward(" in text or script[:1] == ["-m"]:
+            return ""
+        found = find_kernels(path.absolute(), find_project(path.absolute()).import_roots)
+    except (InstrumentError, OSError):
+        return ""
+    at = [i for i, word in enumerate(options) if word == "--python"][-1:]
+    words = console.quoted(*(word for i in at for word in options[i : i + 2]), *script)
+    said = "# its tt-lang kernel; without a device on tt-lang-sim (pip install tt-lang-sim)"
+    return f"instrument kernel run {words}  {said}" if found.kernels else ""
 
 
 def _without(options: Sequence[str], names: Sequence[str]) -> list[str]:

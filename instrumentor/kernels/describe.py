@@ -90,7 +90,8 @@ def _kernel(
 ) -> Kernel:
     source = sizes.source
     around = [s for s in source.ancestors(function) if isinstance(s, (*FUNCTIONS, ast.ClassDef))]
-    positional = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    arguments_of = (*function.args.posonlyargs, *function.args.args)
+    positional = [a.arg for a in arguments_of]
     return Kernel(
         source=source,
         name=function.name,
@@ -105,6 +106,7 @@ def _kernel(
         buffers=tuple(_buffers(sizes, function)),
         factory=next((s.name for s in around if isinstance(s, FUNCTIONS)), ""),
         parameters=tuple(positional),
+        parameter_lines=tuple(a.lineno for a in arguments_of),
         returns=_returns(function, positional),
         numbers=tuple(_numbers(sizes, function, arguments)),
     )
@@ -116,15 +118,15 @@ def _grid(sizes: Sizes, arguments: ast.expr, scope: ScopeNode) -> Grid:
         return Grid("default")
     text = shortened(ast.unparse(node), 60)
     if isinstance(node, ast.Lambda) or _function(sizes, scope, node) is not None:
-        return Grid("callable", text)
+        return Grid("callable", text, line=node.lineno)
     found = sizes.bound(node.id, scope) if isinstance(node, ast.Name) else None
     written = found[0] if found is not None else node
     if isinstance(written, ast.Constant) and written.value in ("auto", "full"):
-        return Grid(str(written.value), text)
+        return Grid(str(written.value), text, line=node.lineno)
     single = sizes.integer(node, scope)
     size = sizes.shape(node, scope) or (None if single is None else (single,))
     plain = size or isinstance(written, (ast.Tuple, ast.List))
-    return Grid("tuple" if plain else "unknown", text, size)
+    return Grid("tuple" if plain else "unknown", text, size, node.lineno)
 
 
 def _grid_node(arguments: ast.expr) -> ast.expr | None:
@@ -155,6 +157,8 @@ def _literal(
     for _ in range(_FOLLOWED):
         if found is None or not isinstance(found[0], ast.Name):
             break
+        # A block_count goes by its buffer; an extent is called what its line calls it.
+        name = found[0].id if of == "block" else name
         found = sizes.bound(found[0].id, found[1])
     literal = found[0] if found is not None else None
     if isinstance(literal, ast.Constant) and type(literal.value) is int:

@@ -35,18 +35,18 @@ from instrumentor.kernels.session import (
 )
 from instrumentor.kernels.simulate import NotSimulated, SimulatedRun, can_simulate, without_device
 from instrumentor.kernels.trials import Trial, Tried, trials
+from instrumentor.kernels.validate import own_check
 from instrumentor.rewrite.prepare import script_path
 from instrumentor.shared.errors import InstrumentError, Interrupted, NotReady, RunFailed, UsageError
 from instrumentor.shared.progress import Progress, Silent
 from instrumentor_analysis.kernels.report import KernelReport
-from instrumentor_analysis.kernels.simulated_findings import CORRECT
 from instrumentor_analysis.kernels.simulated_report import SimulatedReport
 from instrumentor_analysis.shared.files import becoming, read_bytes, write_whole
 
 if TYPE_CHECKING:
     from instrumentor_analysis.kernels.report import AnyReport
 
-#: Findings of the simulator with which a version does not go to the device.
+#: Findings of the simulator with which a version never goes to the device, whatever validates it.
 FATAL = frozenset({"above-l1", "many-buffers"})
 #: Pause between two looks at the files: a save is complete when they stay the same over one.
 POLL_S = 0.3
@@ -101,6 +101,9 @@ class Iteration:
             self.progress.note(why)
         self.only_simulated = bool(options.simulated.simulate or why)
         self.simulated = self.only_simulated or can_simulate(options, self.script)
+        counts = self.only_simulated and not options.simulated.no_arithmetic
+        #: Line of the script's own check, where its outcome decides.
+        self.own_check = own_check(plan.found) if counts else 0
         settings: dict[str, Any] = {"script": str(self.script), "kernel": plan.kernel.qualified}
         if not restoring:
             settings |= {
@@ -174,7 +177,7 @@ class Iteration:
             version = replace(version, state="failed", problem=error.message.splitlines()[0])
         version = self._judged(version)
         if not versions and version.state == "invalid":
-            raise UsageError(
+            raise RunFailed(
                 f"the baseline does not pass its validation: {version.problem}",
                 "Start from a kernel that is correct, or fix the criteria.",
             )
@@ -200,8 +203,10 @@ class Iteration:
         report, verdict = result.report, result.verdict
         assert isinstance(report, SimulatedReport)
         self.report, limit = report, report.limit
-        if limit is not None and limit.kind in FATAL:
-            raise RunFailed(f"simulated: {limit.title}", limit.change)
+        wrong = report.wrong if verdict is None or verdict.ok else None
+        awaited = not self.only_simulated and bool(self.options.criteria.validate)
+        if wrong is not None and (wrong.kind in FATAL or not awaited):
+            raise RunFailed(f"simulated: {wrong.title}", wrong.change)
         version = replace(
             version,
             metrics={"simulated": _counts(report)},
@@ -250,9 +255,10 @@ class Iteration:
         assert isinstance(report, SimulatedReport)
         if verdict is not None and not verdict.ok:
             return Tried(trial.title, "invalid", f"{verdict.by}: {verdict.detail}")
-        wrong = next((each for each in report.found if each.limits and each.goal == CORRECT), None)
-        if wrong is not None:
-            return Tried(trial.title, "failed", wrong.title)
+        # What was found right all the same by the validation of the version is so here.
+        known = {finding.kind for finding in self.report.found} if self.report else set()
+        if report.wrong is not None and report.wrong.kind not in known:
+            return Tried(trial.title, "failed", report.wrong.title)
         measured = replace(version, metrics={"simulated": _counts(report)})
         return Tried(trial.title, *counted_against(version, measured))
 

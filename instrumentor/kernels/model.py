@@ -19,11 +19,13 @@ class Grid(Struct, frozen=True):
         kind: tuple, auto, full, callable, default (none given) or unknown.
         text: as written.
         size: columns, rows of a tuple whose numbers are visible.
+        line: where it is asked for; None where it is not.
     """
 
     kind: str
     text: str = ""
     size: tuple[int, ...] | None = None
+    line: int | None = None
 
 
 class Thread(Struct, frozen=True):
@@ -75,7 +77,7 @@ class Kernel(Struct, frozen=True, eq=False):
         statement: the statement that binds the kernel: its ``def``, or an assignment.
         bound: the name (or ``self.name``) that the statement binds.
         factory: the function that makes and returns it, or an empty string.
-        parameters: positional ones.
+        parameters: positional ones; ``parameter_lines`` are where they stand.
         returns: name of the parameter that it returns, ``""`` for nothing, None for anything else.
         numbers: what another grid, block_count or extent would be written over.
     """
@@ -93,6 +95,7 @@ class Kernel(Struct, frozen=True, eq=False):
     buffers: tuple[BufferShape, ...]
     factory: str = ""
     parameters: tuple[str, ...] = ()
+    parameter_lines: tuple[int, ...] = ()
     returns: str | None = ""
     numbers: tuple[Number, ...] = ()
 
@@ -203,7 +206,8 @@ def kernel_json(kernel: Kernel) -> dict[str, Any]:
     told = {name: getattr(kernel, name) for name in names}
     parts = {name: plain(getattr(kernel, name)) for name in ("grid", "threads", "buffers")}
     told |= {"file": str(kernel.source.path), "factory": kernel.factory or None}
-    return {**told, **parts, "parameters": list(kernel.parameters)}
+    lists = ("parameters", "parameter_lines")
+    return {**told, **parts, **{name: list(getattr(kernel, name)) for name in lists}}
 
 
 def invocation_json(invocation: Invocation) -> dict[str, Any]:

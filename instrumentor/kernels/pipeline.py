@@ -196,7 +196,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
                 {"from": a.kernel.qualified, "to": b.kernel.qualified, "tensor": tensor}
                 for a, b, tensor in chained(plan.found)
             ],
-            **{name: kernel[name] for name in ("grid", "buffers", "threads", "parameters")},
+            **{name: kernel[name] for name in _OF_THE_KERNEL},
             "validated": None if verdict is None else verdict.ok,
             "validation": plain(verdict),
             "line_map": {str(new): old for new, old in self.prepared.line_map.items()},
@@ -204,6 +204,10 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
             "source_text": plan.kernel.source.data.decode("utf-8", "replace"),
             **self.own_facts(),
         }
+
+
+#: What run.json says of the kernel beside its name.
+_OF_THE_KERNEL = ("grid", "buffers", "threads", "parameters", "parameter_lines")
 
 
 def _described(plan: KernelPlan, rest: str) -> str:

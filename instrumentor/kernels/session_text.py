@@ -51,7 +51,7 @@ def summary_lines(session: Session) -> Iterator[str]:
     yield f"Baseline  {_figures(baseline)}"
     yield f"Final     {_figures(best)}  (version {best.number})"
     if best.median_us is None:
-        said = counted_against(baseline, best)[1] if best is not baseline else "no better version"
+        said = counted_against(baseline, best)[1] if best is not baseline else _none_better(best)
         yield f"Counts    {said}"
     elif best is not baseline:
         yield f"Speed-up  {document['speedup']:.2f}x: {document['statement']}"
@@ -62,8 +62,19 @@ def summary_lines(session: Session) -> Iterator[str]:
         yield f"  {version_line(version)}"
     if len(session.versions) == 1:
         yield "  none was measured"
+    for version in session.versions:
+        for tried in version.tried:
+            yield f"{tried_line(tried)} (with version {version.number})"
     if best.bottleneck:
         yield f"Limit     {best.bottleneck}"
+
+
+def _none_better(version: Version) -> str:
+    """That no version is better, and which edits were when they were tried with the best one."""
+    better = [tried.title for tried in version.tried if tried.state == "better"]
+    if not better:
+        return "no better version"
+    return f"no better version was saved; better when tried: {', '.join(better)}"
 
 
 def summary_json(session: Session) -> dict[str, Any]:

@@ -7,10 +7,11 @@ own source. What it counts is summed in the script's process
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from instrumentor.kernels.pipeline import RECORD, KernelPipeline
 from instrumentor.kernels.prepare import prepare_kernel
 from instrumentor.kernels.trials import Trial, with_trial
 from instrumentor.kernels.tt_lang import find_run_test
-from instrumentor.kernels.validate import Verdict, compare_files, is_check
+from instrumentor.kernels.validate import Verdict, compare_files, is_check, own_check, raised_at
 from instrumentor.machine.device_nodes import find_devices
 from instrumentor.machine.environment import examine
 from instrumentor.rewrite.prepare import script_path
@@ -201,7 +202,7 @@ class SimulatedRun(KernelPipeline):
         problem = found["problem"] or {}
         if problem:
             problem["message"] = way.places(problem["message"])
-        for row in (problem, *problem.get("blocked", ())):
+        for row in _placed(found):
             if row.get("file"):
                 own = way.place(Path(row["file"]), int(row["line"]))
                 row["file"], row["line"] = (str(own[0]), own[1]) if own else (row["file"], 0)
@@ -230,7 +231,9 @@ class SimulatedRun(KernelPipeline):
             if raised is not None and not is_check(raised, workspace.root):
                 return made.failure
             said = raised or text.strip() or f"code {made.exit_code}"
-            detail, later = said.splitlines()[-1], self._later()
+            way = self.source_map(workspace)
+            at = raised_at(way.traceback(raised), way.root) if raised else ""
+            detail, later = said.splitlines()[-1] + at, self._later()
             self.verdict = Verdict(False, "the script's own checks", detail, later)
         else:
             self._compare(workspace)
@@ -265,7 +268,19 @@ class SimulatedRun(KernelPipeline):
             "simulator_options": list(options.words),
             "arch": options.arch,
             "tensors": self._tensors(),
+            "given": self._given(),
+            "own_check": own_check(self.plan.found),
         }
+
+    def _given(self) -> dict[str, str]:
+        """What the call says for each parameter, as the source does."""
+        if self.plan.invocation is None:
+            return {}
+        call, names = self.plan.invocation.leaf.call, self.plan.kernel.parameters
+        if any(isinstance(argument, ast.Starred) for argument in call.args):
+            return {}
+        given = dict(zip(names, map(ast.unparse, call.args), strict=False))
+        return given | {k.arg: ast.unparse(k.value) for k in call.keywords if k.arg}
 
     def _tensors(self) -> list[str]:
         """The kernel's parameters that got a tensor."""
@@ -281,9 +296,20 @@ def _named(found: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     found["buffers"] = {names.get(name, name): of for name, of in found["buffers"].items()}
     for row in found["blocks"]:
         row[2] = names.get(row[2], row[2])
-    for row in (found["problem"] or {}).get("blocked", ()):
+    for row in found["places"]:
+        row["name"] = names.get(row["name"], row["name"])
+    for row in (*(found["problem"] or {}).get("blocked", ()), *found["places"]):
         row["buffer"] = names.get(row["buffer"], row["buffer"])
     return found
+
+
+def _placed(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Everything in the sums that has a file and a line."""
+    problem = found["problem"] or {}
+    yield from (problem, *problem.get("blocked", ()), *found["places"])
+    for written in found["written"].values():
+        for clash in written["clashes"]:
+            yield from (clash["earlier"], clash["later"])
 
 
 def _told(problem: Mapping[str, Any]) -> str:

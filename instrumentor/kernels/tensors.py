@@ -16,6 +16,7 @@ _CONSTRUCTORS = frozenset(
 )
 _LIKE = frozenset({"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"})
 #: Calls, of ttnn or a helper of the script's, that take a tensor to the device as it is.
+_BACK = frozenset({"to_torch", "from_device", "cpu"})
 _MOVERS = frozenset(
     {"from_torch", "to_device", "to_layout", "to_memory_config", "as_tensor", "to", "typecast"}
 )
@@ -26,12 +27,23 @@ def tensors_of(sizes: Sizes) -> Iterator[Tensor]:
     known: dict[str, Tensor] = {}
     places = sizes.source.places
     for statement in sorted(places, key=lambda s: (s.lineno, s.col_offset)):
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            name, scope = statement.targets[0].id, places[statement].scope
-            made = _tensor(sizes, scope, known, statement.value)
-            if made is not None and len(statement.targets) == 1:
+        for name, value in _bound(statement):
+            made = _tensor(sizes, places[statement].scope, known, value)
+            if made is not None:
                 known[name] = replace(made, name=name)
     yield from known.values()
+
+
+def _bound(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    """Names and what they are bound to: ``a = b``, and ``a, b = c, d`` part by part."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return
+    (target,), value = statement.targets, statement.value
+    pairs: list[tuple[ast.expr, ast.expr]] = [(target, value)]
+    if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
+        same = len(target.elts) == len(value.elts)
+        pairs = list(zip(target.elts, value.elts, strict=False)) if same else []
+    yield from ((name.id, given) for name, given in pairs if isinstance(name, ast.Name))
 
 
 def _tensor(
@@ -65,6 +77,8 @@ def _moved(
         inner = _tensor(sizes, scope, known, given)
         if inner is not None:
             dtype, memory = _dtype(call) or inner.dtype, _memory(call) or "DRAM"
+            if dotted(call.func).rpartition(".")[2] in _BACK:
+                memory = "host"
             return replace(inner, line=call.lineno, dtype=dtype, memory=memory)
     return None
 

@@ -6,16 +6,19 @@ other calls are skipped, so that what it computes says nothing.
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from msgspec import Struct
 
 from instrumentor.kernels.environment import without_profilers
+from instrumentor.kernels.model import Found
 from instrumentor.kernels.options import Criteria
+from instrumentor.read.syntax import dotted
 from instrumentor.run import process
 from instrumentor.run.profilers import Launch
 from instrumentor.shared.errors import NotReady, UsageError
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 
 #: The file of a frame, and whether the line that is shown of it raises.
-_FRAME = re.compile(r'^ *File "([^"]+)", line \d+.*(?:\n +(raise\b)?.*)?', re.MULTILINE)
+_FRAME = re.compile(r'^ *File "([^"]+)", line (\d+).*(?:\n +(raise\b)?.*)?', re.MULTILINE)
 
 
 class Verdict(Struct, frozen=True):
@@ -54,7 +57,42 @@ def is_check(traceback: str, root: Path) -> bool:
     if re.search(r"^AssertionError\b", traceback, re.MULTILINE):
         return True
     innermost = _FRAME.findall(traceback)[-1:]
-    return any(Path(file).is_relative_to(root) and text for file, text in innermost)
+    return any(Path(file).is_relative_to(root) and text for file, _, text in innermost)
+
+
+def raised_at(traceback: str, root: Path) -> str:
+    """Where the last line of a project's own in a traceback stands: `` (train.py:12)``."""
+    own = [m for m in _FRAME.finditer(traceback) if Path(m[1]).is_relative_to(root)]
+    return f" ({Path(own[-1][1]).name}:{own[-1][2]})" if own else ""
+
+
+def own_check(found: Found) -> int:
+    """The line at which the script itself checks a result, outside of kernels; 0 where it does not.
+
+    An assertion, a library's (``torch.testing.assert_close``), and an exit with a reason count.
+    """
+    script = next(source for source in found.sources if source.path == found.script)
+    kernels = [(k.line, k.end_line) for k in found.kernels if k.source is script]
+    lines = [
+        node.lineno
+        for node in ast.walk(script.tree)
+        if _checks(node) and not any(a <= node.lineno <= b for a, b in kernels)
+    ]
+    return min(lines, default=0)
+
+
+def _checks(node: ast.AST) -> TypeGuard[ast.stmt | ast.expr]:
+    if isinstance(node, ast.Assert):
+        return True
+    call = node.exc if isinstance(node, ast.Raise) else node
+    if not isinstance(call, ast.Call):
+        return False
+    word = dotted(call.func).rpartition(".")[2]
+    if word in ("exit", "SystemExit"):
+        # What exit(main()) ends with is no verdict that can be seen.
+        reasons = [each for each in call.args[:1] if not isinstance(each, ast.Call)]
+        return any(not isinstance(each, ast.Constant) or each.value for each in reasons)
+    return word.startswith("assert") or word == "AssertionError"
 
 
 class Validation(Struct, frozen=True):

@@ -108,7 +108,7 @@ def refuse_instrumented(path: Path, data: bytes) -> None:
     if MARKER.encode() in data:
         raise UsageError(
             f"{path}: already instrumented (it holds the marker '{MARKER}')",
-            "Give the original file; instrumentor.rewrite.engine.strip gives back its text.",
+            "Give the original: the file that `instrument apply` has read, or git's version of it.",
         )
 
 

@@ -11,10 +11,11 @@ a gate every operation counts.
 """
 
 # os.path throughout: this start-up is part of the user's run.
-# ruff: noqa: PTH120, PTH105, PTH123
+# ruff: noqa: PTH100, PTH105, PTH118, PTH120, PTH123
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import math
 import os
@@ -29,7 +30,8 @@ from typing import Any
 _EVERY_S = 2.0
 #: Events between two looks at the clock.
 _LOOK = 2048
-_TILE_ELEMENTS = 32 * 32
+_TILE = 32
+_TILE_ELEMENTS = _TILE * _TILE
 #: Names that tt-lang's compiler knows by itself, without an import.
 _COMPILERS = ("call_extern_func",)
 
@@ -39,12 +41,16 @@ class Sums:
 
     ``copies``: (node, thread, tensor, direction) -> copies, tiles, of these in local L1, remote L1
     and DRAM. ``blocks``: (node, thread, buffer, reserve|wait|push|pop) -> count, how often it was
-    not there yet, tiles, how often the simulator did it where the kernel does not say it. Times are
-    none of this: the simulator has an order, not a clock.
+    not there yet, tiles, how often the simulator did it where the kernel does not say it.
+    ``places``: (thread, what, tensor or buffer, buffer of a copy, file, line) -> how often.
+    ``starts``: (node, thread) -> copies under way, started, started beside another. Times are none
+    of this: the simulator has an order, not a clock.
     """
 
     def __init__(self, output: str) -> None:
         self.output = output
+        self.writes = _beside("kernel_writes")
+        self.is_simulators: Any = None
         self.scheduler: Any = None
         self.implied = False
         self.events = self.operations = 0
@@ -57,10 +63,14 @@ class Sums:
         self.blocks: dict[tuple[int, str, str, str], list[int]] = {}
         self.pipes: dict[tuple[int, str, str], list[int]] = {}
         self.flops: dict[int, int] = {}
+        self.places: dict[tuple[str, str, str, str, str, int], int] = {}
+        self.starts: dict[tuple[int, str], list[int]] = {}
+        self.written: dict[str, Any] = {}
         self.threads: dict[tuple[int, str], list[Any]] = {}
         self.problem: dict[str, Any] | None = None
         self._written = time.monotonic()
         self._adds = {
+            "copy_start": self._begun,
             "copy_end": self._copied,
             "kernel_block": self._asked,
             "dfb_reserve_end": self._had("reserve"),
@@ -86,9 +96,17 @@ class Sums:
         if not self.events % _LOOK and time.monotonic() - self._written > _EVERY_S:
             self.write()
 
+    def _begun(self, node: int, thread: str, data: dict[str, Any]) -> None:
+        if "tensor" in data:
+            row = self.starts.setdefault((node, thread), [0, 0, 0])
+            row[2] += row[0] > 0
+            row[0] += 1
+            row[1] += 1
+
     def _copied(self, node: int, thread: str, data: dict[str, Any]) -> None:
         if "tensor" not in data:  # over a pipe, which tells of its own
             return
+        self.starts[node, thread][0] -= 1
         key = (node, thread, data["tensor"], data["direction"])
         row = self.copies.get(key)
         if row is None:
@@ -111,6 +129,8 @@ class Sums:
             row[0] += 1
             row[2] += data.get("tiles", 0)
             row[3] += self.implied
+            if row[0] == 1 and what in ("reserve", "wait"):
+                self.at(thread, what, data["dfb"], "", self.place(sys._getframe(2)))
             if what == "reserve":
                 known = self.buffers.setdefault(data["dfb"], {})
                 known["deepest"] = max(known.get("deepest", 0), data["occupied"])
@@ -146,6 +166,57 @@ class Sums:
             flops = 2 * math.prod(left.shape) * right.shape[-1] * 32**3
             self.flops[node] = self.flops.get(node, 0) + flops
 
+    # -- where ---------------------------------------------------------------------------------
+
+    def place(self, frame: Any) -> tuple[str, int]:
+        """The user's file and line that a frame of the simulator's was called from."""
+        return _suspended(frame, self.is_simulators)
+
+    def at(self, thread: str, what: str, name: str, buffer: str, place: tuple[str, int]) -> None:
+        """Something was done at a line."""
+        key = (thread, what, name, buffer, *place)
+        self.places[key] = self.places.get(key, 0) + 1
+
+    def transferred(self, tensor: Any, block: Any, what: str, original: Any) -> None:
+        """A copy between a tensor and a block comes to its end: where it stands, what it writes."""
+        if self.scheduler is None:
+            original()
+            return
+        kernel = self.scheduler._current_kernel_id
+        name = getattr(tensor, "_name", None) or type(tensor).__name__
+        side = "_pending_copy_dest_location" if what == "read" else "_pending_copy_src_location"
+        place = getattr(block, side, None) or ("", 0)
+        buffer = _name(getattr(block, "dfb", None))
+        self.at(kernel.func_name, what, name, buffer, place)
+        if what == "write" and name in self.tensors:
+            self._write(tensor, name, (kernel.linear_node, kernel.func_name, *place), original)
+        else:
+            original()
+
+    def _write(self, tensor: Any, name: str, writer: Any, original: Any) -> None:
+        known = self.tensors[name]
+        if known["units"] > self.writes.MOST:
+            original()
+            return
+        unit = _unit(known["shape"], known["tiled"])
+        written = self.written.get(name)
+        if written is None:
+            grid = [-(-n // size) for n, size in zip(known["shape"], unit, strict=True)]
+            written = self.written[name] = self.writes.Written(grid)
+        whole = tuple(tensor.shape) == tuple(known["shape"])
+        origin = getattr(tensor, "_element_origin", (0,) * len(unit) if whole else None)
+        if origin is None or len(origin) != len(unit):
+            written.unplaced += 1
+            original()
+            return
+        first = [at // size for at, size in zip(origin, unit, strict=True)]
+        extents = [-(-n // size) for n, size in zip(tensor.shape, unit, strict=True)]
+        again = self.limits.get("arithmetic") and written.overlaps(first, extents)
+        before = tensor.to_torch().clone() if again else None
+        original()
+        differs = None if before is None else _differing(before, tensor.to_torch(), unit)
+        written.add(first, extents, writer, differs)
+
     # -- what things are called ----------------------------------------------------------------
 
     def tensor(self, tensor: Any, name: str) -> None:
@@ -158,6 +229,7 @@ class Sums:
         self.tensors[name] = {
             "shape": extents,
             "dtype": str(tensor.dtype).rpartition(".")[2],
+            "tiled": tiled,
             "units": tiles if tiled else math.prod(extents),
             "unit_bytes": tensor.size_in_bytes(_TILE_ELEMENTS if tiled else 1),
             "memory": tensor.memory_config.buffer_type.name,
@@ -211,10 +283,44 @@ class Sums:
         for name in ("copies", "blocks", "pipes", "threads"):
             document[name] = [[*key, *row] for key, row in getattr(self, name).items()]
         document["flops"] = list(self.flops.items())
+        names = ("thread", "what", "name", "buffer", "file", "line", "count")
+        document["places"] = [
+            dict(zip(names, (*key, count), strict=True)) for key, count in self.places.items()
+        ]
+        document["starts"] = [[*key, *row[1:]] for key, row in self.starts.items()]
+        # Of a part of a run it tells nothing.
+        whole = self.written if self.complete else {}
+        document["written"] = {name: of.summed() for name, of in whole.items()}
         with open(self.output + ".part", "w", encoding="utf-8") as stream:
             json.dump(document, stream)
         os.replace(self.output + ".part", self.output)
         self._written = time.monotonic()
+
+
+def _beside(name: str) -> Any:
+    """A module of this folder, which is on nobody's path."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _unit(shape: list[int], tiled: bool) -> list[int]:
+    """Elements of a tile, or of an element, in each extent."""
+    inner = min(2, len(shape)) if tiled else 0
+    return [1] * (len(shape) - inner) + [_TILE] * inner
+
+
+def _differing(before: Any, now: Any, unit: list[int]) -> Any:
+    """Of a tile of a block, by its place in it: whether its values are others than before."""
+
+    def differs(tile: Any) -> bool:
+        of = tuple(slice(at * n, (at + 1) * n) for at, n in zip(tile, unit, strict=True))
+        return bool((before[of] != now[of]).any())
+
+    return differs
 
 
 class _Named:
@@ -361,6 +467,7 @@ def install(sums: Sums) -> Any:
     trace, dfb, ttnn, program, diagnostics, context, scheduling = (
         importlib.import_module(f"ttl.sim.{name}") for name in names
     )
+    sums.is_simulators = diagnostics.is_simulator_frame
     _replace(trace.trace, sums.trace)
     _replace(diagnostics.print_diagnostic_error, _said)
     warned = diagnostics.print_diagnostic_warning
@@ -368,6 +475,7 @@ def install(sums: Sums) -> Any:
     ttnn.Tensor._name = _Named(sums.tensor)
     _name_buffers(sums, dfb.DataflowBuffer, diagnostics)
     _count_products(sums, dfb)
+    _watch_transfers(sums, dfb.Block, ttnn.Tensor)
     _watch_operations(sums, program, context)
     _watch_runs(sums, scheduling.GreenletScheduler, trace, diagnostics.is_simulator_frame)
     return launcher
@@ -409,6 +517,20 @@ def _count_products(sums: Sums, dfb: Any) -> None:
         return multiply(left, right, *more, **named)
 
     _replace(multiply, counted, importlib.import_module("ttl.sim").ttl.math)
+
+
+def _watch_transfers(sums: Sums, block: Any, tensor: Any) -> None:
+    handlers = importlib.import_module("ttl.sim.copyhandlers").HANDLER_REGISTRY
+    reads, writes = type(handlers[tensor, block]), type(handlers[block, tensor])
+    read, write = reads.transfer, writes.transfer
+
+    def reading(self: Any, src: Any, dst: Any) -> None:
+        sums.transferred(src, dst, "read", lambda: read(self, src, dst))
+
+    def writing(self: Any, src: Any, dst: Any) -> None:
+        sums.transferred(dst, src, "write", lambda: write(self, src, dst))
+
+    reads.transfer, writes.transfer = reading, writing
 
 
 def _watch_operations(sums: Sums, program: Any, context: Any) -> None:

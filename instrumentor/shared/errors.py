@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 
 EXIT_CODES: dict[int, str] = {
     0: "done",
-    1: "script or profiler failed (the script's own code is in summary.json); "
-    "diagnose: an error that is not known",
+    1: "script or profiler failed (the script's own code is in summary.json); kernel run: the "
+    "kernel hangs, is wrong or does not fit; diagnose: an error that is not known",
     2: "usage: an option, a path or a configuration file is wrong",
     3: "declined: the script cannot be instrumented correctly; file, line and reason are printed",
     4: "not ready: something the run needs is missing or busy",

@@ -77,3 +77,16 @@ def test_no_hint_leaves_a_blank_to_fill_in(name: str) -> None:
     with pytest.raises(Declined) as declined:
         rewrite(SCRIPTS[name][2], filename="train.py")
     assert not any(blank in str(declined.value.hint) for blank in ("FILE", "SCRIPT", "LINE"))
+
+
+def test_a_script_of_kernels_is_told_how_to_run_one(tmp_path: Path) -> None:
+    kernel = "import ttl\n\n@ttl.operation(grid=(1, 1))\ndef k(a, y):\n    pass\n\nk(1, 2)\n"
+    script = tmp_path / "add.py"
+    script.write_text(kernel)
+    typed = ["--steps", "3", "--python", "py"]
+    command = next_commands.kernel_run(script, typed, ["add.py"])
+    assert command.startswith("instrument kernel run --python py add.py  #")
+    for other in ("import torch\n", kernel + "loss.backward()\n", "import ttl\n", "ttl ="):
+        script.write_text(other)
+        assert next_commands.kernel_run(script, typed, ["add.py"]) == ""
+    assert next_commands.kernel_run(tmp_path / "none.py", [], []) == ""

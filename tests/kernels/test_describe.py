@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor.kernels.model import Grid, Kernel
 from tests.kernels.scripts import FIXTURES, found
@@ -33,7 +34,9 @@ def one(decorator: str, before: str = "", body: str = "pass") -> Kernel:
 )
 def test_grid(decorator: str, grid: Grid) -> None:
     before = "GRID = (2, 8)\nN = 4\ndef choose(a, out):\n    return (1, 1)\n"
-    assert one(decorator, before).grid == grid
+    kernel = one(decorator, before)
+    assert replace(kernel.grid, line=None) == grid
+    assert kernel.grid.line == (7 if decorator else None) and kernel.parameter_lines == (8, 8)
 
 
 @pytest.mark.parametrize(

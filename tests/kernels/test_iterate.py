@@ -70,7 +70,7 @@ def edit(kernels: Path, before: str, after: str) -> None:
 
 def test_a_wrong_baseline_is_refused(make: Make) -> None:
     work = make(criteria=Criteria((sys.executable, "-c", "raise SystemExit(1)")))
-    with pytest.raises(UsageError, match="the baseline does not pass its validation"):
+    with pytest.raises(RunFailed, match="the baseline does not pass its validation"):
         work.measure()
     assert work.session.versions == ()
 

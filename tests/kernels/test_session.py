@@ -16,6 +16,7 @@ from instrumentor.kernels.session import (
     open_session,
 )
 from instrumentor.kernels.session_text import summary_json, summary_lines, version_line
+from instrumentor.kernels.trials import Tried
 from instrumentor.shared.errors import UsageError
 
 SETTINGS = {"kernel": "k", "mode": "perf"}
@@ -142,3 +143,16 @@ def test_a_session_of_counts_shows_no_time(tmp_path: Path) -> None:
     assert "Counts    DRAM traffic 0.5x" in text and "version 2: BETTER" in text
     assert " us" not in text and "Speed-up" not in text
     assert summary_json(made)["speedup"] is None
+
+
+def test_edits_that_were_better_when_tried_stand_in_the_summary(tmp_path: Path) -> None:
+    counts = {"dram_bytes": 8, "busiest_node_bytes": 4, "busiest_node_copies": 2}
+    tried = (Tried("BLOCK 2 -> 4 (line 3)", "better", "its copies 0.5x"),)
+    base = Version(1, "baseline", {}, metrics={"simulated": counts}, tried=tried)
+    text = "\n".join(summary_lines(Session(tmp_path, SETTINGS, (base,))))
+    assert "no better version was saved; better when tried: BLOCK 2 -> 4 (line 3)" in text
+    assert "tried BLOCK 2 -> 4 (line 3): BETTER; its copies 0.5x (with version 1)" in text
+    alone = replace(base, tried=())
+    assert "Counts    no better version\n" in "\n".join(
+        summary_lines(Session(tmp_path, SETTINGS, (alone,)))
+    )

@@ -20,7 +20,7 @@ from instrumentor.kernels.simulate import NotSimulated
 from instrumentor.machine.environment import examine
 from instrumentor.shared.errors import InstrumentError, NotReady, RunFailed
 from instrumentor_analysis.kernels.simulated_report import SimulatedReport
-from tests.conftest import RepoFactory
+from tests.conftest import RepoFactory, RunCli
 from tests.kernels.scripts import FIXTURES
 from tests.waiting import HANG_S
 
@@ -184,8 +184,43 @@ def test_a_right_kernel_is_counted_by_the_names_of_its_source(here: Here) -> Non
             "ttl.copy(c[rows, cols]",
             "ttl.copy(b[rows, cols]",
             1,
+            "swapped",
+            "b is copied where c seems to belong",
+            id="swapped, by the buffer's name",
+        ),
+        pytest.param(
+            "multiply_add(a, b, c, y)\n        result",
+            "multiply_add(c, b, a, y)\n        result",
+            1,
+            "swapped",
+            "c and a look swapped in the call",
+            id="swapped in the call",
+        ),
+        pytest.param(
+            "y[rows, cols]",
+            "y[slice(0, BLOCK), cols]",
+            1,
+            "overlapping-writes",
+            "16 tiles of y are written by several nodes, with different values",
+            id="as many tiles, in the wrong places",
+        ),
+        pytest.param(
+            "y[rows, cols]",
+            "y[slice(0, BLOCK), cols]",
+            1,
+            "partly-written",
+            "y is written only in part: 16 of 64 tiles",
+            id="as many tiles, and holes",
+        ),
+        pytest.param(
+            "range(blocks_per_node)", "range(0)", 3, "nothing-written", "no tensor", id="no loop"
+        ),
+        pytest.param(
+            "ttl.copy(c[rows, cols]",
+            "ttl.copy(b[rows, cols]",
+            1,
             "untouched",
-            "c is never read or written",
+            "c (line 17) is never read or written",
             id="swapped, by name",
         ),
         pytest.param(
@@ -210,6 +245,74 @@ def test_a_seeded_fault_is_named(
     found = {each.kind: each for each in report_of(here.seeded(before, after, count)).found}
     assert kind in found
     assert words in found[kind].title
+
+
+def test_places_of_writes_have_lines_and_nodes(here: Here) -> None:
+    found = report_of(here.seeded("y[rows, cols]", "y[slice(0, BLOCK), cols]")).found
+    kinds = {each.kind: each for each in found}
+    line = line_of("y_copy = ttl.copy")
+    assert f"never written: tiles (2, 0) to (7, 7); written at line {line}" in (
+        kinds["partly-written"].evidence
+    )
+    assert re.search(
+        rf"tile \(0, 0\): by node \(0, 0\), then by node \(\d, 0\) at line {line}",
+        kinds["overlapping-writes"].evidence,
+    )
+    assert [each.goal for each in found[:3]] == [4, 4, 4]
+
+
+def test_tiles_that_every_node_writes_alike_are_a_remark(here: Here) -> None:
+    here.edit("node * blocks_per_node", "0 * blocks_per_node", 9)
+    here.edit("-(-blocks // ttl.grid_size(dims=1))", "blocks")
+    found = {each.kind: each for each in report_of(here.simulate()).found}
+    again = found["written-again"]
+    assert again.title == "64 tiles of y are written more than once" and not again.limits
+    assert "64 of them by several nodes, with the same values" in again.evidence
+
+
+def test_lines_of_a_missing_pop_an_unused_tensor_and_a_failed_check(here: Here) -> None:
+    here.edit(
+        """with y_dfb.wait() as y_block:
+                    y_copy = ttl.copy(y_block, y[rows, cols])
+                    y_copy.wait()""",
+        """y_block = y_dfb.wait()
+                ttl.copy(y_block, y[rows, cols]).wait()""",
+    )
+    here.edit('sys.exit("y is not a * b + c")', 'raise AssertionError("wrong")')
+    run = here.seeded("ttl.copy(c[rows, cols]", "ttl.copy(b[rows, cols]")
+    text = (here.folder / KERNEL).read_text().splitlines()
+
+    def line(words: str) -> int:
+        return next(number for number, each in enumerate(text, 1) if words in each)
+
+    found = {each.kind: each for each in report_of(run).found}
+    assert found["implied-pop"].evidence.endswith(f"wait() at line {line('y_dfb.wait()')}")
+    assert found["untouched"].title.startswith(f"c (line {line('def multiply_add')}) is never")
+    reads = f"lines {line('b_copy = ttl')} and {line('c_copy = ttl')}"
+    assert f"b is read into b_dfb and c_dfb at {reads}" in found["untouched"].change
+    assert run.verdict is not None
+    assert run.verdict.detail.endswith(f"({KERNEL}:{line('AssertionError')})")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("block_count=2", "block_count=100", "the dataflow buffers take"),
+        ("y[rows, cols]", "y[slice(0, BLOCK), cols]", "y is written only in part"),
+    ],
+)
+def test_what_is_not_right_is_exit_code_1(
+    here: Here, run_cli: RunCli, before: str, after: str, words: str
+) -> None:
+    here.edit(before, after, 4)
+    here.edit('sys.exit("y is not a * b + c")', "pass")
+    python = str(here.options.python)
+    call = ("kernel", "run", "--simulate", "--python", python)
+    done = run_cli(*call, KERNEL, cwd=here.folder)
+    assert done.returncode == 1 and f"error: the kernel is not right: {words}" in done.stderr
+    assert "NOT RIGHT" in done.stdout.splitlines()[0]
+    meant = run_cli(*call, "--validate", f"{python} -c pass", KERNEL, cwd=here.folder)
+    assert meant.returncode == (1 if "block_count" in before else 0)
 
 
 def test_a_deadlock_says_who_waits_where_and_which_loop_to_mend(here: Here) -> None:

@@ -53,3 +53,18 @@ def test_names_are_followed_to_the_device() -> None:
     assert (a.shape, a.dtype, a.memory) == ((64, 32), "bfloat16", "DRAM")
     assert b.shape == (64, 32)
     assert (c.shape, c.memory) == ((64, 32), "DRAM")
+
+
+def test_several_at_once_and_the_way_back() -> None:
+    source = (
+        "a, b = torch.rand(64, 32), torch.rand(32, 32)\n"
+        "ad, bd = to_device(a), to_device(b)\ngot = ttnn.to_torch(ad)\nc, d = pair()\n"
+    )
+    seen = {tensor.name: (tensor.shape, tensor.memory) for tensor in found(source).tensors}
+    assert seen == {
+        "a": ((64, 32), "host"),
+        "b": ((32, 32), "host"),
+        "ad": ((64, 32), "DRAM"),
+        "bd": ((32, 32), "DRAM"),
+        "got": ((64, 32), "host"),
+    }

@@ -79,3 +79,10 @@ def test_the_copy_has_the_number_and_everything_else_as_it_was(tmp_path: Path) -
         assert after[at] == original.replace("GRID", '"full"').replace("count=1", "count=2")
         assert changed.line_map == prepared.line_map
     assert script.read_text(encoding="utf-8") == SOURCE
+
+
+def test_a_number_is_called_what_its_line_calls_it() -> None:
+    renamed = SOURCE.replace("    deep = 2", "    deep, = 2,\n    rows_a_block = BLOCK").replace(
+        "(BLOCK, 1)", "(rows_a_block, 1)"
+    )
+    assert titles(Try("block", times=2), source=renamed) == ["BLOCK 2 -> 4 (line 3)"]

@@ -11,11 +11,19 @@ import numpy as np
 import pytest
 
 from instrumentor.kernels.options import Criteria, parse_command
-from instrumentor.kernels.validate import Validation, Verdict, compare_files, is_check
+from instrumentor.kernels.validate import (
+    Validation,
+    Verdict,
+    compare_files,
+    is_check,
+    own_check,
+    raised_at,
+)
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.project import find_project
 from tests.conftest import RepoFactory
 from tests.end_to_end.small import processes_with
+from tests.kernels.scripts import KERNEL, found
 
 
 def check(
@@ -160,3 +168,36 @@ def test_what_a_script_ends_with_is_a_check_or_tells_nothing_of_the_result(
     traceback: str, check: bool
 ) -> None:
     assert is_check(traceback, Path("/project")) == check
+
+
+@pytest.mark.parametrize(
+    ("statement", "line"),
+    [
+        ("assert right(x)", 7),
+        ("torch.testing.assert_close(x, y)", 7),
+        ("raise AssertionError('no')", 7),
+        ("sys.exit('no')", 7),
+        ("sys.exit(0)", 0),
+        ("sys.exit(main())", 0),
+        ("raise ValueError('no')", 0),
+        ("print(x)", 0),
+    ],
+)
+def test_a_scripts_own_check_is_one_outside_of_its_kernels(statement: str, line: int) -> None:
+    assert own_check(found(KERNEL.replace("pass", "assert a") + f"\n{statement}\n")) == (
+        line and line + 1
+    )
+
+
+def test_the_line_of_a_failed_check_is_the_innermost_of_the_project() -> None:
+    frames = """Traceback (most recent call last):
+  File "/home/me/train.py", line 12, in <module>
+    main()
+  File "/home/me/train.py", line 8, in main
+    assert_close(x, y)
+  File "/usr/lib/torch/testing.py", line 900, in assert_close
+    raise error
+AssertionError: no
+"""
+    assert raised_at(frames, Path("/home/me")) == " (train.py:8)"
+    assert raised_at(frames, Path("/elsewhere")) == ""

@@ -25,6 +25,7 @@ from instrumentor_analysis.shared.files import read_text
 SCHEMA = "instrument-kernel-summary/1"
 DEVICE_LOG = "profile_log_device.csv"
 RECORD = "kernel.jsonl"
+LOG = "run.log"
 #: Parts of the log that the document shows as they were read.
 _OF_THE_LOG = ("programs", "threads", "roofline", "buffers", "pipes", "signposts", "sections")
 
@@ -44,11 +45,17 @@ class KernelReport(Struct, frozen=True):
     warnings: tuple[str, ...]
     source: tuple[str, ...]
     folder: Path
+    simulated: bool = False
 
     @property
     def wall_us(self) -> float | None:
         """Device time of the kernel, microseconds: the ground truth."""
         return self.facts.duration_us
+
+    @property
+    def wrong(self) -> Finding | None:
+        """Of a run on a device only its validation says whether it is right."""
+        return None
 
     @property
     def rerun(self) -> str:
@@ -112,7 +119,7 @@ def report(folder: Path) -> AnyReport:
     """
     if is_simulated(folder):
         return simulated_report(folder)
-    log, device = folder / "run.log", folder / DEVICE_LOG
+    log, device = folder / LOG, folder / DEVICE_LOG
     if not log.is_file():
         raise NothingMeasured(
             f"{folder}: no run.log", "Give a folder that `instrument kernel run` wrote."
@@ -125,12 +132,14 @@ def report(folder: Path) -> AnyReport:
     )
 
 
-def report_of_log(log: Path) -> KernelReport:
-    """Read a log that was written by hand.
+def report_of_log(log: Path) -> AnyReport:
+    """Read a log that was written by hand, or that of a simulated run, whose folder tells.
 
     Raises:
         NothingMeasured: nothing of tt-lang's output is in it.
     """
+    if log.name == LOG and is_simulated(log.parent):
+        return simulated_report(log.parent)
     return _report(log, None, {"name": log.stem}, [])
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a simulated kernel: correct first, then nodes, traffic, blocks.
+"""What is wrong with a simulated kernel: what is not right, what limits it, then remarks.
 
 Each finding names threads, tensors and buffers as the source does, says what was counted, and which
 edit to try; only a rerun shows what the edit is worth.
@@ -7,10 +7,7 @@ edit to try; only a rerun shows what the edit is worth.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-from msgspec import Struct
+from collections.abc import Iterator, Mapping
 
 from instrumentor_analysis.kernels.findings import (
     CORES_SHARE,
@@ -20,47 +17,39 @@ from instrumentor_analysis.kernels.findings import (
     Finding,
     Try,
 )
+from instrumentor_analysis.kernels.simulated_facts import (
+    BLOCKS,
+    CORES,
+    CORRECT,
+    TRAFFIC,
+    Simulated,
+    are,
+    joined,
+    plural,
+)
+from instrumentor_analysis.kernels.simulated_names import misplaced
+from instrumentor_analysis.kernels.simulated_writes import writes
 from instrumentor_analysis.kernels.simulation import Copied, Simulation, Used, listed
 from instrumentor_analysis.shared.units import size
 
-CORRECT, CORES, TRAFFIC, BLOCKS = 4, 1, 2, 3
+__all__ = ["CORRECT", "Simulated", "simulated_findings", "tiles"]
+
 #: Above this share of waits that found nothing, whoever fills the buffer is behind.
 BEHIND = 0.5
+#: Above this share of reserves that found no room, more blocks let a thread run ahead.
+SHORT = 0.1
 #: The busiest node over the mean of all, above which the rest waits for it.
 UNEVEN = 1.25
 #: With fewer copies on every node their size does not matter.
 FEW_COPIES = 16
 
 
-class Simulated(Struct, frozen=True):
-    """A simulation, and what the source and the run say about its kernel.
-
-    Attributes:
-        run: run.json; every key may be absent.
-        cores: of the chip that the kernel is for.
-    """
-
-    simulation: Simulation
-    run: Mapping[str, Any]
-    cores: int = 0
-
-    def line_of(self, name: str) -> str:
-        """Where the source defines a buffer or a thread: `` (line 12)``, else nothing."""
-        known = [*(self.run.get("buffers") or ()), *(self.run.get("threads") or ())]
-        lines = [entry["line"] for entry in known if entry.get("name") == name]
-        return f" (line {lines[0]})" if lines else ""
-
-    def named(self, name: str) -> str:
-        """A buffer or thread with its line."""
-        return name + self.line_of(name)
-
-
 def simulated_findings(facts: Simulated) -> tuple[Finding, ...]:
-    """All findings, those that limit the kernel first; within these the rules' order."""
+    """All findings: what is not right, what limits, then remarks; within these the rules' order."""
     found = [finding for rule in _ALWAYS for finding in rule(facts)]
     if facts.simulation.complete:
         found += [finding for rule in _WHOLE for finding in rule(facts)]
-    return tuple(sorted(found, key=lambda finding: not finding.limits))
+    return tuple(sorted(found, key=lambda each: (each.goal != CORRECT, not each.limits)))
 
 
 # -- correct or not ----------------------------------------------------------------------------
@@ -73,7 +62,7 @@ def _deadlock(facts: Simulated) -> Iterator[Finding]:
     waits = [
         f"{row.thread} waits at line {row.line} "
         f"{'for a block of' if row.operation == 'wait' else 'for room in'} {row.buffer} "
-        f"({plural(len(row.nodes), 'node')}: {_nodes(facts, row.nodes)})"
+        f"({plural(len(row.nodes), 'node')}: {facts.nodes(row.nodes)})"
         for row in problem.blocked
     ]
     first = problem.blocked[0]
@@ -86,10 +75,6 @@ def _deadlock(facts: Simulated) -> Iterator[Finding]:
         _way_out(facts),
         limits=True,
     )
-
-
-def _nodes(facts: Simulated, nodes: Sequence[int]) -> str:
-    return listed([facts.simulation.coordinates(node) for node in nodes])
 
 
 def _balances(facts: Simulated) -> Iterator[str]:
@@ -166,14 +151,22 @@ def _wrong(facts: Simulated) -> Iterator[Finding]:
             limits=True,
         )
     else:
-        yield Finding(
-            "wrong-result",
-            CORRECT,
-            "the result is wrong",
-            seen,
-            "See which tensors are moved how often below, and what is said of them under Also.",
-            limits=True,
-        )
+        change = _cause(facts)
+        yield Finding("wrong-result", CORRECT, "the result is wrong", seen, change, limits=True)
+
+
+def _cause(facts: Simulated) -> str:
+    """What is to be mended first of a kernel whose result is wrong."""
+    rules = (writes, misplaced, _untouched, _left_over) if facts.simulation.complete else ()
+    first = next((finding for rule in rules for finding in rule(facts)), None)
+    if first is not None:
+        return f"Most likely because {first.title}. {first.change}"
+    computes = [row.name for row in facts.simulation.threads if row.kind == "compute"]
+    return (
+        "All tiles of the outputs are written once, and every tensor is used: look at what "
+        f"{' and '.join(facts.named(name) for name in dict.fromkeys(computes)) or 'the kernel'} "
+        "computes, and at which slices are read for which blocks."
+    )
 
 
 def _l1(facts: Simulated) -> Iterator[Finding]:
@@ -202,46 +195,33 @@ def _l1(facts: Simulated) -> Iterator[Finding]:
         )
 
 
-def _written(facts: Simulated) -> Iterator[Finding]:
-    """Outputs that are not written once: a loop bound, or the wrong tensor."""
-    for row in facts.simulation.moved.values():
-        times = facts.simulation.times(row)
-        if row.direction != "write" or times is None or times == 1:
-            continue
-        units, devices = facts.simulation.tensors[row.tensor].units, _devices(facts, row)
-        if devices > 1:  # a shard is whole where the tensor is not
-            continue
-        again = times > 1
-        yield Finding(
-            "written-again" if again else "partly-written",
-            CORRECT,
-            f"{row.tensor} is written {times:.3g} times"
-            if again
-            else f"{row.tensor} is written only in part: {row.tiles:,} of {units:,} tiles",
-            f"{row.tiles:,} tiles written, {units:,} in the tensor",
-            "Write each tile once, when it is complete."
-            if again
-            else "Check the loop bounds, and the blocks at the edge of the grid.",
-            limits=not again,
-        )
-
-
-def _devices(facts: Simulated, row: Copied) -> int:
-    return facts.simulation.tensors[row.tensor].devices
-
-
 def _untouched(facts: Simulated) -> Iterator[Finding]:
-    moved = {row.tensor for row in facts.simulation.copies}
+    moved = {row.tensor: row.direction for row in facts.simulation.copies}
     for name in facts.run.get("tensors") or ():
         if name not in moved:
+            line = facts.parameters.get(name)
+            uses = [f"{t} ({_lines(facts, t)})" if _lines(facts, t) else t for t in sorted(moved)]
             yield Finding(
                 "untouched",
                 CORRECT,
-                f"{name} is never read or written",
-                f"it is a tensor that the kernel is given; moved are "
-                f"{', '.join(sorted(moved)) or 'none'}",
-                f"If the kernel is to use {name}, a copy names another tensor.",
+                f"{name}{f' (line {line})' if line else ''} is never read or written",
+                f"it is a tensor that the kernel is given; moved are {', '.join(uses) or 'none'}",
+                f"If the kernel is to use {name}, a copy names another tensor{_twice(facts)}.",
             )
+
+
+def _lines(facts: Simulated, tensor: str) -> str:
+    return facts.where([*facts.places("read", tensor), *facts.places("write", tensor)])
+
+
+def _twice(facts: Simulated) -> str:
+    """The tensors that are read for several buffers: one of these reads may mean another."""
+    for name in facts.simulation.tensors:
+        reads = facts.places("read", name)
+        if len({place.buffer for place in reads}) > 1:
+            ends = joined(list(dict.fromkeys(place.buffer for place in reads)))
+            return f": {name} is read into {ends} at {facts.where(reads)}"
+    return ""
 
 
 def _left_over(facts: Simulated) -> Iterator[Finding]:
@@ -254,21 +234,11 @@ def _left_over(facts: Simulated) -> Iterator[Finding]:
             yield Finding(
                 "left-over",
                 CORRECT,
-                f"{plural(pushed - popped, 'block')} of {buffer} {_are(pushed - popped)} never "
-                "used",
+                f"{plural(pushed - popped, 'block')} of {buffer} {are(pushed - popped)} never used",
                 f"{' and '.join(fills)} pushed {pushed:,}, {who} popped {popped:,}",
                 f"Make both loops use {facts.named(buffer)} equally often: on the device the next "
                 "call finds what is left.",
             )
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def plural(count: int, noun: str) -> str:
-    """``1 node``, ``64 nodes``."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _implied(facts: Simulated) -> Iterator[Finding]:
@@ -283,10 +253,15 @@ def _implied(facts: Simulated) -> Iterator[Finding]:
                         CORRECT,
                         f"{thread} does not {what} {buffer}",
                         f"{row.implied:,} of {row.count:,} times it was done for it, at its next "
-                        f"{before}() or its end",
+                        f"{before}() or its end{_asked(facts, before, buffer, thread)}",
                         f"`with {buffer}.{before}() as block:` or block.{what}() gives it on as "
                         "soon as it can be.",
                     )
+
+
+def _asked(facts: Simulated, before: str, buffer: str, thread: str) -> str:
+    where = facts.where(facts.places(before, buffer, thread))
+    return f"; {before}() at {where}" if where else ""
 
 
 # -- all nodes ---------------------------------------------------------------------------------
@@ -302,7 +277,7 @@ def _small_grid(facts: Simulated) -> Iterator[Finding]:
             "the kernel runs on a single node"
             if total == 1
             else f"the kernel runs on {total} of {facts.cores} cores",
-            f"grid {_grid(simulation)}; {facts.run.get('arch') or 'the chip'} has {facts.cores}",
+            f"{facts.at_grid}; {facts.run.get('arch') or 'the chip'} has {facts.cores}",
             'Distribute the blocks over the grid: grid="full", ttl.grid_size() and ttl.node() in '
             "every thread, blocks per node rounded up, and bounds checks for the rest.",
             limits=True,
@@ -317,27 +292,45 @@ def _large_grid(facts: Simulated) -> Iterator[Finding]:
             "large-grid",
             CORES,
             f"the grid has {total} nodes, {chip} {facts.cores}",
-            f"grid {_grid(facts.simulation)}",
+            facts.at_grid,
             "Name the chip that it is for with --arch, or take a grid that this one has.",
         )
 
 
 def _idle(facts: Simulated) -> Iterator[Finding]:
     idle, total = facts.simulation.idle, facts.simulation.nodes
-    if idle:
+    if idle and len(idle) < total:
+        blocks = facts.simulation.output_blocks
+        output = f"; the output has {plural(blocks, 'block')}" if blocks else ""
         yield Finding(
             "idle-nodes",
             CORES,
-            f"{plural(len(idle), 'node')} of {total} {_are(len(idle))} idle",
-            f"grid {_grid(facts.simulation)}; idle: {_nodes(facts, idle)}",
-            "Smaller blocks give more of them than nodes; rows and columns of blocks that the "
-            "grid divides leave none over.",
+            f"{plural(len(idle), 'node')} of {total} {are(len(idle))} idle",
+            f"{facts.at_grid}; idle: {facts.nodes(idle)}{output}",
+            _employ(facts, blocks),
             limits=True,
         )
 
 
-def _grid(simulation: Simulation) -> str:
-    return "x".join(map(str, simulation.grid)) or "unknown"
+def _employ(facts: Simulated, blocks: int) -> str:
+    """How idle nodes get work: by other loops where there are blocks enough, else by more blocks.
+
+    Rounded up, as many blocks a node leave some without any: 10 blocks on 9 nodes employ 5.
+    """
+    total = facts.simulation.nodes
+    if blocks >= total:
+        threads = [facts.named(row["name"]) for row in facts.run.get("threads") or ()]
+        return (
+            f"{plural(blocks, 'block')} are enough for {total} nodes: let each node take one in "
+            f"{total}, `for block in range(node, {blocks}, {total})` with "
+            f"node = ttl.node(dims=1), in {joined(threads) or 'every thread'}."
+        )
+    if blocks:
+        return (
+            f"{plural(blocks, 'block')} {are(blocks)} too few for {total} nodes: smaller blocks, "
+            f"or a grid of at most {plural(blocks, 'node')}."
+        )
+    return "Smaller blocks give more of them than nodes."
 
 
 def _uneven(facts: Simulated) -> Iterator[Finding]:
@@ -488,24 +481,54 @@ def _behind(facts: Simulated) -> Iterator[Finding]:
         f"{row.buffer} {row.blocked / row.count:.0%} of the time"
         for row in late
     ]
-    computes = {row.name: row.kind for row in simulation.threads}.get(slowest) == "compute"
+    kinds = {row.name: row.kind for row in simulation.threads}
+    moving = kinds.get(slowest) != "compute"
+    deeper = _room_is_short(simulation, slowest) if moving else ""
     yield Finding(
         "behind",
         BLOCKS,
-        f"{facts.named(slowest)} is behind: {' and '.join({row.thread: 0 for row in late})} "
+        f"{facts.named(slowest)} is behind: {joined(list({row.thread: 0 for row in late}))} "
         f"{'waits' if len({row.thread for row in late}) == 1 else 'wait'} for it",
         f"{', '.join(said)}; {slowest} itself waits {own[slowest]:.0%} of the time; in the "
         "simulator's order of turns, which is no time",
-        "Its work for a block is the longest chain of turns: larger blocks, or fewer buffers "
-        "passed through for each of them."
-        if computes
-        else f"Start all copies of a block before the first wait() of one, or share them between "
-        f"both data movement threads; block_count={_deeper(simulation, late)} of "
-        f"{late[0].buffer} lets it run ahead.",
-        tries=_larger(simulation)
-        if computes
-        else (Try("block_count", late[0].buffer, to=_deeper(simulation, late)),),
+        _catch_up(facts, slowest, deeper)
+        if moving
+        else "Its work for a block is the longest chain of turns: larger blocks, or fewer buffers "
+        "passed through for each of them.",
+        tries=(Try("block_count", deeper, to=_deeper(simulation, deeper)),)
+        if deeper
+        else _larger(simulation),
     )
+
+
+def _catch_up(facts: Simulated, thread: str, deeper: str) -> str:
+    """What lets a thread that moves data keep up, of what it does not do yet."""
+    simulation, parts = facts.simulation, []
+    copies = sum(row[2] for row in simulation.starts if row[1] == thread)
+    beside = sum(row[3] for row in simulation.starts if row[1] == thread)
+    several = len({row.buffer for row in simulation.blocks if row.thread == thread}) > 1
+    if several and copies and not beside:
+        parts.append("start all copies of a block before the first wait() of one")
+    others = {row.name for row in simulation.threads if row.kind != "compute"} - {thread}
+    if several and others:
+        parts.append(f"share its copies with {joined([facts.named(o) for o in sorted(others)])}")
+    if deeper:
+        parts.append(f"block_count={_deeper(simulation, deeper)} of {deeper} lets it run ahead")
+    if _room(simulation) >= 2 or not parts:
+        parts.append("larger blocks, which take fewer turns")
+    text = "; or ".join(parts)
+    return text[0].upper() + text[1:] + "."
+
+
+def _room_is_short(simulation: Simulation, thread: str) -> str:
+    """A buffer in which the thread often finds no room, so that more blocks would help it."""
+    rows = [
+        row
+        for name in simulation.buffers
+        for by, row in simulation.uses(name, "reserve").items()
+        if by == thread and row.blocked > SHORT * row.count
+    ]
+    return max(rows, key=lambda row: row.blocked).buffer if rows else ""
 
 
 def _threads(simulation: Simulation) -> list[str]:
@@ -531,14 +554,15 @@ def _late(simulation: Simulation, slowest: str) -> Iterator[Used]:
                 yield from (row for thread, row in uses.items() if thread != slowest)
 
 
-def _deeper(simulation: Simulation, late: Sequence[Used]) -> int:
-    return simulation.buffers[late[0].buffer].blocks + 1
+def _deeper(simulation: Simulation, buffer: str) -> int:
+    return simulation.buffers[buffer].blocks + 1
 
 
 #: Rules that hold of a part of a run too, and those that need all of it.
 _ALWAYS = (_deadlock, _error, _wrong, _l1)
 _WHOLE = (
-    _written,
+    writes,
+    misplaced,
     _left_over,
     _untouched,
     _idle,

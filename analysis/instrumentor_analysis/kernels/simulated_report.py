@@ -13,7 +13,11 @@ from typing import Any
 from msgspec import Struct
 
 from instrumentor_analysis.kernels.findings import GOALS, Finding
-from instrumentor_analysis.kernels.simulated_findings import Simulated, simulated_findings
+from instrumentor_analysis.kernels.simulated_findings import (
+    CORRECT,
+    Simulated,
+    simulated_findings,
+)
 from instrumentor_analysis.kernels.simulation import FILE, Simulation, read_simulation
 from instrumentor_analysis.ops.roofline import Architecture, architecture
 from instrumentor_analysis.shared.documents import object_in, plain
@@ -60,11 +64,17 @@ class SimulatedReport(Struct, frozen=True):
     limit: Finding | None
     warnings: tuple[str, ...]
     folder: Path
+    simulated: bool = True
 
     @property
     def simulation(self) -> Simulation:
         """What was counted."""
         return self.facts.simulation
+
+    @property
+    def wrong(self) -> Finding | None:
+        """Why the kernel is not right, or fits no node; None where nothing says so."""
+        return self.limit if self.limit is not None and self.limit.goal == CORRECT else None
 
     @property
     def floor(self) -> Floor | None:
@@ -100,6 +110,7 @@ class SimulatedReport(Struct, frozen=True):
             "moved": [{**_columns(row), "times": counted.times(row)} for row in rows],
             "buffers": plain(counted.buffers),
             "uses": [_columns(row) for row in counted.blocks],
+            "written": plain(counted.written),
             "pipes": [_columns(row) for row in counted.pipes],
             "l1_bytes": counted.l1_bytes,
             "l1_limit_bytes": counted.l1_limit_bytes,

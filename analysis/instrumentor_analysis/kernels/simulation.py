@@ -137,6 +137,64 @@ class Problem(Struct, frozen=True):
     lacks: str = ""
 
 
+class Place(Struct, frozen=True):
+    """A line of the kernel that moved a tensor, or that first asked for a block.
+
+    Attributes:
+        what: read or write of a tensor, reserve or wait of a buffer.
+        name: of the tensor or the buffer.
+        buffer: the other end of a copy.
+    """
+
+    thread: str
+    what: str
+    name: str
+    buffer: str
+    file: str
+    line: int
+    count: int = 1
+
+
+class Writer(Struct, frozen=True):
+    """Who wrote a tile, and at which line."""
+
+    node: int
+    thread: str
+    file: str
+    line: int
+
+
+class Clash(Struct, frozen=True):
+    """A tile that was written again; ``differ``: by another node, with other values."""
+
+    tile: tuple[int, ...]
+    differ: bool
+    earlier: Writer
+    later: Writer
+
+
+class Written(Struct, frozen=True):
+    """Which tiles of a tensor were written.
+
+    Attributes:
+        never: tiles that were not.
+        again: tiles that were more than once; ``shared`` of these by several nodes, ``differing``
+            of those with other values than before.
+        unplaced: writes whose place is not known: with some the others say little.
+        box: first and last of the tiles that were not written, by extent; ``first`` is one.
+        clashes: examples, one for each pair of lines.
+    """
+
+    never: int = 0
+    again: int = 0
+    shared: int = 0
+    differing: int = 0
+    unplaced: int = 0
+    box: tuple[tuple[int, int], ...] = ()
+    first: tuple[int, ...] = ()
+    clashes: tuple[Clash, ...] = ()
+
+
 class Simulation(Struct, frozen=True):
     """The sums of one invocation.
 
@@ -146,6 +204,8 @@ class Simulation(Struct, frozen=True):
         l1_bytes: of all dataflow buffers on a node.
         arithmetic: whether values were computed at all.
         flops: (node, FLOPs of matrix products).
+        starts: (node, thread, copies, of these started while another one was under way).
+        written: by tensor; of those whose tiles were kept by place, in whole runs.
     """
 
     complete: bool
@@ -166,6 +226,9 @@ class Simulation(Struct, frozen=True):
     buffers_limit: int = 0
     scheduler: str = ""
     arithmetic: bool = True
+    places: tuple[Place, ...] = ()
+    starts: tuple[tuple[int, str, int, int], ...] = ()
+    written: Mapping[str, Written] = field(default_factory=dict)
 
     @property
     def nodes(self) -> int:
@@ -208,10 +271,26 @@ class Simulation(Struct, frozen=True):
     def written_tiles(self) -> int:
         """Tiles of all tensors that are written, those of one tensor at most as many as it has."""
         return sum(
-            min(row.tiles, self.tensors[row.tensor].units)
+            self._distinct(row)
             for row in self.moved.values()
             if row.direction == "write" and row.tensor in self.tensors
         )
+
+    def _distinct(self, row: Copied) -> int:
+        units, known = self.tensors[row.tensor].units, self.placed(row.tensor)
+        return min(row.tiles, units) if known is None else units - known.never
+
+    def placed(self, tensor: str) -> Written | None:
+        """Which of its tiles were written; None where the places of all are not known."""
+        known = self.written.get(tensor)
+        return None if known is None or known.unplaced else known
+
+    @property
+    def output_blocks(self) -> int:
+        """Blocks of which the outputs consist, as they are written; 0 if nothing is."""
+        rows = [r for r in self.moved.values() if r.direction == "write" and r.copies]
+        known = [row for row in rows if row.tensor in self.tensors and row.tiles]
+        return max((self.tensors[r.tensor].units * r.copies // r.tiles for r in known), default=0)
 
     def uses(self, buffer: str, operation: str) -> dict[str, Used]:
         """By thread, the uses of a buffer on all nodes."""

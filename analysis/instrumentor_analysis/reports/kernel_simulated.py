@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from instrumentor_analysis.kernels.findings import GOALS, Finding
+from instrumentor_analysis.kernels.simulated_findings import CORRECT
 from instrumentor_analysis.kernels.simulated_findings import tiles as amount
 from instrumentor_analysis.kernels.simulated_report import SimulatedReport
 from instrumentor_analysis.kernels.simulation import Simulation, Used
@@ -65,6 +66,8 @@ def _outcome(report: SimulatedReport) -> str:
         return f"a check fails {plural(verdict['later'], 'call')} later"
     if verdict:
         return ("right by " if verdict.get("ok") else "WRONG by ") + str(verdict.get("by"))
+    if report.wrong:
+        return "NOT RIGHT"
     if not report.simulation.arithmetic:
         return "result not computed"
     return "the script ended well" if run.get("script_exit_code") == 0 else "result not checked"
@@ -102,12 +105,20 @@ def _figures(report: SimulatedReport) -> Iterator[Line]:
 
 def _sections(report: SimulatedReport) -> Iterator[Section | None]:
     counted = report.simulation
+    yield _remarks("Correctness", [each for each in _others(report) if each.goal == CORRECT])
     yield _table("Tensors", _TENSORS, list(_tensors(counted)), 3)
     yield _table("Buffers", _BUFFERS, list(_buffers(report)), 2)
     yield _table("Work of the nodes", _NODES, list(_nodes(counted)), 2)
     yield _table("Pipes", ("pipe", "way", "messages", "tiles"), list(_pipes(counted)), 2)
-    others = [finding for finding in report.found if finding is not report.limit]
-    yield Section("Also", statements=tuple(map(_remark, others))) if others else None
+    yield _remarks("Also", [finding for finding in _others(report) if finding.goal != CORRECT])
+
+
+def _others(report: SimulatedReport) -> list[Finding]:
+    return [finding for finding in report.found if finding is not report.limit]
+
+
+def _remarks(title: str, found: Sequence[Finding]) -> Section | None:
+    return Section(title, statements=tuple(map(_remark, found))) if found else None
 
 
 _TENSORS = ("tensor", "shape", "", "tiles", "times", "DRAM", "remote L1", "local L1", "copies")
@@ -158,7 +169,8 @@ def _nodes(counted: Simulation) -> Iterator[Sequence[str]]:
         return
     mean = sum(moved.values()) / counted.nodes
     most, least = max(moved, key=lambda n: moved[n]), min(moved, key=lambda n: moved[n])
-    for word, node in (("busiest", most), ("least busy", least)):
+    rows = (("busiest", most), ("least busy", least))
+    for word, node in rows[: 1 + (len(moved) > 1)]:
         share = f"{moved[node] / mean:.0%}" if mean else ""
         yield word, counted.coordinates(node), size(moved[node]), f"{copies[node]:,}", share
     if counted.idle:

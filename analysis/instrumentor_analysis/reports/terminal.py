@@ -203,7 +203,10 @@ class _Page:
     def _head(self, document: Document) -> Iterator[str]:
         title = self.paint(formatting.visible(document.title), "bold")
         under = self.paint(formatting.visible(document.subtitle), "dim")
-        if title:
+        length = formatting.width(f"{document.title}  {document.subtitle}")
+        if title and document.subtitle and length > self.width:
+            yield from (title, under)
+        elif title:
             yield f"{title}  {under}".rstrip()
         if document.alarm:
             yield self.paint(document.alarm, "bad")
@@ -211,8 +214,14 @@ class _Page:
     def _verdict(self, verdict: Verdict) -> Iterator[str]:
         name = formatting.visible(verdict.name)
         if not verdict.reason:
-            aside = f"  [{verdict.aside}]" if verdict.aside else ""
-            yield f"{verdict.label:<{_LABEL}}{self.paint(name, verdict.tone)}{aside}"
+            aside, label = (
+                f"  [{verdict.aside}]" if verdict.aside else "",
+                f"{verdict.label:<{_LABEL}}",
+            )
+            if formatting.width(f"{label}{name}{aside}") <= self.width:
+                yield f"{label}{self.paint(name, verdict.tone)}{aside}"
+            else:
+                yield from indented(f"{name}{aside}", self.width, label)
         else:
             text = f"{verdict.label}: {name}: {formatting.visible(verdict.reason)}"
             first, *rest = indented(text, self.width, rest="  ")

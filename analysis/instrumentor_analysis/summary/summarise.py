@@ -106,7 +106,9 @@ def analyse(
     elif analysis.summary.wall_clock is None:
         raise NothingMeasured(
             f"{sources[0]} holds no timed step and no ops",
-            "Read run.log in it: the script may have ended before its first step.",
+            f"It is a kernel's run: instrument kernel report {sources[0]}"
+            if (folder.text("schema") or "").startswith("instrument-kernel")
+            else "Read run.log in it: the script may have ended before its first step.",
         )
     elif folder.profiler != "wallclock" and not _ops_explained(analysis.summary):
         text = f"The {folder.profiler} profile holds no ops; there is the wall clock alone."

@@ -65,7 +65,9 @@ def doctor(
             _show(check)
         if script is not None and not failed(checks):
             target = [str(script), *(arguments or [])]
-            console.say(f"Next: {next_commands.run(next_commands.typed(context), target)}")
+            options_typed = next_commands.typed(context)
+            kernel = next_commands.kernel_run(script, options_typed, target)
+            console.say(f"Next: {kernel or next_commands.run(options_typed, target)}")
     raise typer.Exit(4 if failed(checks) else 0)
 
 

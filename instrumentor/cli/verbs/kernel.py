@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -14,6 +17,7 @@ from instrumentor.cli import common
 from instrumentor.cli.signature import Only, Verb, Without
 from instrumentor.cli.verbs import SCRIPT_LAST
 from instrumentor.kernels.options import Choice, Criteria, KernelOptions, Simulated
+from instrumentor.machine.device_nodes import find_devices
 from instrumentor.shared import console
 from instrumentor.shared.errors import Interrupted, RunFailed, UsageError
 from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, option
@@ -126,6 +130,11 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
     for warning in document["warnings"]:
         console.warn(warning)
     console.out(f"Next: instrument kernel run --kernel {console.quoted(chosen['kernel'], script)}")
+    if not find_devices(env=os.environ) and importlib.util.find_spec("ttl") is None:
+        console.out(
+            "  without a device: pip install tt-lang-sim (CPython 3.11 or newer), or name the "
+            "interpreter\n  that has it: --simulate --python PATH"
+        )
 
 
 def _describe_kernel(kernel: dict[str, Any]) -> None:
@@ -170,14 +179,19 @@ def run(
     options: KernelOptions,
     shown: common.Shown,
 ) -> None:
-    """Profile one invocation, in a copy; say what limits it."""
+    """Profile one invocation, in a copy; say what limits it.
+
+    Exit code 1: it hangs, its result is wrong, or on the simulator it does not fit L1, leaves tiles
+    of an output out or has several nodes write them.
+    """
     from instrumentor.kernels.run import run_kernel
 
     common.tell_handed_over(context, script, arguments or [])
     options = replace(options, choice=choice, criteria=criteria, simulated=simulated)
 
     def show_partial(partial: KernelRun) -> None:
-        console.warn("this is what was printed before the failure")
+        if not partial.report.simulated:
+            console.warn("this is what was printed before the failure")
         _show(partial.report, json=shown.json)
 
     narrator = shown.narrator
@@ -194,6 +208,9 @@ def run(
             hint = "Later calls may be the cause: watch another with --call N."
         said = f"{result.verdict.by}: {result.verdict.detail}"
         raise RunFailed(f"the validation failed: {said}", hint)
+    if result.report.wrong is not None:
+        wrong = result.report.wrong
+        raise RunFailed(f"the kernel is not right: {wrong.title}", wrong.change)
     if result.verdict is not None and told:
         console.say(f"Validated by {result.verdict.by}: {result.verdict.detail}")
 
@@ -264,20 +281,32 @@ def iterate(
         back = work.restore()
         console.say(f"Restored version {back.number} from {back.source}")
         return
-    if not criteria.given and not shown.quiet:
+    if not (criteria.given or work.own_check or shown.quiet):
         console.warn("nothing validates the kernel: give --validate COMMAND or --reference FILE")
     quiet = shown.quiet or shown.json
     _Rounds(work, script, quiet=quiet, tries=asked.try_edits).go(once=asked.once)
     if shown.json:
         console.out_json({**summary_json(work.session), "folder": str(work.session.folder)})
     for line in () if shown.json else summary_lines(work.session):
-        console.out(line)
+        for part in _wrapped(line):
+            console.out(part)
     last = work.session.versions[-1] if work.session.versions else None
     if asked.once and last is not None and last.state in ("invalid", "failed"):
         raise RunFailed(
             f"version {last.number}: {last.problem}",
             f"Go back: instrument kernel iterate --restore {script}",
         )
+
+
+def _wrapped(text: str) -> list[str]:
+    """A line as a paragraph for this terminal, behind the word that it begins with."""
+    from instrumentor_analysis.reports.terminal import indented
+
+    width = console.terminal_width()
+    if len(text) <= width:
+        return [text]
+    first, rest = re.match(r"( *(?:\w+:|[A-Z][\w-]+ {2,})? ?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    return indented(rest, width, first)
 
 
 class _Rounds:
@@ -287,8 +316,8 @@ class _Rounds:
         self.work, self.script, self.quiet, self.tries = work, script, quiet, tries
 
     def say(self, text: str) -> None:
-        if not self.quiet:
-            console.say(text)
+        for line in () if self.quiet else _wrapped(text):
+            console.say(line)
 
     def go(self, *, once: bool) -> None:
         """Measure, wait, measure ... until interrupted; or once."""

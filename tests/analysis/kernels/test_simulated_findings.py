@@ -100,6 +100,115 @@ def test_a_tensor_that_is_not_moved_and_one_written_twice(tmp_path: Path) -> Non
     assert "written 2 times" in found(tmp_path, document)["written-again"].title
 
 
+def _writing(**written: Any) -> dict[str, Any]:
+    """Eight tiles of y in as many places as said, each written at line 30."""
+    nothing = {"never": 0, "again": 0, "shared": 0, "differing": 0, "unplaced": 0, "box": []}
+    place = {"thread": "write", "what": "write", "name": "y", "buffer": "y_dfb"}
+    at = [{**place, "file": "/x/double.py", "line": 30, "count": 2}]
+    return changed(written={"y": {**nothing, "clashes": [], **written}}, places=at)
+
+
+def _clash(differ: bool, later: int) -> dict[str, Any]:
+    writers = [{"node": n, "thread": "write", "file": "/x", "line": 30} for n in (0, later)]
+    return {"tile": [0, 1], "differ": differ, "earlier": writers[0], "later": writers[1]}
+
+
+def test_as_many_tiles_in_the_wrong_places_are_no_whole_output(tmp_path: Path) -> None:
+    clash = _clash(True, 1)
+    document = _writing(
+        never=4, again=4, shared=4, differing=4, box=[[4, 7], [0, 0]], first=[4, 0], clashes=[clash]
+    )
+    kinds = found(tmp_path, document, source_file="/x/double.py")
+    assert list(kinds) == ["partly-written", "overlapping-writes"]
+    partly, overlapping = kinds.values()
+    assert partly.title == "y is written only in part: 4 of 8 tiles" and partly.limits
+    assert "never written: tiles (4, 0) to (7, 0); written at line 30" in partly.evidence
+    assert overlapping.title == ("4 tiles of y are written by several nodes, with different values")
+    assert overlapping.evidence == "tile (0, 1): by node (0, 0), then by node (1, 0) at line 30"
+    assert overlapping.limits and "slice y at line 30" in overlapping.change
+    approved = found(tmp_path, document, validation={"ok": True, "by": "pytest"})
+    assert not any(finding.limits for finding in approved.values())
+
+
+@pytest.mark.parametrize(
+    ("later", "shared", "words"),
+    [(0, 0, "by the same node each"), (1, 2, "2 of them by several nodes, with the same values")],
+)
+def test_what_is_written_again_alike_is_a_remark(
+    tmp_path: Path, later: int, shared: int, words: str
+) -> None:
+    document = _writing(again=2, shared=shared, clashes=[_clash(False, later)])
+    again = found(tmp_path, document)["written-again"]
+    assert again.title == "2 tiles of y are written more than once" and not again.limits
+    assert words in again.evidence
+
+
+def test_holes_that_fill_no_box_have_an_example(tmp_path: Path) -> None:
+    document = _writing(never=2, box=[[1, 6], [0, 0]], first=[1, 0])
+    evidence = found(tmp_path, document)["partly-written"].evidence
+    assert "2 tiles within tiles (1, 0) to (6, 0), such as (1, 0)" in evidence
+    document = _writing(never=1, box=[[7, 7], [0, 0]], first=[7, 0])
+    assert "never written: tile (7, 0)" in found(tmp_path, document)["partly-written"].evidence
+
+
+def test_without_places_the_amount_still_tells(tmp_path: Path) -> None:
+    document = _writing(unplaced=1)
+    document["copies"][1][5] = 2
+    assert "6 of 8 tiles" in found(tmp_path, document)["partly-written"].title
+
+
+def test_a_kernel_that_writes_nothing_is_not_right(tmp_path: Path) -> None:
+    document = changed()
+    document["copies"] = document["copies"][::2]
+    assert found(tmp_path, document)["nothing-written"].limits
+
+
+def test_what_is_not_right_comes_first_then_what_limits(tmp_path: Path) -> None:
+    document = changed()
+    for row in document["copies"][::2]:
+        row[4:] = [8, 32, 0, 0, 32]
+    kinds = list(found(tmp_path, document, cores=64, tensors=["a", "z"]))
+    assert kinds[:3] == ["untouched", "small-grid", "read-again"]
+
+
+def test_a_wrong_result_names_its_likely_cause(tmp_path: Path) -> None:
+    wrong = {"ok": False, "by": "the script's own checks", "detail": "no"}
+    alone = found(tmp_path, changed(), validation=wrong)["wrong-result"].change
+    assert "compute (line 15) computes" in alone and "Also" not in alone
+    unused = found(tmp_path, changed(), validation=wrong, tensors=["a", "z"])["wrong-result"]
+    assert unused.change.startswith("Most likely because z is never read or written.")
+
+
+def test_lines_of_what_is_never_used_not_popped_or_idle(tmp_path: Path) -> None:
+    document = _writing()
+    document["blocks"][7][7] = 1
+    document["grid"] = [3, 1]
+    wait = {"thread": "write", "what": "wait", "name": "y_dfb", "buffer": "", "file": "/x"}
+    document["places"].append({**wait, "line": 29, "count": 1})
+    kinds = found(
+        tmp_path,
+        document,
+        tensors=["a", "y", "z"],
+        parameters=["a", "y", "z"],
+        parameter_lines=[3, 3, 4],
+        grid={"kind": "tuple", "line": 2},
+        source_file="/x",
+    )
+    assert kinds["untouched"].title == "z (line 4) is never read or written"
+    assert kinds["implied-pop"].evidence.endswith("wait() at line 29")
+    assert "grid 3x1 (line 2); idle: (2, 0)" in kinds["idle-nodes"].evidence
+
+
+def test_idle_nodes_get_work_by_the_loops_or_by_more_blocks(tmp_path: Path) -> None:
+    few = found(tmp_path, changed(grid=[3, 1]))["idle-nodes"]
+    assert few.change.startswith("2 blocks are too few for 3 nodes: smaller blocks")
+    document = changed(grid=[3, 1])
+    for row in document["copies"]:
+        row[4] = 4
+    many = found(tmp_path, document)["idle-nodes"]
+    assert many.change.startswith("8 blocks are enough for 3 nodes: let each node take one in 3")
+
+
 def test_a_shard_is_whole_where_its_tensor_is_not(tmp_path: Path) -> None:
     document = changed()
     document["tensors"]["y"].update(units=32, devices=4)
@@ -122,10 +231,24 @@ def _turns(reader: int, computing: int) -> dict[str, Any]:
 def test_who_is_behind_is_who_others_wait_for(tmp_path: Path) -> None:
     reader = found(tmp_path, _turns(0, 9))["behind"]
     assert reader.title == "read (line 9) is behind: compute waits for it" and not reader.limits
-    assert "no time" in reader.evidence and "block_count=3 of a_dfb" in reader.change
+    assert "no time" in reader.evidence and "block_count" not in reader.change
+    short = _turns(3, 9)
+    for row in short["blocks"]:
+        row[5] = 9 if row[1] == "write" and row[3] == "wait" else row[5]
+    assert found(tmp_path, short)["behind"].change.startswith("Block_count=3 of a_dfb lets it run")
     compute = found(tmp_path, _turns(9, 0))["behind"]
     assert compute.title == "compute (line 15) is behind: read waits for it"
     assert "behind" not in found(tmp_path, _turns(1, 1))
+
+
+def test_copies_are_to_be_started_together_only_where_they_are_not(tmp_path: Path) -> None:
+    for beside, said in ((0, True), (10, False)):
+        document = _turns(0, 9)
+        rows = [[0, "read", "b_dfb", what, 10, 0, 40, 0] for what in ("reserve", "push")]
+        document["blocks"] += rows
+        document["starts"] = [[node, "read", 20, beside] for node in (0, 1)]
+        change = found(tmp_path, document)["behind"].change
+        assert ("Start all copies of a block" in change) == said
 
 
 def test_one_block_makes_threads_take_turns_and_spare_ones_take_l1(tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.kernels.report import report
+from instrumentor_analysis.kernels.report import report, report_of_log
 from instrumentor_analysis.kernels.simulated_report import SimulatedReport, simulated_report
 from instrumentor_analysis.reports import kernel
-from instrumentor_analysis.shared.errors import BadOption
+from instrumentor_analysis.shared.errors import BadOption, NothingMeasured
+from instrumentor_analysis.summary.summarise import summarise
 from tests.analysis.kernels.counted import changed, folder_with
 
 
@@ -69,3 +70,38 @@ def test_the_heading_says_whether_it_is_right(
 ) -> None:
     found = simulated_report(folder_with(tmp_path, changed(**more), **run))
     assert words in kernel.console(found).splitlines()[0]
+
+
+def test_the_log_of_a_run_is_read_with_its_folder(tmp_path: Path) -> None:
+    log = folder_with(tmp_path, changed()) / "run.log"
+    log.write_text("what the script printed")
+    found = report_of_log(log)
+    assert isinstance(found, SimulatedReport) and found.folder == tmp_path
+    other = tmp_path / "other.log"
+    other.write_text("what the script printed")
+    with pytest.raises(NothingMeasured):
+        report_of_log(other)
+
+
+def test_what_is_not_right_is_in_the_heading_and_before_the_counts(tmp_path: Path) -> None:
+    document = changed(l1_bytes=2_932_736)
+    found = simulated_report(folder_with(tmp_path, document, tensors=["a", "y", "z"]))
+    text = kernel.console(found, width=80)
+    assert "NOT RIGHT" in text.splitlines()[0] and found.wrong is not None
+    assert text.index("\nCorrectness\n  z is never") < text.index("\nTensors\n")
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_of_one_node_that_works_there_is_no_least_busy(tmp_path: Path) -> None:
+    document = changed(grid=[3, 1])
+    document["copies"] = [row for row in document["copies"] if row[0] == 0]
+    document["blocks"] = [row for row in document["blocks"] if row[0] == 0]
+    text = kernel.console(simulated_report(folder_with(tmp_path, document)))
+    assert "busiest" in text and "least busy" not in text and "2 nodes" in text
+
+
+def test_the_report_of_training_names_that_of_kernels(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, changed(), schema="instrument-kernel-run/1")
+    with pytest.raises(NothingMeasured) as caught:
+        summarise(folder)
+    assert f"instrument kernel report {folder}" in caught.value.hint
