@@ -12,6 +12,7 @@ import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from instrumentor.runtime.recorder.causes import fallbacks
+from instrumentor.runtime.recorder.given import Given, first_tensor
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.runtimes import RUNTIMES
 
@@ -21,11 +22,15 @@ class Batches:
 
     def __init__(self, records: Records) -> None:
         self.seen: List[Tuple[Optional[List[int]], Optional[str]]] = []
+        self.given = Given()
+        self.first = True
 
     def begin(self, batch: Tuple[Any, ...], resumed: bool) -> None:
         """Look at the batch that the region is about to use."""
         if not resumed:
             self.seen = []
+            if self.given.model is not None and not counted().get("torch._dynamo"):
+                self.given.open()
         self.seen.append(first_tensor(batch))
 
     def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
@@ -38,6 +43,12 @@ class Batches:
             # The last micro-batch: the others are taken to be alike.
             self.seen = [first_tensor(batch)] * len(self.seen)
             returned = made_by_forward(batch)
+        calls, first, self.first = self.given.close(), self.first, False
+        if not any(shape for shape, _ in self.seen):
+            if len(calls) == len(self.seen):  # one forward for each micro-batch
+                self.seen = calls
+            elif first:
+                self.given.find(values)
         shape, kind = self.seen[0]
         shapes = [each for each, _ in self.seen if each]
         rows = tokens = None
@@ -54,22 +65,6 @@ class Batches:
             **({"batch_returned": True} if returned else {}),
             **({"batch_shapes": shapes} if rows is not None and len(shapes) > 1 else {}),
         }
-
-
-def first_tensor(value: Any, depth: int = 0) -> Tuple[Optional[List[int]], Optional[str]]:
-    """Shape and data type of the first tensor in a batch, or (None, None)."""
-    shape = getattr(value, "shape", None)
-    if isinstance(shape, tuple) and shape:
-        kind = str(getattr(value, "dtype", "")).split(".")[-1]
-        return [int(size) for size in shape], kind or None
-    value = getattr(value, "data", value)  # a batch of a tokenizer keeps its dict there
-    items = list(value.values()) if isinstance(value, dict) else value
-    if depth < 3 and isinstance(items, (list, tuple)):
-        for item in items[:8]:
-            found = first_tensor(item, depth + 1)
-            if found[0]:
-                return found
-    return None, None
 
 
 def made_by_forward(batch: Tuple[Any, ...]) -> bool:

@@ -141,8 +141,9 @@ class Recorder:
         self.name = self.extra.next_name if profiled else self.next_name()
         if profiled:
             self.extra.open()
-        for fact in self.facts:
-            fact.begin(batch, False)
+        else:
+            for fact in self.facts:
+                fact.begin(batch, False)
         self.model.begin()
         self.signpost(self.name + "_start")
         self.started = time.perf_counter()
