@@ -30,7 +30,7 @@ class Batches:
         if not resumed:
             self.seen = []
             if self.given.model is not None and not counted().get("torch._dynamo"):
-                self.given.open()
+                self.given.watch()
         self.seen.append(first_tensor(batch))
 
     def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
@@ -43,7 +43,7 @@ class Batches:
             # The last micro-batch: the others are taken to be alike.
             self.seen = [first_tensor(batch)] * len(self.seen)
             returned = made_by_forward(batch)
-        calls, first, self.first = self.given.close(), self.first, False
+        calls, first, self.first = self.given.unwatch(), self.first, False
         if not any(shape for shape, _ in self.seen):
             if len(calls) == len(self.seen):  # one forward for each micro-batch
                 self.seen = calls

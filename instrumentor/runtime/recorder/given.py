@@ -31,9 +31,9 @@ class Given:
         except Exception:  # a model of the script's own
             self.model = None
 
-    def open(self) -> None:
+    def watch(self) -> None:
         """A sample begins."""
-        self.close()  # of one that was left early
+        self.unwatch()  # of one that was left early
         if self.model is None:
             return
         try:
@@ -49,7 +49,7 @@ class Given:
         agree = rows is not None and (returned is None or returned[0] == rows)
         self.calls.append((shape, kind) if agree else (None, None))
 
-    def close(self) -> List[_Shape]:
+    def unwatch(self) -> List[_Shape]:
         """A sample ends: the shape and data type of each call."""
         if self.handle is not None:
             self.handle.remove()
