@@ -43,6 +43,13 @@ class _Group(typer.core.TyperGroup):
     def get_help_option(self, ctx: Any) -> Any:
         return untyped(super().get_help_option(ctx))
 
+    def get_params(self, ctx: Any) -> Any:
+        found = super().get_params(ctx)
+        for each in found:
+            if each.name in ("install_completion", "show_completion"):
+                untyped(each)
+        return found
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args[:1] not in _UNCONFIGURED and not {"-h", "--help", "--version"}.intersection(
             args[:1]

@@ -15,7 +15,7 @@ import typer
 from instrumentor.cli.signature import Only
 from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError, UsageError
-from instrumentor.shared.option_fields import OUTPUT, option
+from instrumentor.shared.option_fields import OUTPUT, USUAL, option
 from instrumentor_analysis.shared.files import read_text
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Shown:
     json: bool = option(OUTPUT, False, "Print the result as JSON.")
     quiet: bool = option(OUTPUT, False, "No progress, only the result.", "--quiet", "-q")
     verbose: bool = option(
-        OUTPUT,
+        USUAL,
         False,
         "Show the script's output as it comes; of a run the whole report, with its notes.",
         "--verbose",
@@ -61,7 +61,7 @@ class Notes:
     """Whether warnings of weight ``note`` are shown: everywhere on demand only."""
 
     verbose: bool = option(
-        OUTPUT,
+        USUAL,
         False,
         "Show the notes, too: warnings on which no figure depends.",
         "--verbose",
@@ -73,7 +73,7 @@ class Notes:
 class Preview:
     """Whether and how a dry run is shown."""
 
-    dry_run: bool = option(OUTPUT, False, "Show diff, command and environment; run nothing.")
+    dry_run: bool = option(USUAL, False, "Show diff, command and environment; run nothing.")
     full: bool = option(OUTPUT, False, "With --dry-run: show the recorder's module as well.")
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from instrumentor.shared.option_fields import Option, options_of
+from instrumentor.shared.option_fields import OUTPUT, PANELS, Option, options_of
 
 _PATHS = tuple[Path, ...]
 
@@ -152,10 +152,13 @@ def _group(hint: Any) -> tuple[Any, Only]:
 
 
 class Command(typer.core.TyperCommand):
-    """Has no type behind --help, which takes no value."""
+    """Has no type behind --help, which takes no value, and no panel for it alone."""
 
     def get_help_option(self, ctx: Any) -> Any:
-        return untyped(super().get_help_option(ctx))
+        help_option: Any = untyped(super().get_help_option(ctx))
+        if help_option is not None and any(p.param_type_name == "option" for p in self.params):
+            help_option.rich_help_panel = OUTPUT
+        return help_option
 
 
 def untyped(option: Any) -> Any:
@@ -188,7 +191,9 @@ class Verb:
             found = list(_declared(group, chosen))
             self._groups[name] = group, found
             self.declared |= {each.key: each for each in found}
-            parameters |= {each.key: each.parameter for each in found}
+        # The help has its panels in the order of the options.
+        by_panel = sorted(self.declared.values(), key=lambda each: PANELS.index(each.option.panel))
+        parameters |= {each.key: each.parameter for each in by_panel}
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.__signature__ = inspect.Signature(list(parameters.values()))
         self.__annotations__ = {name: each.annotation for name, each in parameters.items()}

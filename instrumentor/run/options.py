@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, Checked, option, same
+from instrumentor.shared.option_fields import (
+    COPY,
+    DEVICE,
+    MEASURE,
+    OUTPUT,
+    USUAL,
+    WHERE,
+    Checked,
+    option,
+    same,
+)
 from instrumentor.shared.options import Options
 
 if TYPE_CHECKING:
@@ -59,7 +69,7 @@ class ProcessOptions(Checked):
     """
 
     python: str | None = option(
-        WHERE,
+        USUAL,
         None,
         "The script's interpreter; default: the active environment's, else env/crank_env or "
         "env/xla_env, else the first python3 on PATH that has torch.",
@@ -96,7 +106,7 @@ class MachineOptions(ProcessOptions):
     """
 
     tt_xla: Path | None = option(
-        WHERE,
+        DEVICE,
         None,
         "tt-xla checkout; its python_package joins PYTHONPATH. Searched beside the repository.",
         metavar="DIR",
@@ -104,16 +114,16 @@ class MachineOptions(ProcessOptions):
         convert=partial(_existing, "--tt-xla"),
     )
     tracy_tools_folder: Path | None = option(
-        WHERE,
+        DEVICE,
         None,
         "Folder with Tracy's capture and csvexport tools.",
         metavar="DIR",
         type=Path | None,
         convert=partial(_existing, "--tracy-tools-folder"),
     )
-    port: int | None = option(WHERE, None, "Tracy's port; default: a free one.")
+    port: int | None = option(DEVICE, None, "Tracy's port; default: a free one.")
     op_support_count: int | None = option(
-        WHERE,
+        DEVICE,
         None,
         "Programs that Tracy's buffers on the device must hold between two reads; default 1000, or "
         "more when an earlier run counted more.",
@@ -121,7 +131,7 @@ class MachineOptions(ProcessOptions):
         minimum=1,
     )
     counters: tuple[str, ...] = option(
-        MEASURE,
+        DEVICE,
         (),
         "Have Tracy count why ops are slow: waits (what compute waits for), and groups of hardware "
         "counters: fpu, pack, unpack, instrn, l1_0, all. Kernels become longer.",
@@ -130,7 +140,7 @@ class MachineOptions(ProcessOptions):
         convert=counter_groups,
     )
     noc_trace: bool = option(
-        MEASURE,
+        DEVICE,
         False,
         "Have Tracy record what moves on the NoC, which tells its use and DRAM's where tt-npe is "
         "installed. Kernels become longer.",
@@ -138,13 +148,13 @@ class MachineOptions(ProcessOptions):
     # Not in a file: a pyproject.toml may have come with the project, and these two act on what
     # belongs to others on the machine.
     reset: bool = option(
-        WHERE,
+        DEVICE,
         False,
         "Reset the boards with tt-smi first, and wait until they answer.",
         file=False,
     )
     yes: bool = option(
-        WHERE,
+        DEVICE,
         False,
         "End processes that hold the device first: SIGINT, then SIGTERM, never SIGKILL. Without it "
         "they are only shown.",
@@ -217,7 +227,7 @@ class RunOptions(MachineOptions):
 
     rewrite: Options = field(default_factory=Options)
     module: str = option(
-        MEASURE,
+        USUAL,
         "",
         "Run a module as python -m does; what follows are its arguments.",
         "-m",
@@ -227,7 +237,7 @@ class RunOptions(MachineOptions):
     launcher: tuple[str, ...] = ()
     profiler: str = same(Options, "profiler")
     output: Path | None = option(
-        OUTPUT,
+        USUAL,
         None,
         "The run folder; default instrument-runs/NAME-N in the working directory, which git "
         "ignores, with latest beside it.",
@@ -249,23 +259,23 @@ class RunOptions(MachineOptions):
         "takes part in one extra step alone).",
     )
     discover: bool = option(
-        MEASURE,
+        COPY,
         True,
         "Never run the unmodified script for two optimizer steps in a copy when reading it does "
         "not show its step.",
         "--no-discover",
     )
     in_place: bool = option(
-        WHERE,
+        COPY,
         False,
         "Instrument the file itself while the run lasts, for scripts that cannot run from a copy; "
         "it is restored from git afterwards.",
     )
     link: tuple[Path, ...] = option(
-        WHERE, (), "Link this folder into the copy instead of copying it.", metavar="DIR"
+        COPY, (), "Link this folder into the copy instead of copying it.", metavar="DIR"
     )
     no_link: tuple[Path, ...] = option(
-        WHERE, (), "Do not link this folder into the copy.", metavar="DIR"
+        COPY, (), "Do not link this folder into the copy.", metavar="DIR"
     )
     keep: bool = option(OUTPUT, False, "Keep the files that the script wrote, in the run folder.")
 

@@ -15,8 +15,11 @@ from typing import Any
 
 from instrumentor.shared.errors import UsageError
 
-# Panels of the help.
-MEASURE, WHERE, OUTPUT = "What to measure", "Where and how it runs", "Output"
+# Panels of the help, in their order: what most need first, what few need last.
+USUAL, MEASURE, OUTPUT = "Most used", "What to measure", "Output"
+COPY, WHERE = "What the copy leaves out or keeps", "Where and how it runs"
+DEVICE = "Tenstorrent devices and Tracy"
+PANELS = (USUAL, MEASURE, OUTPUT, COPY, WHERE, DEVICE)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.option_fields import MEASURE, OUTPUT, Checked, option
+from instrumentor.shared.option_fields import COPY, DEVICE, MEASURE, OUTPUT, USUAL, Checked, option
 from instrumentor_analysis.shared.warning_codes import explained
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Options(Checked):
         choices=PROFILERS,
     )
     steps: int | None = option(
-        MEASURE,
+        USUAL,
         None,
         "Samples to take, including warm-up; default: until the median is known to 1 % (20 to 200, "
         "see --time-budget); under Tracy 5, or 13 for inference and --region.",
@@ -152,24 +152,24 @@ class Options(Checked):
         convert=parse_region,
     )
     region_label: str = "region"
-    keep_validation: bool = option(MEASURE, False, "Leave initial and in-loop validation in place.")
+    keep_validation: bool = option(COPY, False, "Leave initial and in-loop validation in place.")
     skip_validation: bool = option(
-        MEASURE,
+        COPY,
         False,
         "Skip also the validation that something else may depend on; what the step reads stays.",
     )
     skip_saving: bool = option(
-        MEASURE, False, "Skip also the saving that something else may depend on."
+        COPY, False, "Skip also the saving that something else may depend on."
     )
     host_reads: str = option(
-        MEASURE,
+        COPY,
         "moved",
         "Host reads of a step: after the timed region, or where the script has them (on XLA they "
         "may run the forward again).",
         choices=HOST_READS,
     )
     only: tuple[str, ...] = option(
-        MEASURE,
+        COPY,
         (),
         "Apply only these passes of entry, region, host_reads, early_stop, validation, checkpoints "
         "and cache_clears (the recorder always).",
@@ -177,7 +177,7 @@ class Options(Checked):
         convert=names,
     )
     skip: tuple[str, ...] = option(
-        MEASURE, (), "Leave these passes out.", metavar="PASS,...", convert=names
+        COPY, (), "Leave these passes out.", metavar="PASS,...", convert=names
     )
     ignore_warnings: tuple[str, ...] = option(
         OUTPUT,
@@ -187,7 +187,7 @@ class Options(Checked):
         convert=warning_codes,
     )
     multi_chip: bool = option(
-        MEASURE,
+        DEVICE,
         False,
         "Measure a script that drives several chips from one process (a mesh in its YAML, SPMD, "
         "DTensor).",

@@ -23,6 +23,7 @@ from instrumentor.rewrite.engine import strip
 from instrumentor.rewrite.prepare import prepare
 from instrumentor.run.options import RunOptions
 from instrumentor.shared.errors import EXIT_CODES, UsageError
+from instrumentor.shared.option_fields import PANELS
 from instrumentor.shared.options import Options
 from instrumentor_analysis.model import Summary
 from tests import options_table
@@ -584,6 +585,18 @@ class TestTyped:
         done = run_cli("explain", "train.py", "--config", "x.yaml", "--json", cwd=repo)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["eligible"]
+
+    def test_what_most_need_comes_first(
+        self, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "100")
+        heads = [f" {panel} " for panel in PANELS]
+        text = run_cli("run", "-h", cwd=tmp_path).stdout
+        assert [text.index(head) for head in heads] == sorted(map(text.index, heads))
+        usual = text.partition(heads[0])[2].partition(heads[1])[0]
+        assert all(flag in usual for flag in ("--steps", "--dry-run", "--output", "-m"))
+        assert "--tracy-tools-folder" not in text.partition(heads[-1])[0]
+        assert "<bool>" not in text + run_cli("-h", cwd=tmp_path).stdout
 
     def test_every_option_has_its_panel(self) -> None:
         for name, command in COMMANDS.items():

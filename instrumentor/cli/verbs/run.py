@@ -17,7 +17,7 @@ from instrumentor.cli.verbs.history import remember
 from instrumentor.run.options import RunOptions, RunResult
 from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError, NotVerified
-from instrumentor.shared.option_fields import MEASURE, Checked, option
+from instrumentor.shared.option_fields import USUAL, Checked, option
 from instrumentor.shared.options import Options
 from instrumentor_analysis.reports.formatting import plural, size
 
@@ -30,7 +30,7 @@ class Asked(common.Shown, common.Preview, common.Remembered, Checked):
     """Choices of the command line alone."""
 
     repeat: int = option(
-        MEASURE,
+        USUAL,
         1,
         "Run N times, to see how much runs differ.",
         metavar="N",
