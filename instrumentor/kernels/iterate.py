@@ -40,14 +40,13 @@ from instrumentor.rewrite.prepare import script_path
 from instrumentor.shared.errors import InstrumentError, Interrupted, NotReady, RunFailed, UsageError
 from instrumentor.shared.progress import Progress, Silent
 from instrumentor_analysis.kernels.report import KernelReport
+from instrumentor_analysis.kernels.simulated_findings import TOO_LARGE
 from instrumentor_analysis.kernels.simulated_report import SimulatedReport
 from instrumentor_analysis.shared.files import becoming, read_bytes, write_whole
 
 if TYPE_CHECKING:
     from instrumentor_analysis.kernels.report import AnyReport
 
-#: Findings of the simulator with which a version never goes to the device, whatever validates it.
-FATAL = frozenset({"above-l1", "many-buffers"})
 #: Pause between two looks at the files: a save is complete when they stay the same over one.
 POLL_S = 0.3
 
@@ -177,9 +176,10 @@ class Iteration:
             version = replace(version, state="failed", problem=error.message.splitlines()[0])
         version = self._judged(version)
         if not versions and version.state == "invalid":
+            cause = self.report.wrong.change if self.report and self.report.wrong else ""
             raise RunFailed(
                 f"the baseline does not pass its validation: {version.problem}",
-                "Start from a kernel that is correct, or fix the criteria.",
+                cause or "Start from a kernel that is correct, or fix the criteria.",
             )
         self.session = self.session.add(version, texts)
         return version
@@ -205,7 +205,7 @@ class Iteration:
         self.report, limit = report, report.limit
         wrong = report.wrong if verdict is None or verdict.ok else None
         awaited = not self.only_simulated and bool(self.options.criteria.validate)
-        if wrong is not None and (wrong.kind in FATAL or not awaited):
+        if wrong is not None and (wrong.kind in TOO_LARGE or not awaited):
             raise RunFailed(f"simulated: {wrong.title}", wrong.change)
         version = replace(
             version,

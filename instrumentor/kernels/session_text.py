@@ -60,7 +60,7 @@ def summary_lines(session: Session) -> Iterator[str]:
     yield "Changes"
     for version in session.versions[1:]:
         yield f"  {version_line(version)}"
-    if len(session.versions) == 1:
+    if len(session.versions) == 1 and not baseline.tried:
         yield "  none was measured"
     for version in session.versions:
         for tried in version.tried:

@@ -269,7 +269,7 @@ class SimulatedRun(KernelPipeline):
             "arch": options.arch,
             "tensors": self._tensors(),
             "given": self._given(),
-            "own_check": own_check(self.plan.found),
+            "own_check": own_check(self.plan.found, self.plan.invocation),
         }
 
     def _given(self) -> dict[str, str]:

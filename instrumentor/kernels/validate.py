@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from msgspec import Struct
 
 from instrumentor.kernels.environment import without_profilers
-from instrumentor.kernels.model import Found
+from instrumentor.kernels.model import Found, Invocation
 from instrumentor.kernels.options import Criteria
 from instrumentor.read.syntax import dotted
 from instrumentor.run import process
@@ -66,17 +66,21 @@ def raised_at(traceback: str, root: Path) -> str:
     return f" ({Path(own[-1][1]).name}:{own[-1][2]})" if own else ""
 
 
-def own_check(found: Found) -> int:
+def own_check(found: Found, call: Invocation | None = None) -> int:
     """The line at which the script itself checks a result, outside of kernels; 0 where it does not.
 
-    An assertion, a library's (``torch.testing.assert_close``), and an exit with a reason count.
+    Of a call in the script only what stands behind it is a check of its result. An assertion, a
+    library's (``torch.testing.assert_close``), and an exit with a reason count.
     """
     script = next(source for source in found.sources if source.path == found.script)
+    behind = call.leaf.line if call is not None and call.leaf.source is script else 0
     kernels = [(k.line, k.end_line) for k in found.kernels if k.source is script]
     lines = [
         node.lineno
         for node in ast.walk(script.tree)
-        if _checks(node) and not any(a <= node.lineno <= b for a, b in kernels)
+        if _checks(node)
+        and node.lineno > behind
+        and not any(a <= node.lineno <= b for a, b in kernels)
     ]
     return min(lines, default=0)
 

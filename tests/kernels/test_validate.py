@@ -189,6 +189,14 @@ def test_a_scripts_own_check_is_one_outside_of_its_kernels(statement: str, line:
     )
 
 
+def test_what_stands_before_a_call_checks_nothing_of_its_result() -> None:
+    source = KERNEL + "assert shapes(a)\n\nk(a, out)\n{}\n"
+    for check, line in (("", 0), ("assert right(out)", 10)):
+        program = found(source.format(check))
+        assert own_check(program, program.invocations[0]) == line
+        assert own_check(program) == 7
+
+
 def test_the_line_of_a_failed_check_is_the_innermost_of_the_project() -> None:
     frames = """Traceback (most recent call last):
   File "/home/me/train.py", line 12, in <module>

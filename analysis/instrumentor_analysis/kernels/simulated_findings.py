@@ -32,8 +32,10 @@ from instrumentor_analysis.kernels.simulated_writes import writes
 from instrumentor_analysis.kernels.simulation import Copied, Simulation, Used, listed
 from instrumentor_analysis.shared.units import size
 
-__all__ = ["CORRECT", "Simulated", "simulated_findings", "tiles"]
+__all__ = ["CORRECT", "TOO_LARGE", "Simulated", "simulated_findings", "tiles"]
 
+#: Kinds of findings of a kernel that fits no node, whatever it computes.
+TOO_LARGE = frozenset({"above-l1", "many-buffers"})
 #: Above this share of waits that found nothing, whoever fills the buffer is behind.
 BEHIND = 0.5
 #: Above this share of reserves that found no room, more blocks let a thread run ahead.
@@ -179,8 +181,9 @@ def _l1(facts: Simulated) -> Iterator[Finding]:
             "above-l1",
             CORRECT,
             f"the dataflow buffers take {used / limit:.1f} times the L1 of a node",
-            f"{size(used)} of {size(limit)}: {listed(parts)}",
-            f"Smaller blocks, or a lower block_count, of {by_size[0][0]} first.",
+            f"{size(used)} of {size(limit)}: {listed(parts) or 'none of them is used'}",
+            "Smaller blocks, or a lower block_count"
+            + (f", of {by_size[0][0]} first." if by_size else "."),
             limits=True,
         )
     made, most = simulation.buffers_made, simulation.buffers_limit
@@ -198,7 +201,7 @@ def _l1(facts: Simulated) -> Iterator[Finding]:
 def _untouched(facts: Simulated) -> Iterator[Finding]:
     moved = {row.tensor: row.direction for row in facts.simulation.copies}
     for name in facts.run.get("tensors") or ():
-        if name not in moved:
+        if moved and name not in moved:
             line = facts.parameters.get(name)
             uses = [f"{t} ({_lines(facts, t)})" if _lines(facts, t) else t for t in sorted(moved)]
             yield Finding(

@@ -8,7 +8,7 @@ from instrumentor_analysis.kernels.findings import Finding
 from instrumentor_analysis.kernels.simulated_facts import CORRECT, Simulated, are, plural
 from instrumentor_analysis.kernels.simulation import Clash, Copied, Written
 
-_MEANT = " If that is meant, let --validate or --reference say that the result is right."
+_MEANT = " If that is meant, let a check behind the call, --validate or --reference say so."
 
 
 def writes(facts: Simulated) -> Iterator[Finding]:
@@ -36,7 +36,8 @@ def _nothing(facts: Simulated) -> Finding:
         CORRECT,
         "the kernel writes no tensor",
         f"no copy from a block to a tensor was made; its threads: {', '.join(threads) or 'none'}",
-        "A data movement thread writes with ttl.copy(block, tensor[rows, columns]).",
+        "A data movement thread writes with ttl.copy(block, tensor[rows, columns]). A loop of no "
+        "turns comes to none: blocks // nodes is 0 where there are fewer blocks than nodes.",
         limits=not facts.approved,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from instrumentor_analysis.kernels.findings import GOALS, Finding
-from instrumentor_analysis.kernels.simulated_findings import CORRECT
+from instrumentor_analysis.kernels.simulated_findings import CORRECT, TOO_LARGE
 from instrumentor_analysis.kernels.simulated_findings import tiles as amount
 from instrumentor_analysis.kernels.simulated_report import SimulatedReport
 from instrumentor_analysis.kernels.simulation import Simulation, Used
@@ -66,8 +66,8 @@ def _outcome(report: SimulatedReport) -> str:
         return f"a check fails {plural(verdict['later'], 'call')} later"
     if verdict:
         return ("right by " if verdict.get("ok") else "WRONG by ") + str(verdict.get("by"))
-    if report.wrong:
-        return "NOT RIGHT"
+    if report.wrong is not None:
+        return "DOES NOT FIT" if report.wrong.kind in TOO_LARGE else "NOT RIGHT"
     if not report.simulation.arithmetic:
         return "result not computed"
     return "the script ended well" if run.get("script_exit_code") == 0 else "result not checked"

@@ -210,7 +210,7 @@ def run(
         raise RunFailed(f"the validation failed: {said}", hint)
     if result.report.wrong is not None:
         wrong = result.report.wrong
-        raise RunFailed(f"the kernel is not right: {wrong.title}", wrong.change)
+        raise RunFailed(wrong.title, wrong.change)
     if result.verdict is not None and told:
         console.say(f"Validated by {result.verdict.by}: {result.verdict.detail}")
 

@@ -126,8 +126,11 @@ def test_as_many_tiles_in_the_wrong_places_are_no_whole_output(tmp_path: Path) -
     assert overlapping.title == ("4 tiles of y are written by several nodes, with different values")
     assert overlapping.evidence == "tile (0, 1): by node (0, 0), then by node (1, 0) at line 30"
     assert overlapping.limits and "slice y at line 30" in overlapping.change
-    approved = found(tmp_path, document, validation={"ok": True, "by": "pytest"})
-    assert not any(finding.limits for finding in approved.values())
+    for right in ({"validation": {"ok": True, "by": "pytest"}}, {"own_check": 50}):
+        approved = found(tmp_path, document, **right)
+        assert approved and not any(finding.limits for finding in approved.values())
+    wrong = {"ok": False, "by": "its own", "detail": "no"}
+    assert found(tmp_path, document, own_check=50, validation=wrong)["partly-written"].limits
 
 
 @pytest.mark.parametrize(
@@ -161,6 +164,10 @@ def test_a_kernel_that_writes_nothing_is_not_right(tmp_path: Path) -> None:
     document = changed()
     document["copies"] = document["copies"][::2]
     assert found(tmp_path, document)["nothing-written"].limits
+    idle = changed(copies=[], blocks=[], buffers={}, l1_bytes=2_932_736)
+    kinds = found(tmp_path, idle)
+    assert list(kinds) == ["above-l1", "nothing-written"]
+    assert kinds["above-l1"].change == "Smaller blocks, or a lower block_count."
 
 
 def test_what_is_not_right_comes_first_then_what_limits(tmp_path: Path) -> None:

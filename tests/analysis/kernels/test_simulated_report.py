@@ -87,7 +87,7 @@ def test_what_is_not_right_is_in_the_heading_and_before_the_counts(tmp_path: Pat
     document = changed(l1_bytes=2_932_736)
     found = simulated_report(folder_with(tmp_path, document, tensors=["a", "y", "z"]))
     text = kernel.console(found, width=80)
-    assert "NOT RIGHT" in text.splitlines()[0] and found.wrong is not None
+    assert "DOES NOT FIT" in text.splitlines()[0] and found.wrong is not None
     assert text.index("\nCorrectness\n  z is never") < text.index("\nTensors\n")
     assert max(map(len, text.splitlines())) <= 80
 
