@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from instrumentor_analysis.model import HostLayer
-from instrumentor_analysis.shared.files import opened
+from instrumentor_analysis.shared.errors import DamagedFile
+from instrumentor_analysis.shared.files import lines_of, opened
 
 if TYPE_CHECKING:
     from instrumentor_analysis.ops.window import StepMarks
@@ -44,6 +45,7 @@ _WANTED = re.compile(
 )
 _COMPILE = re.compile(r"compil|pipeline|flatbuffer|lower|build", re.IGNORECASE)
 _RUN = re.compile(r"run|submit|execut", re.IGNORECASE)
+_NS = re.compile(r"-?[0-9]{1,19}")
 
 
 class Zone(Struct, frozen=True):
@@ -77,23 +79,34 @@ def layers_of_steps(zones: Path | None, marks: Sequence[StepMarks]) -> tuple[Hos
 
 
 def read_zones(path: Path) -> tuple[Zone, ...]:
-    """The zones of these; nothing where the export has none, or other columns."""
+    """The zones of these; nothing where the export has none, or other columns.
+
+    Raises:
+        DamagedFile: it is no CSV.
+    """
     with opened(path) as stream:
         # The export holds one zone for each op, too: only lines that may count are parsed.
-        lines = [stream.readline(), *(line for line in stream if _WANTED.match(line))]
+        every = lines_of(stream)
+        lines = [next(every, b""), *(line for line in every if _WANTED.match(line))]
     rows = csv.DictReader(line.decode("utf-8", "replace") for line in lines)
-    if not {"name", "thread", "ns_since_start", "exec_time_ns"} <= {*(rows.fieldnames or ())}:
-        return ()
-    found: list[Zone] = []
-    for row in rows:
-        # Absent in a line that is cut short.
-        if row["thread"] and row["ns_since_start"] and row["exec_time_ns"]:
-            start = int(row["ns_since_start"])
-            name, of = row["name"], _TT_METAL
-            if name.startswith(("tt_crank::", "tt_kurbla::")):
-                name, of = name.partition("::")[2], _CRANK
-            found.append(Zone(name, row["thread"], start, start + int(row["exec_time_ns"]), of))
-    return tuple(found)
+    try:
+        if not {"name", "thread", "ns_since_start", "exec_time_ns"} <= {*(rows.fieldnames or ())}:
+            return ()
+        return tuple(zone for row in rows if (zone := _zone(row)))
+    except csv.Error as error:
+        raise DamagedFile(path, str(error)) from error
+
+
+def _zone(row: Mapping[str, str | None]) -> Zone | None:
+    """The zone of a row; None where it is cut short, or its times are none."""
+    times = [row["ns_since_start"] or "", row["exec_time_ns"] or ""]
+    if not row["thread"] or not all(_NS.fullmatch(time) for time in times):
+        return None
+    start, length = map(int, times)
+    name, of = row["name"] or "", _TT_METAL
+    if name.startswith(("tt_crank::", "tt_kurbla::")):
+        name, of = name.partition("::")[2], _CRANK
+    return Zone(name, row["thread"], start, start + length, of)
 
 
 def host_layers(zones: Iterable[Zone], windows: Sequence[tuple[int, int]]) -> tuple[HostLayer, ...]:

@@ -25,6 +25,7 @@ from instrumentor_analysis.kernels.model import (
     Program,
 )
 from instrumentor_analysis.kernels.programs import exact_us
+from instrumentor_analysis.kernels.run_facts import Shape
 from instrumentor_analysis.ops.roofline import architecture
 from instrumentor_analysis.shared.documents import converted
 from instrumentor_analysis.shared.errors import AnalysisError
@@ -55,7 +56,7 @@ class Argument(Struct, frozen=True):
     """A tensor that the measured call got."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: Shape
     dtype: str
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ from instrumentor_analysis.kernels.device_log import DeviceLog, read_device_log
 from instrumentor_analysis.kernels.facts import L1_BYTES, Facts, gather
 from instrumentor_analysis.kernels.findings import GOALS, Finding, bottleneck, findings, used_cores
 from instrumentor_analysis.kernels.log import parse_log
+from instrumentor_analysis.kernels.run_facts import run_facts
 from instrumentor_analysis.kernels.simulated_report import (
     SimulatedReport,
     is_simulated,
@@ -127,7 +128,7 @@ def report(folder: Path) -> AnyReport:
     return _report(
         log,
         read_device_log(device) if device.is_file() else None,
-        next(iter(_objects(folder / "run.json", whole=True)), {}),
+        run_facts(folder),
         read_records(folder / RECORD),
     )
 
@@ -195,14 +196,10 @@ _NOTHING = (
 
 def read_records(path: Path) -> list[dict[str, Any]]:
     """The gate's events; a half-written last line is left out."""
-    return list(_objects(path))
-
-
-def _objects(path: Path, *, whole: bool = False) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a file, one a line or all of it; nothing for what is none."""
     text = read_text(path, "replace") if path.is_file() else ""
-    for part in [text] if whole else text.splitlines():
+    found: list[dict[str, Any]] = []
+    for line in text.splitlines():
         with contextlib.suppress(ValueError):
-            value = parsed(part)
-            if isinstance(value, dict):
-                yield value
+            value = parsed(line)
+            found += [value] if isinstance(value, dict) else []
+    return found

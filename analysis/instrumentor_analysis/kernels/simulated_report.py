@@ -6,13 +6,13 @@ chip. Nothing else about a simulated kernel is a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from instrumentor_analysis.kernels.findings import GOALS, Finding
+from instrumentor_analysis.kernels.run_facts import run_facts
 from instrumentor_analysis.kernels.simulated_findings import (
     CORRECT,
     Simulated,
@@ -20,7 +20,7 @@ from instrumentor_analysis.kernels.simulated_findings import (
 )
 from instrumentor_analysis.kernels.simulation import FILE, Simulation, read_simulation
 from instrumentor_analysis.ops.roofline import Architecture, architecture
-from instrumentor_analysis.shared.documents import object_in, plain
+from instrumentor_analysis.shared.documents import plain
 
 SCHEMA = "instrument-kernel-simulation/1"
 #: What a model's products are counted at: tt-lang's kernels keep full fidelity.
@@ -145,7 +145,7 @@ def simulated_report(folder: Path) -> SimulatedReport:
         BadOption: the chip is not known.
     """
     counted = read_simulation(folder)
-    run: Mapping[str, Any] = object_in(folder / "run.json")
+    run = run_facts(folder)
     chip = architecture(str(run.get("arch") or "wormhole"))
     facts = Simulated(counted, run, chip.worker_cores)
     found = simulated_findings(facts)

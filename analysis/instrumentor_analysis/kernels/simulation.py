@@ -10,14 +10,17 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from instrumentor_analysis.shared.documents import converted, read
 from instrumentor_analysis.shared.errors import NothingMeasured
 
 FILE = "simulation.json"
+#: No grid is larger, and no kernel has more tensors and buffers, or lines that move them.
+MOST_NODES, MOST_NAMES, MOST_PLACES = 1 << 16, 1 << 10, 1 << 14
 
 
 class Copied(Struct, frozen=True, array_like=True):
@@ -213,8 +216,12 @@ class Simulation(Struct, frozen=True):
     operations: int
     grid: tuple[int, ...] = ()
     problem: Problem | None = None
-    tensors: Mapping[str, TensorFacts] = field(default_factory=dict)
-    buffers: Mapping[str, BufferFacts] = field(default_factory=dict)
+    tensors: Annotated[Mapping[str, TensorFacts], Meta(max_length=MOST_NAMES)] = field(
+        default_factory=dict
+    )
+    buffers: Annotated[Mapping[str, BufferFacts], Meta(max_length=MOST_NAMES)] = field(
+        default_factory=dict
+    )
     copies: tuple[Copied, ...] = ()
     blocks: tuple[Used, ...] = ()
     pipes: tuple[Piped, ...] = ()
@@ -226,7 +233,7 @@ class Simulation(Struct, frozen=True):
     buffers_limit: int = 0
     scheduler: str = ""
     arithmetic: bool = True
-    places: tuple[Place, ...] = ()
+    places: Annotated[tuple[Place, ...], Meta(max_length=MOST_PLACES)] = ()
     starts: tuple[tuple[int, str, int, int], ...] = ()
     written: Mapping[str, Written] = field(default_factory=dict)
 
@@ -346,7 +353,10 @@ def read_simulation(folder: Path) -> Simulation:
             f"{folder}: the simulator counted nothing", "See run.log for what happened before."
         )
     try:
-        return converted(read(path), Simulation)
+        found = converted(read(path), Simulation)
+        if not 0 < found.nodes <= MOST_NODES:
+            raise ValueError(f"a grid of {found.nodes} nodes")
+        return found
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise NothingMeasured(f"{path}: cannot be read: {error}", "Run it again.") from error
 

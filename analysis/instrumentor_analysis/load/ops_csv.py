@@ -30,7 +30,7 @@ from instrumentor_analysis.load.schema import CsvFormat, detect_format
 from instrumentor_analysis.load.table import Floats, Table, any_known, concat
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.errors import BadOption, DamagedFile
-from instrumentor_analysis.shared.files import opened, opened_text
+from instrumentor_analysis.shared.files import lines_of, opened, opened_text
 
 SIGNPOST = "signpost"
 DEVICE_OP = "tt_dnn_device"
@@ -88,7 +88,7 @@ def _whole_lines(path: Path, region: Region) -> Iterator[bytes]:
     with opened(path) as file:
         file.seek(region.start)
         while block := file.read(max(0, min(_BLOCK, region.end - file.tell()))):
-            yield block if block.endswith(b"\n") else block + file.readline()
+            yield block if block.endswith(b"\n") else block + next(lines_of(file), b"")
 
 
 def _read_quoted(path: Path, header: Header) -> RowReader:

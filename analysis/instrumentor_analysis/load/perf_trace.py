@@ -29,7 +29,7 @@ ARCH = "DEVICE ARCH"
 #: GLOBAL CALL COUNT is the op's number shifted by so many bits, with the device below.
 DEVICE_BITS = 10
 _OPS = ("TT_DNN_DEVICE_OP", "TT_METAL_DEVICE_OP", "TT_DNN_FALL_BACK_OP")
-_COUNT = re.compile(r",\s*(\d+)\s*(?:->|`)")
+_COUNT = re.compile(r",\s*(\d{1,20})\s*(?:->|`)")
 _TIME = re.compile(r";\d+\s*$")
 
 

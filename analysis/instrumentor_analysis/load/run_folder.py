@@ -12,11 +12,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, ValidationError, field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from instrumentor_analysis.shared.caveats import Caveat
-from instrumentor_analysis.shared.documents import converted, read
+from instrumentor_analysis.shared.documents import read, sound
 from instrumentor_analysis.shared.errors import NothingMeasured
 from instrumentor_analysis.shared.files import RUNS_FOLDER, opened
 
@@ -296,17 +296,8 @@ def well_formed(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Facts of a run without those that are not what a reader takes them for."""
     return {
         key: well_formed(value) if key == "environment" and isinstance(value, dict) else value
-        for key, value in facts.items()
-        if _fits(value, _SHAPES.get(key, Any))
+        for key, value in sound(facts, _SHAPES).items()
     }
-
-
-def _fits(value: Any, shape: Any) -> bool:
-    try:
-        converted(value, shape)
-    except ValidationError:
-        return False
-    return True
 
 
 def ops_csvs(folder: Path) -> list[Path]:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from instrumentor_analysis.load.schema import DEVICE_ONLY, REQUIRED, is_records, known_names
 from instrumentor_analysis.shared.errors import DamagedFile, NotAnOpsFile
-from instrumentor_analysis.shared.files import opened
+from instrumentor_analysis.shared.files import lines_of, opened
 
 _WORD, _CELL = b"signpost", b"signpost,"
 
@@ -115,7 +115,7 @@ def scan(path: Path) -> Scan:
     found: list[Signpost] = []
     start, line = 0, b""
     with opened(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(lines_of(file), 1):
             if b'"' in line:
                 return Scan(header, (), quoted=True)
             if line.startswith(_CELL, line.find(b",") + 1) if second else _WORD in line:
@@ -146,7 +146,7 @@ def refuse_cut_line(path: Path, header: Header, last: bytes) -> None:
     cells = last.count(b",") + 1
     if last.strip() and cells < len(header.columns):
         with opened(path) as file:
-            number = sum(1 for _ in file)
+            number = sum(1 for _ in lines_of(file))
         message = f"the file ends within this line ({cells} of {len(header.columns)} cells)"
         raise DamagedFile(path, message, number, header.columns[cells - 1])
 

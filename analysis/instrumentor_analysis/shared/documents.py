@@ -149,6 +149,19 @@ def fitted(document: Mapping[str, Any], kind: type[S], /, **usual: Any) -> S:
     return kind(**known)
 
 
+def sound(document: Mapping[str, Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """A document without the values that are not of the type that their key has in ``shapes``."""
+    return {key: value for key, value in document.items() if _fits(value, shapes.get(key, Any))}
+
+
+def _fits(value: Any, shape: Any) -> bool:
+    try:
+        converted(value, shape)
+    except ValidationError:
+        return False
+    return True
+
+
 def number(value: Any) -> float | None:
     """A finite figure out of a document; None for anything else."""
     known = isinstance(value, (int, float)) and not isinstance(value, bool)

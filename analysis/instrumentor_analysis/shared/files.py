@@ -22,6 +22,9 @@ LIMIT_BYTES = 256 * 1024 * 1024
 #: Of a configuration file.
 SETTINGS_BYTES = 1024 * 1024
 
+#: Of one line of a file of any length.
+LINE_BYTES = 16 * 1024 * 1024
+
 _MORE_BYTES = 1024 * 1024  # at a time, of what is longer than the system said
 
 _WARILY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -67,8 +70,34 @@ def opened(
 def opened_text(
     path: Path | str, errors: str = "strict", *, encoding: str = "utf-8", newline: str | None = None
 ) -> TextIO:
-    """As :func:`opened`, its text."""
-    return io.TextIOWrapper(opened(path), encoding=encoding, errors=errors, newline=newline)
+    """As :func:`opened`, its text; going through its lines ends with an error at an endless one."""
+    return _Lines(opened(path), encoding=encoding, errors=errors, newline=newline)
+
+
+class _Lines(io.TextIOWrapper):
+    def __next__(self) -> str:
+        line = self.readline(LINE_BYTES + 1)
+        if not line:
+            raise StopIteration
+        if len(line) > LINE_BYTES:
+            raise _too_long(self.name)
+        return line
+
+
+def lines_of(stream: BinaryIO) -> Iterator[bytes]:
+    """The rest of a file's lines, each with its end.
+
+    Raises:
+        Unfit: one is longer than any.
+    """
+    while line := stream.readline(LINE_BYTES + 1):
+        if len(line) > LINE_BYTES:
+            raise _too_long(stream.name)
+        yield line
+
+
+def _too_long(name: object) -> Unfit:
+    return Unfit(str(name), f"has a line of more than {LINE_BYTES >> 20} MiB")
 
 
 def appended(path: Path | str) -> BinaryIO:

@@ -9,6 +9,7 @@ import pytest
 from instrumentor_analysis.clock.host_layers import ZONES, Zone, host_layers, read_zones
 from instrumentor_analysis.model import HostLayer
 from instrumentor_analysis.reports.summary import markdown
+from instrumentor_analysis.shared.errors import DamagedFile
 from instrumentor_analysis.summary.summarise import analyse
 from tests.analysis.ops_rows import op, step, text
 from tests.analysis.records import run_folder
@@ -33,6 +34,13 @@ def test_the_zones_of_an_export(tmp_path: Path) -> None:
         zone("ttir_to_ttnn_pipeline", 1000, 1400),
         zone("ExecutionPayload::run", 2000, 2300, "8"),
     )
+    path.write_text(
+        f"{EXPORT}tt_crank::run,a,1,,,x,5,7,,\ntt_crank::run,a,1,,,5,{'9' * 5000},7,,\n"
+    )
+    assert len(read_zones(path)) == 2
+    path.write_text(f"{EXPORT}tt_crank::run{'x' * 200_000},a,1,,,1,5,7,,\n")
+    with pytest.raises(DamagedFile, match="field larger than"):
+        read_zones(path)
     path.write_text("name,ns\ntt_crank::run,5\n")
     assert read_zones(path) == ()
     path.write_text("")

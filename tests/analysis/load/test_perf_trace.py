@@ -28,7 +28,8 @@ MLIR_OP_LOCATION;loc(fused["train.py":7:1; "train.py":8:1]);6449925339
 
 def test_each_op_bears_the_location_before_it(tmp_path: Path) -> None:
     path = tmp_path / "tracy_ops_data.csv"
-    path.write_text(MESSAGES, encoding="utf-8")
+    endless = f'`TT_DNN_DEVICE_OP: "Op", 65, 0, true, {"9" * 5000}`;1\n'
+    path.write_text(MESSAGES + endless, encoding="utf-8")
     found = read_messages(path)
     assert {count: (told["LOC"], told["CONST_EVAL_OP"]) for count, told in found.items()} == {
         1024: ('loc("train.py":3:1)', "true"),

@@ -8,15 +8,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from instrumentor_analysis.shared import files
 from instrumentor_analysis.shared.files import (
     Unfit,
     appended,
     copy,
     created,
+    lines_of,
+    opened,
     opened_text,
     read_bytes,
     read_text,
@@ -163,6 +167,21 @@ def test_no_more_is_read_than_may_be(tmp_path: Path) -> None:
     os.truncate(tmp_path / "x", 1 << 42)  # more than any memory, without a byte on the disk
     with pytest.raises(Unfit, match="is larger than"):
         read_bytes(tmp_path / "x", 4)
+
+
+def test_a_line_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"a\n\r\nlonger" + b"\nb")
+    with opened(path) as stream:
+        assert list(lines_of(stream)) == [b"a\n", b"\r\n", b"longer\n", b"b"]
+    with opened_text(path, newline="") as text:
+        assert list(text) == ["a\n", "\r\n", "longer\n", "b"]
+    os.truncate(path, 1 << 42)
+    with opened(path) as stream, pytest.raises(Unfit, match="has a line of more than 16 MiB"):
+        list(islice(lines_of(stream), 9))
+    monkeypatch.setattr(files, "LINE_BYTES", 100)
+    with opened_text(path) as text, pytest.raises(Unfit, match="has a line of more than"):
+        list(text)
 
 
 def test_a_file_takes_the_memory_of_its_size(tmp_path: Path) -> None:
