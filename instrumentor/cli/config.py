@@ -66,7 +66,10 @@ def _table(path: Path, data: bytes) -> dict[str, Any] | None:
         document = read_toml(data)
     except ValueError as error:
         raise UsageError(f"{path}: not TOML: {error}") from error
-    table = document.get("tool", {}).get(TABLE)
+    tool = document.get("tool", {})
+    if not isinstance(tool, dict):
+        raise UsageError(f"{path}: [tool] must be a table")
+    table = tool.get(TABLE)
     if table is None:
         return None
     if not isinstance(table, dict):

@@ -28,7 +28,9 @@ SCHEMA_VERSION = 3  # of the database (`PRAGMA user_version`)
 #: How long a writer waits for another one, seconds.
 PATIENCE_S = 10.0
 #: How long one connection may compute in all, seconds: a column may be an expression.
-WORK_S = 30.0
+WORK_S = 8.0
+#: Runs and pins of one store, and characters of their texts: more are no history, but a flood.
+MOST_ROWS, MOST_CHARACTERS = 250_000, 64 << 20
 #: The end of a rollback journal that names a super-journal (SQLite's file format, section 3).
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 _TABLES = """
@@ -96,6 +98,14 @@ def place_of(script: Path) -> tuple[str, str]:
     root = find_project(path).root.resolve()
     inside = path.relative_to(root) if path.is_relative_to(root) else path
     return str(root), inside.as_posix()
+
+
+def _refuse_flood(connection: sqlite3.Connection, table: str, columns: Collection[str]) -> None:
+    """Before any of it is taken into memory."""
+    lengths = "+".join(f"total(length({name}))" for name in columns)
+    rows, characters = connection.execute(f"SELECT count(*), {lengths} FROM {table}").fetchone()
+    if rows > MOST_ROWS or characters > MOST_CHARACTERS:
+        raise ValueError(f"its {table} are more than any history has ({rows:,})")
 
 
 class History:
@@ -242,7 +252,10 @@ class History:
                 return ()
             # Whatever columns its version has, of those that we know.
             there = {row["name"] for row in connection.execute("PRAGMA table_info(runs)")}
-            columns = ", ".join(each.name for each in fields(Entry) if each.name in there)
+            names = [each.name for each in fields(Entry) if each.name in there]
+            _refuse_flood(connection, "runs", names)
+            _refuse_flood(connection, "baselines", ["name"])
+            columns = ", ".join(names)
             rows = connection.execute(
                 f"SELECT {columns}, commit_id AS 'commit' FROM runs WHERE {condition} ORDER BY id",
                 values,
@@ -308,9 +321,10 @@ class History:
                 "Upgrade, or give another store: --history PATH.",
             )
         made = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-        # A view would compute its rows, without end if it likes.
+        # A view would compute its rows, a trigger act on ours, without end if they like.
         plain = {n for kind, n, sql in made if kind == "table" and sql.startswith("CREATE TABLE ")}
-        if made if version == 0 else not plain >= {"runs", "baselines"}:
+        others = {kind for kind, _, _ in made} - {"table", "index"}
+        if made if version == 0 else others or not plain >= {"runs", "baselines"}:
             raise UsageError(
                 f"{self.path} is not a history database", "Give another: --history PATH."
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -186,6 +187,10 @@ def _from_pyproject(data: bytes) -> Iterator[str]:
             yield name.rpartition("/")[0]
 
 
+_MOST_PARTS = 1000  # of a dotted key
+_NO_KEY = re.compile(rb"[=,{}\[\]\n]")
+
+
 def read_toml(data: bytes) -> dict[str, Any]:
     """The document of a TOML file.
 
@@ -196,6 +201,9 @@ def read_toml(data: bytes) -> dict[str, Any]:
         import tomllib
     else:
         import tomli as tomllib
+    # The parser takes the square of a key's parts: a file of 200 KB would keep it for a minute.
+    if any(part.count(b".") > _MOST_PARTS for part in _NO_KEY.split(data)):
+        raise ValueError("nested too deeply")
     try:
         return tomllib.loads(data.decode("utf-8"))
     except RecursionError as error:

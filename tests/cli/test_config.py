@@ -93,6 +93,12 @@ def test_one_that_is_too_large_or_too_deep(tmp_path: Path) -> None:
     write(tmp_path, "[tool.instrument]\nsteps = " + "[" * 100_000)
     with pytest.raises(UsageError, match="not TOML: nested too deeply"):
         find_defaults(tmp_path)
+    write(tmp_path, "[tool.instrument]\n" + "a." * 10_000 + "b = 1\n")
+    with pytest.raises(UsageError, match="not TOML: nested too deeply"):
+        find_defaults(tmp_path)
+    write(tmp_path, "tool = 5  # [tool]\n")
+    with pytest.raises(UsageError, match="must be a table"):
+        find_defaults(tmp_path)
 
 
 @pytest.mark.parametrize("key", ["output", "history"])

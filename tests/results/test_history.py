@@ -202,6 +202,19 @@ SELECT id, '/project' AS project, 'train.py' AS script FROM n
         ("UPDATE runs SET started = CAST(x'ff' AS TEXT)", "decode"),
         (VIEW, "is not a history database"),
         ("DROP TABLE baselines", "is not a history database"),
+        (
+            "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM runs; END",
+            "is not a history database",
+        ),
+        (
+            "UPDATE runs SET label = hex(zeroblob(40000000))",
+            r"its runs are more than any history has \(1\)",
+        ),
+        (
+            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 250001) "
+            "INSERT INTO baselines SELECT 'p', 's', x, 1 FROM n",
+            "its baselines are more than any history has",
+        ),
     ],
 )
 def test_a_store_that_somebody_prepared_is_refused(tmp_path: Path, planted: str, said: str) -> None:
