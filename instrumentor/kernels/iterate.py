@@ -349,7 +349,14 @@ class Iteration:
                 "Measure them first (`instrument kernel iterate SCRIPT --once`), or undo them "
                 "yourself: they are nowhere else.",
             )
-        sources = {self._put_back(name, self.session.text_of(target, name)) for name in self.names}
+        texts = {name: self.session.text_of(target, name) for name in self.names}
+        if digests(texts) != {name: target.sha256.get(name) for name in self.names}:
+            raise UsageError(
+                f"{self.session.folder}: its version {target.number} is not the text that was "
+                "measured: nothing is put back",
+                "Look at it there, under versions.",
+            )
+        sources = {self._put_back(name, text) for name, text in texts.items()}
         return Restored(target.number, " and ".join(sorted(sources)))
 
     def _put_back(self, name: str, text: bytes) -> str:

@@ -10,10 +10,10 @@ import hashlib
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from instrumentor.kernels.model import shortened
@@ -21,13 +21,16 @@ from instrumentor.kernels.trials import Tried
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.outputs import write_json
 from instrumentor_analysis.shared.documents import converted, plain, read
-from instrumentor_analysis.shared.files import read_bytes, write_whole
+from instrumentor_analysis.shared.files import read_bytes, refuse_links, write_whole
 
 if TYPE_CHECKING:
     from instrumentor_analysis.compare.ratio import Ratio
 
 SCHEMA = "instrument-kernel-session/1"
 FILE = "session.json"
+State = Annotated[
+    str, Meta(pattern="^(baseline|faster|slower|better|worse|same|traded|unsure|invalid|failed)$")
+]
 RUNS = "runs"
 
 
@@ -48,9 +51,9 @@ class Version(Struct, frozen=True):
     """
 
     number: int
-    state: str
+    state: State
     sha256: Mapping[str, str]
-    wall_us: tuple[float, ...] = ()
+    wall_us: tuple[Annotated[float, Meta(ge=0)], ...] = ()
     change: str = ""
     compared: str = ""
     ratio: float | None = None
@@ -101,6 +104,7 @@ class Session(Struct, frozen=True):
         keep = self.folder / "versions" / str(version.number)
         for name, data in texts.items():
             path = keep / name
+            refuse_links(self.folder, path)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, data)
         return replace(self, versions=(*self.versions, version))._kept()
@@ -127,11 +131,46 @@ class Session(Struct, frozen=True):
         }
 
 
+class _Counted(msgspec.Struct):
+    dram_bytes: int
+    busiest_node_bytes: int
+    busiest_node_copies: int
+    written_tiles: int = 0
+
+
+class _Metrics(msgspec.Struct):
+    """Of those of a version what its readers take for granted."""
+
+    simulated: _Counted | None = None
+    cores_used: int | None = None
+    cores_available: int | None = None
+    dram_bytes: int | None = None
+    bandwidth_gb_s: float | None = None
+    bound: str | None = None
+
+
 class _Saved(msgspec.Struct):
     """What is read of session.json."""
 
     settings: dict[str, Any]
     versions: tuple[Version, ...]
+
+
+def _read(file: Path, simulated: bool) -> _Saved:
+    """A session that can be gone on with.
+
+    Raises:
+        OSError, ValueError, msgspec.MsgspecError: it is none, or a link leads out of its folder.
+    """
+    found = converted(read(file), _Saved)
+    untimed = simulated or any(each.good and not each.wall_us for each in found.versions)
+    for number, version in enumerate(found.versions, 1):
+        counted = converted(dict(version.metrics), _Metrics).simulated
+        if version.number != number or (untimed and version.good and counted is None):
+            raise ValueError(f"version {number} is none")
+    for inner in (RUNS, "versions"):
+        refuse_links(file.parent, file.with_name(inner) / FILE)
+    return found
 
 
 def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
@@ -147,7 +186,7 @@ def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
             raise UsageError(f"{folder} holds no session", "Name another folder with --session.")
         return Session(folder, settings)
     try:
-        found = converted(read(file), _Saved)
+        found = _read(file, settings.get("mode") == "simulated")
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise UsageError(
             f"{file}: cannot be read: {error}", "Name another folder with --session."

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from instrumentor.kernels.model import Kernel, Number
@@ -35,7 +36,7 @@ class Tried(Struct, frozen=True):
     """What came of a trial: better, worse, same, traded, invalid or failed, and why."""
 
     title: str
-    state: str
+    state: Annotated[str, Meta(pattern="^(better|worse|same|traded|invalid|failed)$")]
     said: str
 
 

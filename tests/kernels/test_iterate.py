@@ -110,6 +110,14 @@ def test_faster_wrong_and_back(make: Make, kernels: Path) -> None:
     assert (wrong.state, wrong.validated, wrong.ratio) == ("invalid", False, None)
     assert work.session.best == 2
 
+    (kept,) = (work.session.folder / "versions" / "2").rglob("add_one_core.py")
+    measured, now = kept.read_bytes(), (kernels / "add_one_core.py").read_bytes()
+    kept.write_bytes(b"import planted\n")
+    with pytest.raises(UsageError, match="version 2 is not the text that was measured"):
+        make().restore()
+    assert (kernels / "add_one_core.py").read_bytes() == now
+    kept.write_bytes(measured)
+
     back = make().restore()  # another process would take the session up like this
     assert (back.number, back.source) == (2, "the session's copy")
     assert b"BLOCK = 2" in (kernels / "add_one_core.py").read_bytes()

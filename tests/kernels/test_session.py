@@ -18,7 +18,9 @@ from instrumentor.kernels.session import (
 from instrumentor.kernels.session_text import summary_json, summary_lines, version_line
 from instrumentor.kernels.trials import Tried
 from instrumentor.shared.errors import UsageError
+from tests.analysis.shared.test_documents_planted import exchanged, nasties, places
 
+COUNTS = {"dram_bytes": 1, "busiest_node_bytes": 1, "busiest_node_copies": 1, "written_tiles": 1}
 SETTINGS = {"kernel": "k", "mode": "perf"}
 BASE = Version(1, "baseline", {"k.py": "a"}, (100.0, 101.0, 99.0, 100.0), metrics={"cores_used": 1})
 FAST = Version(2, "faster", {"k.py": "b"}, (50.0, 51.0, 49.0, 50.0), change="+1 -1 lines: x = 2")
@@ -53,6 +55,46 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     session(tmp_path / "s")
     with pytest.raises(UsageError, match="another mode: 'perf', now 'auto-profile'"):
         open_session(tmp_path / "s", {**SETTINGS, "mode": "auto-profile"})
+
+
+def test_whatever_a_session_is_said_to_hold(tmp_path: Path) -> None:
+    made = session(tmp_path / "s").noted(
+        replace(WRONG, metrics={"simulated": COUNTS}, tried=(Tried("t", "better", "s"),))
+    )
+    file = made.folder / "session.json"
+    whole = json.loads(file.read_text())
+    for at, path in enumerate(places(whole)):
+        for new in (*nasties(at), [-1], "other", 2):
+            file.write_text(json.dumps(exchanged(whole, path, new)))
+            try:
+                found = open_session(made.folder, {"kernel": "k"})
+            except UsageError:
+                continue
+            try:
+                assert "\0" not in "".join(summary_lines(found))
+                json.dumps(summary_json(found), allow_nan=False)
+                [version_line(each) for each in found.versions]
+            except Exception:
+                print(f"{path} = {new!r:.40}")
+                raise
+
+
+def test_versions_without_times_are_held_against_each_other_by_counts(tmp_path: Path) -> None:
+    made = open_session(tmp_path / "s", {"mode": "simulated"})
+    for version in (replace(BASE, wall_us=()), replace(FAST, state="better", wall_us=())):
+        made = made.add(version, {})
+    with pytest.raises(UsageError, match="version 1 is none"):
+        open_session(made.folder, {"mode": "simulated"})
+
+
+@pytest.mark.parametrize("name", ["runs", "versions"])
+def test_nothing_is_written_behind_a_link_of_a_session(tmp_path: Path, name: str) -> None:
+    made = session(tmp_path / "s")
+    if (made.folder / name).exists():
+        (made.folder / name).rename(tmp_path / "elsewhere")
+    (made.folder / name).symlink_to(tmp_path)
+    with pytest.raises(UsageError, match="is a symbolic link, behind which nothing is written"):
+        open_session(made.folder, SETTINGS)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"versions": [{}], "settings": {}, "best": 0}'])
