@@ -142,11 +142,12 @@ def lies_in(path: Path, folder: Path) -> bool:
 
 
 def _as_interpreter(path: Path) -> Path | None:
-    candidates = [path / "bin" / "python", path / "bin" / "python3"] if path.is_dir() else [path]
-    for candidate in candidates:
-        if candidate.is_file() and os.access(candidate, os.X_OK):
-            return candidate.absolute()
-    return None
+    try:
+        inside = [path / "bin" / "python", path / "bin" / "python3"] if path.is_dir() else [path]
+        files = [each for each in inside if each.is_file() and os.access(each, os.X_OK)]
+    except PermissionError:  # PATH may name a folder that is another user's, as under sudo
+        return None
+    return files[0].absolute() if files else None
 
 
 def _on_path(name: str, env: Mapping[str, str]) -> Path | None:

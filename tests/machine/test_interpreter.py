@@ -10,8 +10,18 @@ from pathlib import Path
 import pytest
 
 from instrumentor.machine.environment import examine
-from instrumentor.machine.interpreter import Interpreter, Package, ask, find_interpreter, look
+from instrumentor.machine.interpreter import (
+    Interpreter,
+    Package,
+    _pythons,
+    ask,
+    find_interpreter,
+    look,
+)
 from instrumentor.shared.errors import NotReady, UsageError
+from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+
+__all__ = ["shared_tmp"]
 
 THIS = Path(sys.executable)
 VERSION = ".".join(map(str, sys.version_info[:3]))
@@ -99,6 +109,17 @@ def test_a_preview_starts_no_python_that_lies_in_the_project(tmp_path: Path) -> 
     python = make_python(tmp_path, body=f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
     examine(tmp_path, env={"PATH": str(python.parent)}, preview=True, needs="none of the packages")
     assert not (tmp_path / "ran").exists()
+
+
+@TWO_USERS
+def test_a_folder_on_path_that_others_may_not_enter_is_passed_over(shared_tmp: Path) -> None:
+    (shared_tmp / "closed").mkdir(0o700)
+    environment = {"PATH": f"{shared_tmp / 'closed'}{os.pathsep}{shared_tmp / 'none'}"}
+
+    def others_look() -> None:
+        assert list(_pythons(environment)) == []
+
+    as_another_user(others_look)
 
 
 def test_a_missing_interpreter_is_an_error(tmp_path: Path) -> None:
