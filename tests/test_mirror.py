@@ -86,6 +86,7 @@ ACROSS = {
     "recorded",
     "recording",
     "renaming",
+    "safety",
     "same_losses",
 }
 

@@ -84,6 +84,17 @@ def test_nothing_that_a_repository_configures_is_run(hostile: Path) -> None:
     assert (hostile / ".git" / "index").read_bytes() == index
 
 
+def test_a_split_index_keeps_its_bytes(git_repo) -> None:
+    repo = git_repo({"a.py": "a\n", "b.py": "b\n"})
+    run_git(repo, "update-index", "--split-index")
+    run_git(repo, "config", "core.splitIndex", "true")
+    parts = {path: path.read_bytes() for path in (repo / ".git").glob("*index*")}
+    assert len(parts) == 2
+    touched(repo / "a.py")
+    assert git.state(repo)[1] is False and git.names(repo, ()) == ["a.py", "b.py"]
+    assert {path: path.read_bytes() for path in (repo / ".git").glob("*index*")} == parts
+
+
 def test_an_object_that_is_missing_is_not_fetched(hostile: Path) -> None:
     """A partial clone gets what it lacks by whatever program the repository names."""
     upload = hostile.parent / "upload"

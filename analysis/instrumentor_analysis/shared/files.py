@@ -75,7 +75,7 @@ def opened_text(
 
 
 class _Lines(io.TextIOWrapper):
-    def __next__(self) -> str:
+    def __next__(self) -> str:  # type: ignore[override]  # of bytes, says typeshed of its base
         line = self.readline(LINE_BYTES + 1)
         if not line:
             raise StopIteration
