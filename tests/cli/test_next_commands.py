@@ -112,3 +112,16 @@ def test_a_script_that_imports_from_its_package_is_typed_as_a_module(
         assert done.returncode == 0, done.stderr
         following = _next(done.stdout + done.stderr)
         assert shlex.join(following).endswith(target)
+
+
+def test_one_that_was_started_as_a_script_all_the_same_is_told_the_command(
+    git_repo: RepoFactory, run_cli: RunCli
+) -> None:
+    files = {"pkg/__init__.py": "", "pkg/net.py": "width = 8\n"}
+    repo = git_repo({**files, "pkg/train.py": IMPORTS + script()})
+    options = ("--steps", "3", "--profiler", "wallclock")
+    done = run_cli("run", *options, "pkg/train.py", "--lr", "1", cwd=repo)
+    assert done.returncode == 1
+    hint = done.stderr.partition("hint: Start it as a module: ")[2].splitlines()[0]
+    assert hint == f"instrument run {shlex.join(options)} -m pkg.train --lr 1"
+    assert run_cli(*shlex.split(hint)[1:], cwd=repo).returncode == 0

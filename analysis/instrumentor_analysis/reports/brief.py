@@ -48,7 +48,8 @@ def _short(verdict: Verdict) -> Verdict:
 def _lines(summary: Summary) -> Iterator[Line]:
     wall = summary.wall_clock
     if wall is not None:
-        yield from _clock(wall, ended=not summary.partial)
+        more = not summary.partial and all(each.kind != "few-samples" for each in summary.warnings)
+        yield from _clock(wall, more=more)
     for line in headline.step_figures(summary).lines:
         if line.name in _OF_DEVICE and line.tone != "absent":
             yield line
@@ -66,11 +67,11 @@ def _lines(summary: Summary) -> Iterator[Line]:
         yield Line("top ops", ops)
 
 
-def _clock(wall: WallClock, *, ended: bool) -> Iterator[Line]:
+def _clock(wall: WallClock, *, more: bool) -> Iterator[Line]:
     """The iteration and its parts, throughput, and the timed region with its interval.
 
     Args:
-        ended: the run came to its end: else more steps are no remedy.
+        more: there are more steps to be had: a script that ends before has no remedy in --steps.
     """
     found = {line.name: line for line in headline.wall_clock_figures_of(wall)}
     only = found.get(f"{wall.label} only")
@@ -83,7 +84,7 @@ def _clock(wall: WallClock, *, ended: bool) -> Iterator[Line]:
             yield line
     if "median" in found:
         interval = found["median"].note.partition(";")[0]
-        if not ended:
+        if not more:
             interval = interval.removesuffix(f": --steps {headline.ENOUGH_STEPS}")
         note = ", ".join(filter(None, (formatting.plural(wall.samples, "step"), interval)))
         yield replace(found["median"], name=wall.label, note=note)

@@ -16,13 +16,16 @@ from instrumentor.cli.verbs import repeat as repeats
 from instrumentor.cli.verbs.history import remember
 from instrumentor.run.options import RunOptions, RunResult
 from instrumentor.shared import console
-from instrumentor.shared.errors import InstrumentError, NotVerified
+from instrumentor.shared.errors import InstrumentError, NotVerified, RunFailed
 from instrumentor.shared.option_fields import USUAL, Checked, option
 from instrumentor.shared.options import Options
 from instrumentor_analysis.reports.formatting import plural, size
 
 if TYPE_CHECKING:
     from instrumentor.run.preview import DryRun
+
+#: What Python says of a module of a package that is started as a script.
+_OF_PACKAGE = "attempted relative import with no known parent package"
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,10 @@ def run(
     except Declined as declined:
         tried = options.discover and not asked.dry_run
         declined.hint = next_commands.instead(declined, script, None if tried else rewrite, *words)
+        raise
+    except RunFailed as failed:
+        if not started.module and words[1][0] == "-m" and _OF_PACKAGE in failed.message:
+            failed.hint = f"Start it as a module: {next_commands.run(*words)}"
         raise
     except NotVerified as refused:
         refused.hint = "\n  ".join((refused.hint, next_commands.discover(words[1])))

@@ -13,6 +13,7 @@ from instrumentor_analysis.clock.neighbours import doubts
 from instrumentor_analysis.model import Interval, Locations, Module, Saving, SlowOp, Spread, Summary
 from instrumentor_analysis.reports import brief, formatting, headline
 from instrumentor_analysis.reports.summary import console, html, markdown
+from instrumentor_analysis.shared.caveats import Caveat
 from tests.analysis.reports.summaries import ALL, HOSTILE, torch_cpu, tracy
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -147,6 +148,9 @@ def test_briefly_a_busy_machine_names_no_ops_and_a_partial_run_asks_for_no_steps
         text = brief.console(replace(summary, wall_clock=wall, partial=partial))
         assert "too few steps for an interval" in text
         assert ("--steps 30" in text) is not partial
+    short = (*summary.warnings, Caveat("few-samples", "The script ended after 5 samples."))
+    text = brief.console(replace(summary, wall_clock=wall, warnings=short))
+    assert "too few steps for an interval" in text and "--steps 30" not in text
 
 
 def test_an_interval_in_another_unit_than_its_median_says_so() -> None:
