@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from instrumentor.rewrite import Rewritten, rewrite
     from instrumentor.rewrite.prepare import Explanation, explain, plan
     from instrumentor.run.command import Profiled, profile
-    from instrumentor.run.diagnose import Diagnosis, diagnose
+    from instrumentor.run.known_failures import Diagnosis, diagnose
     from instrumentor.run.options import ProfileOptions, RunOptions, RunResult
     from instrumentor.run.ready.doctor import doctor, planned_run
     from instrumentor.run.training import run
@@ -67,7 +67,7 @@ __all__ = [
 
 #: Where the public names are.
 _MODULES = {
-    "instrumentor.run.diagnose": ("Diagnosis", "diagnose"),
+    "instrumentor.run.known_failures": ("Diagnosis", "diagnose"),
     "instrumentor.run.ready.doctor": ("doctor", "planned_run"),
     "instrumentor.shared.errors": (
         "InstrumentError", "Interrupted", "NotReady", "ProofFailed", "Restored", "RestoreNeeded",

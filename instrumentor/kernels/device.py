@@ -14,8 +14,8 @@ from instrumentor.kernels.tt_lang import RUN_TEST, TtLang, find_run_test, why_no
 from instrumentor.kernels.validate import Verdict
 from instrumentor.machine.device_locks import held
 from instrumentor.machine.environment import examine
-from instrumentor.run.diagnose import last_traceback
 from instrumentor.run.execution import Execution
+from instrumentor.run.known_failures import last_traceback
 from instrumentor.run.process import excerpt
 from instrumentor.run.profilers import Launch, Profiler
 from instrumentor.shared.errors import InstrumentError, NotReady, RunFailed

@@ -29,8 +29,8 @@ from instrumentor.machine.device_nodes import find_devices
 from instrumentor.machine.environment import examine
 from instrumentor.rewrite.prepare import script_path
 from instrumentor.rewrite.source_map import SourceMap
-from instrumentor.run.diagnose import last_traceback
 from instrumentor.run.execution import Execution
+from instrumentor.run.known_failures import last_traceback
 from instrumentor.run.process import excerpt
 from instrumentor.run.profilers import Artifacts, Launch, LaunchRequest, Profiler
 from instrumentor.run.profilers.base import RUNTIME

@@ -11,7 +11,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor.run import process
-from instrumentor.run.diagnose import Diagnosis, diagnose, last_traceback, reasons, relevant_tail
+from instrumentor.run.known_failures import (
+    Diagnosis,
+    diagnose,
+    last_traceback,
+    reasons,
+    relevant_tail,
+)
 from instrumentor.run.profilers import Artifacts, Launch, LaunchRequest, Profiler
 from instrumentor.shared.errors import InstrumentError, Interrupted, RunFailed
 from instrumentor_analysis.shared.caveats import Caveat

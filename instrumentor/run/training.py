@@ -26,10 +26,10 @@ from instrumentor.plan import WHOLE_STEP
 from instrumentor.results.reporting import refresh, with_artifacts
 from instrumentor.rewrite.prepare import Prepared, config_of, prepare, script_path
 from instrumentor.rewrite.proofs import compiles_under
-from instrumentor.run.causes import causes
+from instrumentor.run.compiler_breaks import causes
+from instrumentor.run.conditions import conditions
 from instrumentor.run.discovery import UNMODIFIED, Discovery, Observed, may_help, prepared_by
 from instrumentor.run.execution import Execution
-from instrumentor.run.facts import conditions
 from instrumentor.run.launchers import launched
 from instrumentor.run.options import RunOptions, RunResult
 from instrumentor.run.pipeline import InstrumentedRun

@@ -11,7 +11,7 @@ from typing import Literal
 from instrumentor_analysis.compare.model import Figure, Share
 from instrumentor_analysis.compare.side import Side
 from instrumentor_analysis.model import Category, Locations, Module, Phases, SourceLine
-from instrumentor_analysis.summary.figures import FIGURES, value_at
+from instrumentor_analysis.summary.figure_table import FIGURES, value_at
 
 Timed = Category | SourceLine | Module
 NO_PHASES = Phases(0, 0.0, (), 0.0)

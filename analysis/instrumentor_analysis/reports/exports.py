@@ -1,7 +1,7 @@
 """Figures of a run in the words of other tools: a dashboard, tt-xla's benchmarks.
 
-They are made of the figures that :mod:`..summary.figures` declares. A figure that was not measured
-is in none of them; a run without any is an error.
+They are made of the figures that :mod:`..summary.figure_table` declares. A figure that was not
+measured is in none of them; a run without any is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from instrumentor_analysis.model import Summary
 from instrumentor_analysis.shared.errors import NothingMeasured
-from instrumentor_analysis.summary.figures import CLOCK, FIGURES, Figure, value_at
+from instrumentor_analysis.summary.figure_table import CLOCK, FIGURES, Figure, value_at
 
 #: Units of the declared figures as a dashboard wants them: base units, and what one is of them.
 _BASE = {

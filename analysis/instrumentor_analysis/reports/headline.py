@@ -1,6 +1,7 @@
 """The figures of a summary in the order in which a person asks for them, for every format.
 
-What they are called is declared in :mod:`..summary.figures`; what stands beside them is said here.
+To add one: a row of :mod:`..summary.figure_table`, which declares what they are called. What
+stands beside them is said here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from instrumentor_analysis.model import (
 from instrumentor_analysis.reports import formatting, programs
 from instrumentor_analysis.reports.document import Figures, Line, Statement, Tone
 from instrumentor_analysis.shared.caveats import Caveat, by_weight, without
-from instrumentor_analysis.summary.figures import CLOCK, UNTRACED, Group, of_group, value_at
+from instrumentor_analysis.summary.figure_table import CLOCK, UNTRACED, Group, of_group, value_at
 
 #: Utilisation from which an op uses what it has, and below which there is room, percent.
 #: tt-perf-report calls an op bound by DRAM or FLOPs from there on.

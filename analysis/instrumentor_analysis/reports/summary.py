@@ -40,7 +40,7 @@ from instrumentor_analysis.reports.ops_data import ops_table
 from instrumentor_analysis.reports.roofline_chart import roofline
 from instrumentor_analysis.reports.sources import listings
 from instrumentor_analysis.shared.documents import in_words
-from instrumentor_analysis.summary.figures import FIGURES
+from instrumentor_analysis.summary.figure_table import FIGURES
 from instrumentor_analysis.summary.verdict import no_verdict
 
 _SHORT = breakdown.Most(ops=10, savings=5, places=5, rest=5)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.clock.causes import by_place, causes
+from instrumentor_analysis.clock.compiler_breaks import by_place, causes
 from instrumentor_analysis.clock.modules import modules
 from instrumentor_analysis.clock.neighbours import doubts, is_busy
 from instrumentor_analysis.clock.phases import phases

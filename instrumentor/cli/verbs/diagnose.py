@@ -32,8 +32,8 @@ def diagnose(
 
     Exit code 1 when the log shows an error that is not known.
     """
-    from instrumentor.run.diagnose import diagnose as find
-    from instrumentor.run.diagnose import error_lines, last_traceback, reasons
+    from instrumentor.run.known_failures import diagnose as find
+    from instrumentor.run.known_failures import error_lines, last_traceback, reasons
 
     path, text = _read(logfile)
     found = find(text)

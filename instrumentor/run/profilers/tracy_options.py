@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from instrumentor.run.diagnose import diagnose, relevant_tail
+from instrumentor.run.known_failures import diagnose, relevant_tail
 from instrumentor.shared.errors import NotReady
 from instrumentor.shared.private import throwaway
 

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from instrumentor.runtime.recorder.causes import fallbacks
+from instrumentor.runtime.recorder.compiler_breaks import fallbacks
 from instrumentor.runtime.recorder.given import Given, first_tensor
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.runtimes import RUNTIMES

@@ -7,8 +7,8 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from instrumentor.runtime.recorder.barrier import CHECK, Barrier, Waited
-from instrumentor.runtime.recorder.causes import write_causes
 from instrumentor.runtime.recorder.collectives import Collectives
+from instrumentor.runtime.recorder.compiler_breaks import write_causes
 from instrumentor.runtime.recorder.differentiated import Differentiated
 from instrumentor.runtime.recorder.extra_step import ExtraStep
 from instrumentor.runtime.recorder.facts import FACTS

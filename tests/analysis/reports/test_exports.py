@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from instrumentor_analysis.model import Phase, Phases, Summary
 from instrumentor_analysis.reports.exports import benchmark, blacksmith, openmetrics, tracked
 from instrumentor_analysis.shared.errors import NothingMeasured
-from instrumentor_analysis.summary.figures import FIGURES, value_at
+from instrumentor_analysis.summary.figure_table import FIGURES, value_at
 from tests.analysis.reports.summaries import HOSTILE, tracy, wallclock_only
 
 _LABELS = r'\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\}'

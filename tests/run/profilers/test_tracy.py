@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from instrumentor.machine.interpreter import Package
 from instrumentor.machine.tracy_tools import find_tools
-from instrumentor.run.diagnose import diagnose
+from instrumentor.run.known_failures import diagnose
 from instrumentor.run.process import Finished, Stall, Stop, Watch, run
 from instrumentor.run.profilers import TRACY, Artifacts, LaunchRequest, tracy_options
 from instrumentor.run.profilers.base import RUNTIME

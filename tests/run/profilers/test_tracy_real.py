@@ -17,7 +17,7 @@ import pytest
 
 from instrumentor.machine.interpreter import ask
 from instrumentor.machine.tracy_tools import tool_names
-from instrumentor.run.diagnose import diagnose, failures
+from instrumentor.run.known_failures import diagnose, failures
 from instrumentor.run.process import run
 from instrumentor.run.profilers import TRACY
 from instrumentor.run.profilers.tracy_options import REQUIRED, read_options

@@ -1,4 +1,4 @@
-"""run.json of a training script's run: what was run, where, with which settings and outcome."""
+"""Under what a training script was measured: the part of run.json that :mod:`.training` adds to."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from instrumentor_analysis.clock.causes import by_place, causes
+from instrumentor_analysis.clock.compiler_breaks import by_place, causes
 from instrumentor_analysis.model import Cause
 
 RECOMPILED = {"kind": "recompiled", "what": "size mismatch", "file": "t.py", "line": 3, "ms": 90.0}

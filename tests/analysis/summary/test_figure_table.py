@@ -8,7 +8,7 @@ import pytest
 
 from instrumentor_analysis.model import Summary
 from instrumentor_analysis.reports.headline import wall_clock_figures
-from instrumentor_analysis.summary.figures import FIGURES, value_at
+from instrumentor_analysis.summary.figure_table import FIGURES, value_at
 from tests.analysis.reports.summaries import inference, tracy
 from tests.analysis.reports.summary_schema import made
 

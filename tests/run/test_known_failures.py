@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from instrumentor.run import diagnose as diagnosing
-from instrumentor.run.diagnose import (
+from instrumentor.run import known_failures
+from instrumentor.run.known_failures import (
     Failure,
     diagnose,
     error_lines,
@@ -205,8 +205,8 @@ def test_of_many_tracebacks_each_is_read_once_and_no_further_than_it_goes(
             read += 1
             yield line
 
-    whole = diagnosing._lines
-    monkeypatch.setattr(diagnosing, "_lines", counted)
+    whole = known_failures._lines
+    monkeypatch.setattr(known_failures, "_lines", counted)
     assert last_traceback(f"{SCRIPT_ERROR}\n" * 1000 + f"{WRAPPER_ERROR}\n" * 10) == SCRIPT_ERROR
     assert read == 10 * 4 + 6
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from instrumentor.rewrite.source_map import SourceMap
-from instrumentor.run.causes import causes
+from instrumentor.run.compiler_breaks import causes
 
 MAP = SourceMap(Path("/copy"), Path("/own"), {})
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from instrumentor.runtime.recorder.causes import write_causes
+from instrumentor.runtime.recorder.compiler_breaks import write_causes
 from instrumentor.runtime.recorder.records import Records
 from tests.runtime.recorder.tensors import events
 
