@@ -293,14 +293,31 @@ def _as_called_step(
     candidate: Candidate, called_with: ScriptOptions
 ) -> tuple[Candidate, list[Caveat]]:
     """Without the ways through a step that the script's options rule out, if any is left."""
-    source, updates = candidate.source, candidate.updates
-    out = [s for s in candidate.sites if called_with.rule_out(source, s.statement)]
+    out = {s: at for s in candidate.sites if (at := _ruled_out(candidate, called_with, s))}
     sites = [s for s in candidate.sites if s not in out]
     if not out or not sites:
         return candidate, []
-    left = [u for u in updates if not called_with.rule_out(u.source, u.statement)]
+    updates = candidate.updates
+    left = [u for u in updates if not _ruled_out(candidate, called_with, u)]
     taken = replace(candidate, sites=tuple(sites), updates=tuple(left) or updates)
-    return taken, [_by_branch(source, each.statement) for each in out]
+    return taken, [_by_branch(*place) for place in dict.fromkeys(out.values())]
+
+
+def _ruled_out(
+    candidate: Candidate, called_with: ScriptOptions, one: Site | Update
+) -> tuple[Source, ast.stmt] | None:
+    """What the options leave out for a backward or an update not to run: a branch, an object."""
+    source, scope = candidate.source, candidate.scope
+    helper = one.chain[0] if isinstance(one, Site) and one.chain else getattr(one, "helper", None)
+    if isinstance(one, Update):
+        source, scope = one.source, one.scope
+    if called_with.rule_out(source, one.statement):
+        return source, one.statement
+    if isinstance(one, Site) and called_with.rule_out(one.backward_source, one.backward_statement):
+        return one.backward_source, one.backward_statement
+    if helper is None or one.call is None:
+        return None
+    return called_with.never_made(source, scope, one.call, helper)
 
 
 def _by_branch(source: Source, statement: ast.stmt) -> Caveat:

@@ -42,9 +42,9 @@ def passed_over(
     program: Program, scope: ScopeNode, call: ast.Call, function: Function, statement: ast.stmt
 ) -> bool:
     """Whether what this call writes out (`step(batch, phase=Phase.VAL)`) leaves a statement out."""
-    if not (call.args or call.keywords) or not _is_called_as_written(function):
+    if not (call.args or call.keywords) or not is_called_as_written(function):
         return False
-    written = {name for name, _ in _given(program, scope, call, function)}
+    written = {name for name, _ in given_to(program, scope, call, function)}
     known = fixed(program, scope, call, function, {})
     own = {n: v for n, v in known.items() if n in written or "." in n}
     return leaves_out(function.source, statement, own)
@@ -69,7 +69,7 @@ def decided_against(
 
 def _of_all_callers(program: Program, function: Function) -> Constants:
     """Parameters with the one constant that they have in all calls of a function."""
-    if not _is_called_as_written(function):
+    if not is_called_as_written(function):
         return {}
     calls = [(scope, call) for scope, call, _ in program.callers.get(function.node, ())]
     # a method of an object whose type is not known may be this one
@@ -81,7 +81,7 @@ def _of_all_callers(program: Program, function: Function) -> Constants:
     return shared([fixed(program, scope, call, function, {}) for scope, call in calls])
 
 
-def _is_called_as_written(function: Function) -> bool:
+def is_called_as_written(function: Function) -> bool:
     """No decorator, such as those of command lines, gives it arguments of its own."""
     words = {last(dotted(decorator)) for decorator in function.node.decorator_list}
     return words <= _PLAIN_DECORATORS
@@ -108,14 +108,14 @@ def fixed(
         return {}
     found = {name: _value(default_of(node, name), {}) for name in parameters(node)}
     source = program.source_of_scope[scope]
-    for name, value in _given(program, scope, call, function):
+    for name, value in given_to(program, scope, call, function):
         members = _members(program, source, scope, value)
         found |= members | {name: _value(value, {**known, **members})}
     rebound = binds(node).union(*(n.names for n in below(node) if isinstance(n, ast.Nonlocal)))
     return {n: v for n, v in found.items() if v is not _UNKNOWN and n not in rebound}
 
 
-def _given(
+def given_to(
     program: Program, scope: ScopeNode, call: ast.Call, function: Function
 ) -> Iterator[tuple[str, ast.expr]]:
     """Parameters of a function with what a call gives them."""

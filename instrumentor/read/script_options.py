@@ -8,15 +8,42 @@ from __future__ import annotations
 
 import argparse
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
-from instrumentor.read.constants import decided, decided_against
-from instrumentor.read.program import Program
-from instrumentor.read.syntax import Source, dotted, parse, source_of
-from instrumentor.read.values import Item, Member, Object, Value
+from instrumentor.read.bindings import Bound, Parameter
+from instrumentor.read.constants import (
+    decided,
+    decided_against,
+    given_to,
+    is_called_as_written,
+)
+from instrumentor.read.program import Function, Program
+from instrumentor.read.signatures import default_of, is_method
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    ScopeNode,
+    Source,
+    arguments,
+    callee,
+    dotted,
+    last,
+    parse,
+    source_of,
+)
+from instrumentor.read.values import Class, Item, Member, Object, Opaque, Value
 
+#: A statement and where it stands.
+Place = tuple[Source, ast.stmt]
+_UNKNOWN = object()
+#: So many names, attributes and parameters lie between a test and its option.
+_DEEP = 6
+_PARSE = ("parse_args", "parse_known_args")
+#: What the script gives to `parse_args` in place of what it was called with.
+_WRITTEN_OUT = (ast.List, ast.Tuple, ast.Call, ast.BinOp)
+#: Calls that are given a class and make no object of it.
+_ASK = ("isinstance", "issubclass", "super", "cast")
 #: Keywords of `add_argument` that a value hangs on.
 _READ = ("action", "const", "default", "dest", "nargs", "required", "type")
 _TYPES = {"bool": bool, "float": float, "int": int, "str": str}
@@ -54,15 +81,125 @@ class ScriptOptions:
         """Whether an `if` around a statement is decided against it."""
         return decided_against(source, statement, lambda test: self._decided(source, test))
 
+    def never_made(
+        self, source: Source, scope: ScopeNode, call: ast.Call, method: Function
+    ) -> Place | None:
+        """Where the object whose method this is would be made, if the options leave that out.
+
+        Only where one of another class, with another method, is made in its place.
+        """
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        left_out: Place | None = None
+        instead = False
+        for value in self.program.of(source, scope, owner) if owner is not None else ():
+            if not isinstance(value, Object) or not isinstance(value.made_by, Class):
+                return None  # it may be anything
+            where = value.where[0] if value.where is not None else source
+            at = where.statement_of(value.node) if value.node is not None else None
+            out = at is not None and self.rule_out(where, at)
+            nodes = (
+                f.node for f in self.program.methods(value.made_by, method.name, overrides=False)
+            )
+            if method.node not in nodes:
+                instead |= not out
+            elif not out:
+                return None
+            elif at is not None:
+                left_out = (where, at)
+        return left_out if instead else None
+
     def _decided(self, source: Source, test: ast.expr) -> bool | None:
-        known = {
-            dotted(node): self._values[node.attr]
-            for node in ast.walk(test)
-            if isinstance(node, ast.Attribute)
-            and node.attr in self._values
-            and self._is_parsed(source, node.value)
-        }
+        if not self._values:
+            return None
+        known: dict[str, object] = {}
+        for node in ast.walk(test):
+            if isinstance(node, (ast.Name, ast.Attribute)):
+                value = self._value(source, source.scope_of(node), node, _DEEP)
+                if value is not _UNKNOWN:
+                    known[dotted(node)] = value
         return decided(test, known) if known else None
+
+    # -- values --------------------------------------------------------------------------------
+
+    def _value(self, source: Source, scope: ScopeNode, node: ast.expr, deep: int) -> object:
+        """What an expression comes to: an option, or what holds one and nothing else."""
+        match node:
+            case ast.Constant(value=value):
+                return value if deep < _DEEP else _UNKNOWN
+            case ast.Name(id=name) if deep:
+                return self._of_name(source, scope, name, deep - 1)
+            case ast.Attribute(value=owner, attr=name) if deep:
+                if name in self._values and self._is_parsed(source, owner):
+                    return self._values[name]
+                return self._of_attribute(source, scope, node, deep - 1)
+        return _UNKNOWN
+
+    def _of_name(self, source: Source, scope: ScopeNode, name: str, deep: int) -> object:
+        binder = self.program.binder(source, scope, name)
+        match self.program.bound(source, binder, name) if binder is not None else []:
+            case [Bound(value=value, path=())] if not (
+                _grows(source, name) or self._is_put(binder, name)
+            ):
+                return self._value(source, binder or source.tree, value, deep)
+            case [Parameter(function=function)] if not _grows(source, name):
+                return _one(self._passed(Function(source, function), name, deep))
+        return _UNKNOWN
+
+    def _of_attribute(
+        self, source: Source, scope: ScopeNode, node: ast.Attribute, deep: int
+    ) -> object:
+        """`self.tune`, which nothing but the class itself sets."""
+        cls = self.program.class_of_self(source, scope, node.value)
+        puts = self.program.puts_of(node.attr) if cls is not None else []
+        own = all(self.program.class_of_self(s, p.scope, p.owner) == cls for s, p in puts)
+        if not own or self._is_set_otherwise(node.attr):
+            return _UNKNOWN
+        if any(_grows(s, node.attr) or p.bound.path for s, p in puts):
+            return _UNKNOWN
+        return _one(self._value(s, p.scope, p.bound.value, deep) for s, p in puts)
+
+    def _is_put(self, binder: ScopeNode | None, name: str) -> bool:
+        """Whether a variable of a module may be set from outside: `state.name = value`."""
+        self_of = self.program.class_of_self
+        puts = [] if isinstance(binder, FUNCTIONS) else self.program.puts_of(name)
+        return any(self_of(source, put.scope, put.owner) is None for source, put in puts)
+
+    def _is_set_otherwise(self, name: str) -> bool:
+        """Whether a class body sets an attribute of that name, or one may be set by its text."""
+        bodies = [self.program.bindings_of(s).classes for s in self.program.sources.values()]
+        by_text = {text for _, _, text in self._set_by_text}
+        return bool(by_text & {name, ""}) or any(name in t for b in bodies for t in b.values())
+
+    def _is_made_elsewhere(self, function: Function) -> bool:
+        """Whether others may make objects of a class: it is registered, or given to a call."""
+        own = function.source.class_of[function.node]
+        classes = [own, *(c.node for c in self.program.subclasses.get(own, ()))]
+        return any(c.decorator_list or c.name in self._given for c in classes)
+
+    @cached_property
+    def _given(self) -> set[str]:
+        """Last words of what calls are given, other than those that ask for a class."""
+        calls = (c for _, _, c in self.program.all_calls if callee(c) not in _ASK)
+        return {last(dotted(each)) for c in calls for each in arguments(c)}
+
+    def _passed(self, function: Function, name: str, deep: int) -> Iterator[object]:
+        """What each caller gives to a parameter."""
+        program = self.program
+        calls = [(scope, call) for scope, call, _ in program.callers.get(function.node, ())]
+        # a method of an object whose type is not known may be this one
+        makes = is_method(function) and function.name == "__init__"
+        method = is_method(function) and not makes
+        named = program.calls_named(function.name) if method else ()
+        unsure = function.node in program.handed or not is_called_as_written(function)
+        unsure |= makes and self._is_made_elsewhere(function)
+        if unsure or not all(program.resolve(*each) for each in named):
+            yield _UNKNOWN
+        for scope, call in calls:
+            node = dict(given_to(program, scope, call, function)).get(name)
+            node = node or default_of(function.node, name)
+            known = node is not None and not isinstance(node, ast.Starred)
+            source = program.source_of_scope[scope]
+            yield self._value(source, scope, node, deep) if known and node else _UNKNOWN
 
     def _is_parsed(self, source: Source, node: ast.expr) -> bool:
         """Whether an expression is what `parse_args()` returned."""
@@ -74,7 +211,7 @@ class ScriptOptions:
         """By their names in the namespace, those that are known: argparse itself reads them."""
         parser, known = _Parser(add_help=False), dict[str, bool]()
         for _, _, call in self.program.calls_named("add_argument"):
-            name, is_plain = _add(parser, call)
+            name, is_plain = _add(parser, call, self.arguments)
             known[name] = is_plain and name not in known
         if self._may_be_any:
             return {}
@@ -88,27 +225,80 @@ class ScriptOptions:
     def _may_be_any(self) -> bool:
         """Options of names that are not written out may be set: `vars(args).update(settings)`."""
         named = self.program.calls_named
+        parsing = [c for word in _PARSE for *_, c in named(word)]
         return (
             any(k.arg is None for *_, call in named("set_defaults") for k in call.keywords)
-            or any(k.arg == "namespace" for *_, call in named("parse_args") for k in call.keywords)
-            or any(self._is_parsed(s, c.args[0]) for s, _, c in named("setattr") if c.args)
-            or any(self._holds_options(s, c.func) for s, _, c in named("update"))
+            or any(k.arg == "namespace" for call in parsing for k in call.keywords)
+            or any(isinstance(a, _WRITTEN_OUT) for call in parsing for a in arguments(call))
+            or any(last(dotted(put.owner)) == "argv" for _, put in self.program.puts_of(""))
+            or any(not text and self._is_parsed(s, owner) for s, owner, text in self._set_by_text)
         )
 
-    def _holds_options(self, source: Source, method: ast.expr) -> bool:
-        """Whether a method is one of `vars(args)` or of `args.__dict__`."""
-        match method:
-            case ast.Attribute(value=ast.Call(func=ast.Name(id="vars"), args=[owner])):
-                return self._is_parsed(source, owner)
-            case ast.Attribute(value=ast.Attribute(value=owner, attr="__dict__")):
-                return self._is_parsed(source, owner)
-        return False
+    @cached_property
+    def _set_by_text(self) -> list[tuple[Source, ast.expr, str]]:
+        """Objects that have attributes set by a text, with it, '' for one that is not known.
+
+        `setattr(args, name, value)`, `vars(args).update(settings)`, `args.__dict__[name] = value`
+        """
+        named = self.program.calls_named
+        found = [(s, c.args[0], _text(c.args[1])) for s, _, c in named("setattr") if c.args[1:]]
+        tables = [(source, put.owner) for source, put in self.program.puts_of("")]
+        tables += [(source, call.func) for source, _, call in named("update")]
+        owners = ((source, _owner_of_table(table)) for source, table in tables)
+        return [*found, *((source, owner, "") for source, owner in owners if owner is not None)]
 
     def _is_set_later(self, name: str) -> bool:
-        """By `parser.set_defaults(name=...)` or `args.name = ...`."""
+        """By `parser.set_defaults(name=...)`, `args.name = ...` or `args.name += 1`."""
         defaults = (k.arg for *_, c in self.program.calls_named("set_defaults") for k in c.keywords)
-        puts = self.program.puts_of(name)
-        return name in defaults or any(self._is_parsed(where, put.owner) for where, put in puts)
+        owners = [
+            (source, node.value)
+            for source in self.program.sources.values()
+            for node in source.mentions.get(name, ())
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+        ]
+        owners += [(source, owner) for source, owner, text in self._set_by_text if text == name]
+        return name in defaults or any(self._may_be_parsed(*each) for each in owners)
+
+    def _may_be_parsed(self, source: Source, node: ast.expr) -> bool:
+        """Whether an expression is, or may be, what `parse_args()` returned."""
+        values = self.program.of(source, source.scope_of(node), node)
+        return not values or any(isinstance(v, Opaque) or _is_namespace(v) for v in values)
+
+
+def _owner_of_table(node: ast.expr) -> ast.expr | None:
+    """`args` of `vars(args)`, of `args.__dict__` and of methods of them."""
+    match node:
+        case ast.Call(func=ast.Name(id="vars"), args=[owner]):
+            return owner
+        case ast.Attribute(value=owner, attr="__dict__"):
+            return owner
+        case ast.Attribute(value=owner):
+            return _owner_of_table(owner)
+    return None
+
+
+def _text(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _one(values: Iterable[object]) -> object:
+    """The value that all of them are."""
+    first: object = _UNKNOWN
+    for value in values:
+        if value is _UNKNOWN:
+            return _UNKNOWN
+        if first is not _UNKNOWN and not (type(value) is type(first) and value == first):
+            return _UNKNOWN
+        first = value
+    return first
+
+
+def _grows(source: Source, name: str) -> bool:
+    """`name += 1`"""
+    owners = (source.statement_of(node) for node in source.mentions.get(name, ()))
+    return any(
+        isinstance(s, ast.AugAssign) and dotted(s.target).rpartition(".")[2] == name for s in owners
+    )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -116,8 +306,11 @@ class _Parser(argparse.ArgumentParser):
         raise ValueError(message)
 
 
-def _add(parser: argparse.ArgumentParser, call: ast.Call) -> tuple[str, bool]:
+def _add(
+    parser: argparse.ArgumentParser, call: ast.Call, arguments: Sequence[str]
+) -> tuple[str, bool]:
     """Add what a call of `add_argument` adds; its name, and whether its value can be known."""
+    converted = True
     flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
     given = {k.arg: k.value for k in call.keywords if k.arg in _READ}
     plain: dict[str, Any] = {
@@ -126,7 +319,10 @@ def _add(parser: argparse.ArgumentParser, call: ast.Call) -> tuple[str, bool]:
     kind = given.get("type")
     if isinstance(kind, ast.Name) and kind.id in _TYPES:
         plain["type"] = _TYPES[kind.id]
-    required = plain.pop("required", False)
+    elif kind is not None and not isinstance(plain.get("default", ""), str):
+        given.pop("type")  # it reads what is given as text, which none is
+        converted = not any(_may_be(a, flags) for a in arguments)
+    required = plain.pop("required", False) or not converted
     try:
         if plain.get("action") in ("help", "version"):
             raise ValueError("it ends the script")
@@ -136,9 +332,17 @@ def _add(parser: argparse.ArgumentParser, call: ast.Call) -> tuple[str, bool]:
     return name, flags[0].startswith("-") and not required and len(plain) >= len(given)
 
 
+def _may_be(argument: str, flags: Sequence[str]) -> bool:
+    """Whether an argument gives an option: also by the first letters of it, or with its value."""
+    given = argument.partition("=")[0]
+    return given.startswith("-") and any(
+        flag.startswith(given) or given.startswith(flag) for flag in flags
+    )
+
+
 def _is_namespace(value: Value) -> bool:
     """What `parse_args()` returned, or the first of `parse_known_args()`."""
     if isinstance(value, Item):
         return value.index == 0 and _is_namespace(value.owner)
     made = value.made_by if isinstance(value, Object) else None
-    return isinstance(made, Member) and made.name in ("parse_args", "parse_known_args")
+    return isinstance(made, Member) and made.name in _PARSE

@@ -115,6 +115,12 @@ def test_the_loop_that_the_options_leave(
         ("word", "vars(args).update(settings)\n" + ON_WORD, ()),
         ("word", "args.__dict__.update(settings)\n" + ON_WORD, ()),
         ("word", "setattr(args, name, settings[name])\n" + ON_WORD, ()),
+        ("word", "setattr(args, 'net', load())\n" + ON_WORD, ()),
+        ("word", "vars(args)['net'] = load()\n" + ON_WORD, ()),
+        ("word", "args.net += load()\n" + ON_WORD, ()),
+        ("word", "def turn(given):\n    given.net = load()\nhook(turn, args)\n" + ON_WORD, ()),
+        ("word", "parser.parse_args(['--net', 'b'])\n" + ON_WORD, ()),
+        ("word", "sys.argv.append('--net=b')\n" + ON_WORD, ()),
         ("made", ON_WORD, ("--net", "b")),  # a type may change the word
         ("counted", ON_SWITCH, ("--other", "many")),  # no number: the script itself will refuse it
         ("word", "args.net = load()\n" + ON_WORD, ()),
@@ -160,3 +166,87 @@ def test_of_two_ways_through_a_step_the_one_that_the_options_leave(
     assert [[site.backward.lineno for site in each.sites] for each in located.regions] == [[line]]
     [told] = [w for w in located.warnings if w.kind == "branch-by-options"]
     assert told.place == f"train.py:{25 + 29 - line}"
+
+
+STEPPING = """\
+import argparse
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--net", default="a")
+parser.add_argument("--tune", type=SWITCH, default=False)
+args = parser.parse_args()
+criterion = torch.nn.MSELoss()
+
+
+class First:
+    def __init__(self, tune):
+        self.tune = tune
+        self.net = torch.nn.Linear(4, 4)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def learn(self, memory):
+        x = memory.sample()
+        if self.tune:
+            self.net(x).sum().backward()
+        else:
+            self.net(x).mean().backward()
+        self.optimizer.step()
+
+
+class Second(First):
+    def learn(self, memory):
+        self.net(memory.sample()).prod().backward()
+        self.optimizer.step()
+
+
+class Third(First):
+    pass
+
+
+def steps(agent, tune):
+    for turn in range(100):
+        if tune:
+            agent.learn(memory, tune)
+        agent.learn(memory)
+
+
+MADE
+steps(agent, args.tune)
+"""
+BY_WORD = "if args.net == 'a':\n    agent = First(args.tune)\nelse:\n    agent = Second(args.tune)"
+EITHER = "self.net(x).sum().backward()"  # the first of two branches, both of them timed
+LOADED = "\nelse:\n    agent = load()"
+
+
+@pytest.mark.parametrize(
+    ("made", "arguments", "region"),
+    [
+        (BY_WORD, (), "self.net(x).mean().backward()"),
+        (BY_WORD, ("--net", "b"), "self.net(memory.sample()).prod().backward()"),
+        (BY_WORD.replace("args.net", "args.other"), (), "agent.learn(memory)"),
+        (BY_WORD.replace("args.net == 'a'", "ready"), (), "agent.learn(memory)"),
+        (BY_WORD, ("--tune", ""), "if tune:"),  # what the type makes of a text is not known
+        ("agent = First(args.tune)\nagent.tune = load()", (), "self.net(x).sum().backward()"),
+        (BY_WORD, ("--tu", ""), "if tune:"),  # argparse takes the first letters of an option
+        (BY_WORD.replace("Second(", "Third("), ("--net", "b"), "self.net(x).mean().backward()"),
+        (BY_WORD.replace("else:", "elif ready:") + LOADED, (), "agent.learn("),
+        # set by a text, by a class body or from outside; made where no argument is seen
+        ("agent = First(args.tune)\nsetattr(agent, 'tune', load())", (), EITHER),
+        ("agent = First(args.tune)\nvars(agent).update(load())", (), EITHER),
+        ("class Late(First):\n    tune = True\nagent = First(args.tune)", (), EITHER),
+        ("flag = args.tune\nimport train\ntrain.flag = True\nagent = First(flag)", (), EITHER),
+        ("agent = First(args.tune)\nother = partial(First, True)", (), EITHER),
+        ("@register\nclass Late(First):\n    pass\nagent = First(args.tune)", (), EITHER),
+    ],
+)
+def test_options_are_followed_through_parameters_attributes_and_objects(
+    made: str, arguments: tuple[str, ...], region: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    text = STEPPING.replace("MADE", made)
+    path.write_text(text, encoding="utf-8")
+    located = locate_file(path, Options(), [tmp_path], arguments)
+    starts = [text.splitlines()[r.begin.lineno - 1].strip() for r in located.regions]
+    assert region in starts[0]
+    assert all("sum()" not in s or "sum()" in region for s in starts)

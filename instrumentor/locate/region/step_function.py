@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from instrumentor.locate.gradients.forward import call_of, find_forwards
+from instrumentor.locate.gradients.forward import Forward, call_of, find_forwards
 from instrumentor.locate.gradients.walk import Gradients
 from instrumentor.locate.loop.loops import Body, Candidate, Site, find_updates
 from instrumentor.locate.meaning import libraries
@@ -28,9 +28,11 @@ from instrumentor.read.syntax import (
     FUNCTIONS,
     ScopeNode,
     Source,
+    arguments,
     callee,
     contains,
     own_calls,
+    own_nodes,
     receiver,
 )
 
@@ -86,11 +88,8 @@ def _inside(body: Candidate) -> Candidate | None:
 def _may_enter(body: Candidate, inner: Candidate, scope: str) -> bool:
     """Whether a region in a function covers what it would around the call in a body."""
     forwards = find_forwards(body.knowledge, body)
-    if any(
-        f.unit is not site.statement or f.source.scope_of(f.statement) is body.scope
-        for site, f in forwards.items()
-    ):
-        return False  # the forward, or a part of it, comes ahead of the call
+    if any(_ahead(body, site, forward) for site, forward in forwards.items()):
+        return False
     if scope == "step" and not inner.own_updates:
         return False
     return not (_syncs_behind(body) or _called_elsewhere(body, inner))
@@ -102,6 +101,15 @@ def _syncs_behind(body: Candidate) -> bool:
     sync = find_sync(body, final).statement
     here = sync is not None and body.source.scope_of(sync) is body.scope
     return here or bool(fused(body, final) or syncs_every_n(body, final))
+
+
+def _ahead(body: Candidate, site: Site, forward: Forward) -> bool:
+    """Whether the forward, or a part of it, comes ahead of the call, in its arguments say."""
+    if forward.unit is not site.statement:
+        return True
+    calls = (n for a in arguments(site.call) for n in (a, *own_nodes(a)) if isinstance(n, ast.Call))
+    alone = forward.statement is site.statement and next(calls, None) is None
+    return forward.source.scope_of(forward.statement) is body.scope and not alone
 
 
 def _called_elsewhere(body: Candidate, inner: Candidate) -> bool:
