@@ -67,7 +67,7 @@ class Finding(Struct, frozen=True):
 
     Attributes:
         kind: stable word.
-        goal: 1 cores, 2 DRAM traffic, 3 block size, 0 for the measurement itself.
+        goal: 1 cores, 2 DRAM traffic, 3 block size, 4 correct first, 0 for the measurement itself.
         title: what it is.
         evidence: the figures.
         change: what to do.

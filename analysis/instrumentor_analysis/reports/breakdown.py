@@ -44,7 +44,10 @@ def bound_tone(bound: str | None) -> str:
 
 
 def sections(summary: Summary, most: Most) -> tuple[Section, ...]:
-    """All tables that there is something for, in the order of the reports."""
+    """All tables that there is something for, in the order of terminal and Markdown.
+
+    The page has an order of its own: ``summary._page_sections``.
+    """
     time = "device time" if on_device(summary) else "their own time on the CPU"
     timed = any(_is_timed(op) for op in summary.slow_ops)
     found = (

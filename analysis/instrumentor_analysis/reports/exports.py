@@ -14,22 +14,10 @@ from typing import Any
 from msgspec import Struct
 
 from instrumentor_analysis.model import Summary
+from instrumentor_analysis.shared import units
 from instrumentor_analysis.shared.errors import NothingMeasured
 from instrumentor_analysis.summary.figure_table import CLOCK, FIGURES, Figure, value_at
 
-#: Units of the declared figures as a dashboard wants them: base units, and what one is of them.
-_BASE = {
-    "ms": ("seconds", 1e-3),
-    "us": ("seconds", 1e-6),
-    "%": ("ratio", 1e-2),
-    "B": ("bytes", 1.0),
-    "TFLOP/s": ("flops_per_second", 1e12),
-    "FLOPs": ("flops", 1.0),
-    "W": ("watts", 1.0),
-    "J": ("joules", 1.0),
-    "samples/s": ("samples_per_second", 1.0),
-    "tokens/s": ("tokens_per_second", 1.0),
-}
 #: Ends of keys that say a unit, which the name of a metric says in its own way.
 _SAID = re.compile(r"_(ms|us|percent|bytes|w|j|(samples|tokens)_per_s)(?=_|$)|(?<=_)tflops$")
 #: tt-xla's benchmarks: what is measured there, and the figure that it is here.
@@ -80,7 +68,7 @@ def openmetrics(summary: Summary) -> str:
     labels = _labels(summary)
     lines: list[str] = []
     for figure, value in _measured(summary):
-        unit, factor = _BASE.get(figure.unit, ("", 1.0))
+        unit, factor = units.BASE[figure.unit]
         name = _metric(figure.key, unit)
         about = ", ".join(filter(None, (figure.name.replace("{label}", "region"), figure.about)))
         lines += [*_head(name, unit, about), f"{name}{_braces(labels)} {value * factor:.12g}"]
@@ -95,8 +83,8 @@ def openmetrics(summary: Summary) -> str:
 
 
 def _head(name: str, unit: str, about: str) -> list[str]:
-    units = [f"# UNIT {name} {unit}"] if unit else []
-    return [f"# TYPE {name} gauge", *units, f"# HELP {name} {_escaped(about)}"]
+    unit_line = [f"# UNIT {name} {unit}"] if unit else []
+    return [f"# TYPE {name} gauge", *unit_line, f"# HELP {name} {_escaped(about)}"]
 
 
 def _metric(key: str, unit: str) -> str:

@@ -26,6 +26,21 @@ _FAMILIES = (
     _TIMES,
     *({f"{prefix}{base}": factor for prefix, factor in _PREFIXES.items()} for base in _PREFIXED),
 )
+#: Units of figures as a dashboard wants them: the base unit, and what one is of it. A new unit of a
+#: figure is a row here.
+BASE = {
+    "": ("", 1.0),
+    "ms": ("seconds", 1e-3),
+    "us": ("seconds", 1e-6),
+    "%": ("ratio", 1e-2),
+    "B": ("bytes", 1.0),
+    "TFLOP/s": ("flops_per_second", 1e12),
+    "FLOPs": ("flops", 1.0),
+    "W": ("watts", 1.0),
+    "J": ("joules", 1.0),
+    "samples/s": ("samples_per_second", 1.0),
+    "tokens/s": ("tokens_per_second", 1.0),
+}
 #: Of each unit all that may stand for it, with their factors.
 _UNITS = {unit: family for family in _FAMILIES for unit in family}
 

@@ -24,7 +24,8 @@ class Figure(Struct, frozen=True):
     Attributes:
         key: its place in summary.json, such as ``gaps.median_us``.
         name: for people; ``{label}`` stands for what was timed.
-        unit: of the value in the document (:func:`..shared.units.quantity`); empty for a count.
+        unit: of the value in the document (:func:`..shared.units.quantity`), a row of
+            :data:`..shared.units.BASE`; empty for a count.
         about: what it is, where the name does not say it.
         better: which way is better; None where neither is.
         grows: with the batch: divided by its size where two runs differ in that.

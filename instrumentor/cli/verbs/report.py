@@ -96,8 +96,8 @@ class Asked(common.Notes, ReportOptions):
     arch: str | None = option(
         MEASURE,
         None,
-        "Compare against this architecture's peaks: wormhole, blackhole, p150, p100, bh20, n1; "
-        "simulated: its cycles are no times; default: the one the file names.",
+        "Compare against this chip's peaks: wormhole, n300, blackhole, p100, p150, "
+        "blackhole_galaxy; simulated: its cycles are no times; default: the one the file names.",
         metavar="NAME",
     )
     group_by: GroupBy = option(

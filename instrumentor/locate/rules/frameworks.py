@@ -262,19 +262,20 @@ def trainers(knowledge: Knowledge) -> Iterator[Reason]:
             if callee(call) not in ("fit", "train"):
                 continue
             for value in knowledge.values(source, program.scope_of(source, call), call.func):
-                for name, decline in _trainer_of(program, value):
-                    yield decline.at(source, call, library=name, trainer="a trainer")
+                for name, trainer, decline in _trainer_of(program, value):
+                    yield decline.at(source, call, library=name, trainer=trainer)
 
 
-def _trainer_of(program: Program, function: object) -> Iterator[tuple[str, type[Decline]]]:
-    """The package whose trainer's method a value is, and what is said of it."""
+def _trainer_of(program: Program, function: object) -> Iterator[tuple[str, str, type[Decline]]]:
+    """The package whose trainer's method a value is, the trainer, and what is said of it."""
     if not isinstance(function, Member) or not isinstance(function.owner, Object):
         return
     made = function.owner.made_by
     names = program.external_bases(made) if isinstance(made, Class) else [external_name(made)]
-    for root in (name.partition(".")[0] for name in names if last(name).endswith("Trainer")):
+    for name in (name for name in names if last(name).endswith("Trainer")):
+        root = name.partition(".")[0]
         kinds = (each.trainer for each in LIBRARIES if root in each.packages)
-        yield from ((root, _TRAINERS[kind]) for kind in kinds if kind)
+        yield from ((root, last(name), _TRAINERS[kind]) for kind in kinds if kind)
 
 
 def engines(knowledge: Knowledge) -> Iterator[Reason]:

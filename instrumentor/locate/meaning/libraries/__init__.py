@@ -1,4 +1,7 @@
-"""What is known of libraries, one module each: a new trainer is a file, a new sync is a row.
+"""What is known of libraries, one module each: a new sync is a row.
+
+A trainer that scripts derive classes from is a file; one that they only call, named `*Trainer`,
+`*Engine`, `*Learner`, `*Runner` or `*Estimator`, needs none.
 
 In: a qualified name; out: what it means to a training step, or who holds the loop.
 """

@@ -19,6 +19,10 @@ class Library(Struct, frozen=True, kw_only=True):
 
     Names are those that :mod:`instrumentor.read.names` resolves to, whatever a script calls them.
 
+    ``trainer``, ``imported``, ``runtime`` and ``without_torch`` name the kind of a decline of
+    :mod:`instrumentor.locate.rules.frameworks`: hidden-backward, hf-trainer, lightning,
+    foreign-runtime, jax, keras.
+
     Attributes:
         packages: top-level packages that its scripts import.
         roles: what its functions do.
