@@ -75,6 +75,7 @@ ACROSS = {
     "documentation",
     "executed",
     "experiments",
+    "expressions",  # regular ones
     "fuzz",
     "generated",
     "golden",

@@ -24,7 +24,7 @@ from instrumentor_analysis.shared.documents import plain
 from instrumentor_analysis.shared.files import read_text, write_whole
 
 # The simulator's `from sim import ttl` needs no tt-lang.
-_TTL = re.compile(rb"^\s*(?:import|from) ttl\b", re.MULTILINE)
+_TTL = re.compile(rb"^[ \t]*(?:import|from) ttl\b", re.MULTILINE)
 _PRINTED = "[instrument] "
 
 

@@ -295,7 +295,7 @@ def pattern_of(bindings: Bindings, scope: ScopeNode, node: ast.expr) -> str:
         case ast.BinOp(left=left, op=ast.Mod()):
             return re.sub(r"%[sdr]", ANY, pattern_of(bindings, scope, left))
         case ast.Call(func=ast.Attribute(value=text, attr="format")):
-            return re.sub(r"\{[^}]*\}", ANY, pattern_of(bindings, scope, text))
+            return re.sub(r"\{[^}]{0,200}\}", ANY, pattern_of(bindings, scope, text))
         case ast.Name(id=name):
             # set once and for all, else any of its values may be meant
             match bindings.scopes.get(scope, {}).get(name):

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 #: How a run is measured, by the profiler's name.
 _UNDER = {"torch": "under torch.profiler", "tracy": "under Tracy", "wallclock": "with timers alone"}
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
-_TORCH = re.compile(rb"^\s*(?:import|from)\s+torch\b", re.MULTILINE)
+_TORCH = re.compile(rb"^[ \t]*(?:import|from)\s+torch\b", re.MULTILINE)
 
 
 def run_name(script: Path) -> str:

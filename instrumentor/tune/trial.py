@@ -46,8 +46,8 @@ _FAILURES = {
         re.I,
     ),
     outcome.COMPILE_FAILURE: re.compile(
-        r"BackendCompilerFailed|torch\._dynamo\.exc|compil\w* fail|fail\w* to compile"
-        r"|failed to legalize|error code: 13|MLIR.*error",
+        r"BackendCompilerFailed|torch\._dynamo\.exc|compil\w{0,9} fail|fail\w{0,9} to compile"
+        r"|failed to legalize|error code: 13|MLIR.{0,400}error",
         re.I,
     ),
 }

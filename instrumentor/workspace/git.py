@@ -82,7 +82,7 @@ _MOST_FILES = 20  # of settings
 #: Distributions, and the modules that an import of GitPython takes from them.
 _GITPYTHON = {"GitPython": "git", "gitdb": "gitdb", "smmap": "smmap"}
 _GITPYTHON_VARIABLES = ("GIT_PYTHON_GIT_EXECUTABLE", "GIT_PYTHON_REFRESH")
-_LOCKED = re.compile(r"Unable to create '(?P<file>.+\.lock)': File exists")
+_LOCKED = re.compile(r"Unable to create '(?P<file>.{1,4096}\.lock)': File exists")
 
 
 @cache

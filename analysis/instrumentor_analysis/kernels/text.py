@@ -35,7 +35,7 @@ def integer(text: str) -> int | None:
 
 def size_bytes(size: str) -> int:
     """What :data:`SIZE` matches: ``5.4 MB`` as bytes (units of 1024, as tt-lang prints them)."""
-    number, unit = re.split(r"\s*(?=[A-Z])", size, maxsplit=1)
+    number, unit = re.split(r"(?=[A-Z])", size, maxsplit=1)
     return round(decimal(number) * _UNITS[unit])
 
 

@@ -30,7 +30,8 @@ _LINE_ROW = re.compile(
     rf"(?P<low>{NUMBER})(?:-(?P<high>{NUMBER}))? ?(?P<source>.*)$"
 )
 _TIMES = re.compile(
-    rf"\s+\(x(?P<count>{NUMBER})(?:, avg=[\d.,]+, total=| = )(?P<total>{NUMBER})(?: cycles)?\)\s*$"
+    rf"\s{{1,99}}\(x(?P<count>{NUMBER})(?:, avg=[\d.,]+, total=| = )(?P<total>{NUMBER})"
+    r"(?: cycles)?\)\s*$"
 )
 # `123 cb_wait`, and not the `123 cycles` that other lines end in.
 _PART = re.compile(

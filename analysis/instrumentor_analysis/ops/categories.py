@@ -16,7 +16,7 @@ from instrumentor_analysis.shared.documents import kept
 ORDER = ("Compute", "CCL", "TM", "DM", "Host", "Other")
 #: Marks an op that fell back to the host, anywhere in its op code.
 HOST_MARKER = "(torch)"
-_SUFFIX = re.compile(r"(DeviceOperation|Operation|Op)+$")
+_SUFFIX = re.compile(r"(DeviceOperation|Operation|Op){1,9}$")
 
 
 @cache

@@ -29,11 +29,11 @@ NO_LOCATIONS = (
 MESSAGES = "tracy_ops_data.csv"
 #: What stands for the modules of all constants together.
 CONSTANTS = "(constants, evaluated once)"
-_FILE_LINE = re.compile(r'"((?:[^"\\]|\\.)+)"\s*:\s*(\d+)(?:\s*:\s*\d+)?')
+_FILE_LINE = re.compile(r'"((?:[^"\\]|\\.){1,4000})"\s*:\s*(\d+)(?:\s*:\s*\d+)?')
 # Frontends without structured locations write them into the name: `Linear[fc]/model.py:45/mm`.
-_IN_NAME = re.compile(r"([\w./\\-]+\.py)(?::|\",?\s*line\s+)(\d+)")
+_IN_NAME = re.compile(r"([\w./\\-]{1,1000}\.py)(?::|\",?\s*line\s+)(\d+)")
 # A torch module in a name: its class, and the attribute that holds it.
-_MODULE = re.compile(r"\b([A-Za-z_]\w*\[[\w.]+\])")
+_MODULE = re.compile(r"\b([A-Za-z_]\w{0,200}\[[\w.]{1,1000}\])")
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _LIBRARY = ("site-packages", "dist-packages", "lib/python", "<frozen", "torch_xla/")
 

@@ -24,7 +24,7 @@ REPORT_MODULES = {
     "seaborn": "seaborn",
 }
 # tt-xla's wrapper imports this from the plugin, and fails with an installed wheel that is older.
-NEEDS_HOME = re.compile(r"from\s+pjrt_plugin_tt\s+import\s+[\s(\w,]*setup_tt_metal_home")
+NEEDS_HOME = re.compile(r"from\s+pjrt_plugin_tt\s+import\s+[\s(\w,]{0,400}setup_tt_metal_home")
 
 
 def plugin(planned: PlannedRun) -> Iterator[Check]:
