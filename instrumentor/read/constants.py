@@ -32,7 +32,7 @@ def is_ruled_out(program: Program, scope: ScopeNode, statement: ast.stmt) -> boo
     if not isinstance(scope, FUNCTIONS):
         return False
     source = program.source_of_scope[scope]
-    tested = any(isinstance(p, ast.If) for p in source.parents(statement))
+    tested = any(isinstance(p, (ast.If, ast.Match)) for p in source.parents(statement))
     known = _of_all_callers(program, Function(source, scope)) if tested else {}
     # who is handed a function may call it with anything
     return leaves_out(source, statement, known) and scope not in program.handed
@@ -60,11 +60,32 @@ def decided_against(
 ) -> bool:
     """Whether the answers to the tests around a statement leave it out."""
     return any(
-        contains(s, statement)
-        for test in source.parents(statement)
-        if isinstance(test, ast.If)
-        for s in {True: test.orelse, False: test.body, None: []}[answer(test.test)]
+        contains(s, statement) for test in source.parents(statement) for s in left_out(test, answer)
     )
+
+
+def left_out(test: ast.AST, answer: Callable[[ast.expr], bool | None]) -> Iterator[ast.stmt]:
+    """The statements of an `if` or a `match` that the answers leave out."""
+    if isinstance(test, ast.If):
+        yield from {True: test.orelse, False: test.body, None: []}[answer(test.test)]
+    elif isinstance(test, ast.Match):
+        found = False
+        for case in test.cases:
+            said = _matches(test.subject, case.pattern, answer)
+            if found or said is False:
+                yield from case.body
+            found |= said is True and case.guard is None
+
+
+def _matches(
+    subject: ast.expr, pattern: ast.pattern, answer: Callable[[ast.expr], bool | None]
+) -> bool | None:
+    """Whether a subject matches a pattern of written-out values; None of any other."""
+    each = pattern.patterns if isinstance(pattern, ast.MatchOr) else [pattern]
+    values = [p.value for p in each if isinstance(p, ast.MatchValue)]
+    if len(values) < len(each):
+        return None
+    return answer(ast.Compare(subject, [ast.In()], [ast.Tuple(values, ast.Load())]))
 
 
 def _of_all_callers(program: Program, function: Function) -> Constants:

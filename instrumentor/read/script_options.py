@@ -18,6 +18,7 @@ from instrumentor.read.constants import (
     decided_against,
     given_to,
     is_called_as_written,
+    left_out,
 )
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import default_of, is_method
@@ -31,6 +32,7 @@ from instrumentor.read.syntax import (
     last,
     parse,
     source_of,
+    suites,
 )
 from instrumentor.read.values import Class, Item, Member, Object, Opaque, Value
 
@@ -66,15 +68,12 @@ class ScriptOptions:
         """
         entry, ruled_out = self.program.entry, False
         tree = parse(entry.path, entry.data).tree
-        for node, twin in zip(ast.walk(entry.tree), ast.walk(tree), strict=True):
-            if not (isinstance(node, ast.If) and isinstance(twin, ast.If)):
-                continue
-            answer = self._decided(entry, node.test)
-            if answer is False:
-                twin.body = [ast.copy_location(ast.Pass(), twin.body[0])]
-            elif answer:
-                twin.orelse = []
-            ruled_out |= answer is False or bool(answer and node.orelse)
+        for node, twin in zip(ast.walk(entry.tree), [*ast.walk(tree)], strict=True):
+            out = {*left_out(node, lambda test: self._decided(entry, test))}
+            for suite, same in zip(suites(node), suites(twin), strict=True) if out else ():
+                if suite[0] in out:
+                    same[:] = [ast.copy_location(ast.Pass(), same[0])]
+            ruled_out |= bool(out)
         return source_of(entry.path, entry.data, tree) if ruled_out else None
 
     def rule_out(self, source: Source, statement: ast.stmt) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
 from instrumentor.locate import Declined
-from instrumentor.read.constants import decided
+from instrumentor.read.constants import decided, leaves_out
+from instrumentor.read.syntax import parse
 from tests.locate.cases import HEAD, lines_of, plan_of, timed
 
 ATTACK = """
@@ -127,3 +129,25 @@ def test_of_an_unknown_one_both_may_train() -> None:
 def test_an_option_that_is_looked_for_in_a_list(test: str, chosen: bool | None) -> None:
     expression = ast.parse(test, mode="eval").body
     assert decided(expression, {"args.task": "loss"}) is chosen
+
+
+@pytest.mark.parametrize(
+    ("patterns", "left"),
+    [
+        (("'a'", "'b'", "_"), "bc"),
+        (("'b'", "'a' | 'c'", "_"), "ac"),
+        (("'b' | 'c'", "_"), "a"),
+        (("'a' if ready", "'b'", "_"), "b"),
+        (("'b' if ready", "'a' if ready", "_"), "a"),
+        (("'a' | other", "_"), ""),  # a name takes what there is, an attribute may be any value
+        (("Mode.A", "'a'", "_"), "c"),
+        (("None", "[first]", "{'a': 1}", "str()", "_"), ""),
+    ],
+)
+def test_cases_that_a_value_leaves_out(patterns: tuple[str, ...], left: str) -> None:
+    bodies = [f"    case {p}:\n        {b}" for p, b in zip(patterns, "abcde", strict=False)]
+    source = parse(Path("train.py"), "\n".join(["match mode:", *bodies]).encode())
+    statements = [case.body[0] for case in source.tree.body[0].cases]  # type: ignore[attr-defined]
+    out = [s for s in statements if leaves_out(source, s, {"mode": "a"})]
+    assert "".join(map(ast.unparse, out)) == left
+    assert not any(leaves_out(source, s, {"other": "a"}) for s in statements)

@@ -61,6 +61,14 @@ if args.net == 'a':
 elif args.net == 'b':
     second(model, optimizer, loader)
 """
+ON_MATCH = """\
+match args.net:
+    case 'a':
+        first(model, optimizer, loader)
+    case 'b':
+        second(model, optimizer, loader)
+"""
+BY_GUARD = ON_MATCH.replace("'a'", "'a' if ready").replace("'b'", "_")
 
 
 def chosen(folder: Path, options: str, body: str, *arguments: str) -> tuple[str, list[str]]:
@@ -92,6 +100,11 @@ def chosen(folder: Path, options: str, body: str, *arguments: str) -> tuple[str,
         ("counted", ON_SWITCH, (), "first"),
         ("counted", ON_SWITCH, ("--other=1", "--help", "data.csv"), "second"),
         ("switch", ON_SWITCH.replace("args.other", "not (args.other and args.fast)"), (), "second"),
+        ("word", ON_MATCH, (), "first"),
+        ("word", ON_MATCH, ("--net", "b"), "second"),
+        ("word", ON_MATCH.replace("'b'", "_"), (), "first"),
+        ("word", ON_MATCH.replace("'b'", "_"), ("--net", "c"), "second"),
+        ("word", BY_GUARD, ("--net", "b"), "second"),
         ("switch", f"if args.other:\n{textwrap.indent(ON_SWITCH, '    ')}{ON_SWITCH}", (), "first"),
     ],
 )
@@ -128,6 +141,8 @@ def test_the_loop_that_the_options_leave(
         ("switch", ON_SWITCH.replace("args.other", "len(loader) > 3"), ()),
         ("switch", ON_SWITCH.replace("args.other", "config.other"), ()),
         ("switch", "first(model, optimizer, loader)\n" + ON_SWITCH, ("--other",)),
+        ("word", BY_GUARD, ()),
+        ("word", ON_MATCH.replace("args", "config"), ()),
         ("word", ON_WORD, ("--net=c",)),  # neither: which one is asked
     ],
 )
