@@ -205,6 +205,20 @@ def own_experiments_repo(tmp_path: Path) -> Path:
     return _copy_experiments(tmp_path / "experiments")
 
 
+@pytest.fixture
+def no_hang() -> Iterator[None]:
+    """A test that waits without end fails, which no busy machine does; for tests of what waits."""
+
+    def fail(number: int, frame: object) -> None:
+        raise AssertionError("waits without end")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(int(HANG_S / 2))
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
 @pytest.fixture(scope="session")
 def tool_server() -> forked.ForkServerContext:
     """What starts the command line without importing it anew."""

@@ -80,10 +80,15 @@ def test_a_link_to_a_file_of_ones_own_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
-def test_what_has_no_end_is_not_waited_for(tmp_path: Path, make) -> None:
+def test_what_has_no_end_is_not_waited_for_and_named(
+    tmp_path: Path, make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     make(tmp_path / "pyproject.toml")
+    monkeypatch.chdir(tmp_path)
     (said,) = find_defaults(tmp_path).ignored
     assert "not a regular file: it is ignored" in said
+    assert _defaults() == {}
+    assert "pyproject.toml is " in (err := capsys.readouterr().err) and "it is ignored" in err
 
 
 def test_one_that_is_too_large_or_too_deep(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.attackers import TWO_USERS, as_another_user, shared_tmp
 from tests.conftest import ROOT
 
 __all__ = ["shared_tmp"]
+pytestmark = pytest.mark.usefixtures("no_hang")
 
 BIN = ROOT / "tests" / "standins" / "bin"
 SMI = BIN / "tt-smi"

@@ -22,6 +22,7 @@ from instrumentor.shared.errors import NotReady, UsageError
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
 
 __all__ = ["shared_tmp"]
+pytestmark = pytest.mark.usefixtures("no_hang")
 
 THIS = Path(sys.executable)
 VERSION = ".".join(map(str, sys.version_info[:3]))

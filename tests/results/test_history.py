@@ -22,6 +22,7 @@ from tests.attackers import TWO_USERS, as_another_user, shared_tmp
 from tests.waiting import HANG_S
 
 __all__ = ["shared_tmp"]
+pytestmark = pytest.mark.usefixtures("no_hang")
 PLACE = ("/project", "train.py")
 
 

@@ -15,6 +15,7 @@ from instrumentor.tune.outcome import KILLED, Outcome
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
 
 __all__ = ["shared_tmp"]
+pytestmark = pytest.mark.usefixtures("no_hang")
 
 DONE = Outcome("measured", samples_ms=(1.5, 2.0), losses=(0.5, math.nan), batch_shape=(4, 8))
 

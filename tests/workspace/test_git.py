@@ -208,6 +208,7 @@ def test_every_way_answers_alike(asked: Path) -> None:
         git.names(repo / "gone", ())
 
 
+@pytest.mark.usefixtures("no_hang")
 def test_git_that_waits_is_ended(
     asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +221,7 @@ def test_git_that_waits_is_ended(
         git.names(asked, ())
 
 
+@pytest.mark.usefixtures("no_hang")
 def test_git_that_takes_all_memory_is_ended(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few trees that hold each other stand for any number of files."""
     inner = b"100644 blob " + git.write(asked, "hash-object", "-w", "--stdin").strip() + b"\tfile"

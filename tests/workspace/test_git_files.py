@@ -18,6 +18,8 @@ from instrumentor.workspace.in_place.journal import store
 from tests.conftest import RepoFactory
 from tests.conftest import git as run_git
 
+pytestmark = pytest.mark.usefixtures("no_hang")
+
 IGNORED = ("--others", "--ignored", "--exclude-standard", "--directory")
 
 

@@ -75,6 +75,7 @@ def exchanged(monkeypatch: pytest.MonkeyPatch, path: Path, make: Callable[[Path]
 
     def exchange(name, flags, mode=0o777):
         if Path(name) == path and not flags & os.O_CREAT:
+            assert flags & os.O_NONBLOCK, "a pipe would be waited for"
             path.unlink()
             make(path)
         return real(name, flags, mode)
@@ -212,7 +213,9 @@ def test_a_place_behind_a_link_is_refused_and_the_last_name_may_be_one(tmp_path:
 
 
 @TWO_USERS
-def test_a_file_of_another_user_is_refused_where_ones_own_is_asked_for(shared_tmp: Path) -> None:
+def test_a_file_of_another_user_is_refused_where_ones_own_is_asked_for(
+    shared_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = shared_tmp / "x"
     as_another_user(lambda: path.write_bytes(b"theirs"))
     assert read_bytes(path) == b"theirs"
@@ -221,6 +224,7 @@ def test_a_file_of_another_user_is_refused_where_ones_own_is_asked_for(shared_tm
     with pytest.raises(Unfit, match="belongs to another user"):
         appended(path)
     os.chown(path, 0, 0)  # root's counts for everybody: who is root needs no plant
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
     assert read_bytes(path, own=True) == b"theirs"
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from instrumentor.machine.environment import Machine
 from instrumentor.machine.interpreter import Interpreter, Package
 from instrumentor.machine.tracy_tools import find_tools
+from instrumentor.run.options import RunOptions
 from instrumentor.run.profilers import choose
 from instrumentor.run.ready.doctor import (
     Check,
@@ -303,8 +304,13 @@ def test_a_checkout_that_came_with_a_clone_is_not_run(
     package.mkdir(parents=True)
     for name in ("__init__.py", "__main__.py"):
         (package / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{clone}")
+    (tmp_path / "link").symlink_to(clone)
+    entries = (package.parent, clone, tmp_path / "link")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, entries)))
     planned = planned_run(script)
+    assert str(tmp_path / "link") not in planned.env["PYTHONPATH"]
+    by_file = RunOptions(tt_xla=package.parents[1], configured=frozenset({"tt_xla"}))
+    assert not planned_run(script, options=by_file).ask_tracy
     assert planned.machine.has("tracy") and not planned.ask_tracy
     if inner != ".":
         assert str(clone) not in planned.env["PYTHONPATH"]

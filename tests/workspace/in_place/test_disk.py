@@ -14,6 +14,8 @@ from instrumentor.workspace.in_place import disk as disk_module
 from instrumentor.workspace.in_place.disk import Disk
 from tests.waiting import HANG_S
 
+pytestmark = pytest.mark.usefixtures("no_hang")
+
 SYNC = """
 import signal, sys
 from pathlib import Path

@@ -23,6 +23,7 @@ from tests.conftest import git
 from tests.workspace.test_in_place import TEXT, opened
 
 __all__ = ["shared_tmp"]
+pytestmark = pytest.mark.usefixtures("no_hang")
 EVIL = b"echo caught\n"
 NAME = "0123456789ab"
 
@@ -161,11 +162,12 @@ def test_refs_that_name_a_repository_that_is_gone_change_nothing(
         assert f"update-ref --no-deref -d {found.ref}" in error.message
 
 
-def test_refs_count_only_for_what_git_tracks(repo: Path) -> None:
-    (repo / "notes.txt").write_bytes(b"present")
-    journal.hold(planted(repo, repo / "notes.txt"), Disk())
+@pytest.mark.parametrize("name", ["notes.txt", "tr*.py"])
+def test_refs_count_only_for_what_git_tracks(repo: Path, name: str) -> None:
+    (repo / name).write_bytes(b"present")
+    journal.hold(planted(repo, repo / name), Disk())
     refused(repo, "is not tracked by git")
-    assert (repo / "notes.txt").read_bytes() == b"present"
+    assert (repo / name).read_bytes() == b"present"
 
 
 @pytest.mark.parametrize(
