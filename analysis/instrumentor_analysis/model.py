@@ -135,6 +135,7 @@ class Population(Struct, frozen=True):
         samples: how many of them are of this kind.
         steps: which, as positions among all.
         median_interval_ms: 95 % sure; None of fewer than six independent steps.
+        kind: what tells it from the others: ``with update``, ``optimizer 1``, ``99 nodes``.
     """
 
     samples: int
@@ -143,6 +144,23 @@ class Population(Struct, frozen=True):
     max_ms: float
     median_interval_ms: Interval | None = None
     steps: tuple[int, ...] = ()
+    kind: str = ""
+
+
+class Update(Struct, frozen=True):
+    """An update of the weights that takes several iterations, which are its micro-steps.
+
+    Attributes:
+        micro_steps: iterations to one update; None where that was not seen.
+        count: updates of which each micro-step was measured.
+        ms: median of their sums; None without any.
+        interval_ms: 95 % sure; None of fewer than six independent updates.
+    """
+
+    micro_steps: int | None = None
+    count: int = 0
+    ms: float | None = None
+    interval_ms: Interval | None = None
 
 
 class Part(Struct, frozen=True):
@@ -165,15 +183,17 @@ class Iteration(Struct, frozen=True):
 
     Attributes:
         count: iterations that the figures describe.
-        median_ms: of several kinds that take turns the mean of their medians, weighted by how
-            often each comes.
-        median_interval_ms: 95 % sure; None of fewer than six independent iterations.
+        median_ms: of micro-steps the median of their updates, divided by their number; of other
+            kinds that take turns the mean of their medians, weighted by how often each comes.
+        median_interval_ms: 95 % sure; None of fewer than six independent iterations (of
+            micro-steps: updates), and of several kinds.
         parts: in the order in which they come; they add up to the median.
         populations: kinds that take turns, such as micro-steps with and without an update; none
             where all are of one kind.
         samples_per_s, tokens_per_s: what the script trains on a second, data loading and optimizer
             included; None where a step does not say its batch.
         values_ms: in order.
+        update: where iterations are micro-steps; None where each makes an update.
     """
 
     count: int
@@ -186,6 +206,17 @@ class Iteration(Struct, frozen=True):
     samples_per_s: float | None = None
     tokens_per_s: float | None = None
     values_ms: tuple[float, ...] = ()
+    update: Update | None = None
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the figure and its parts are means over iterations of several kinds."""
+        return bool(self.populations) or self.update is not None
+
+    @property
+    def word(self) -> str:
+        """What an iteration is to the training."""
+        return "iteration" if self.update is None else "micro-step"
 
     def percent(self, name: str) -> float:
         """The share of a part; 0 where it was not seen."""
@@ -223,6 +254,7 @@ class Phases(Struct, frozen=True):
         longer_percent: how much longer these iterations took than those without barriers inside;
             None where no such iteration was seen.
         values_ms: of the iterations, in order.
+        word: what an iteration is to the training.
     """
 
     count: int
@@ -232,6 +264,7 @@ class Phases(Struct, frozen=True):
     longer_percent: float | None = None
     statistic: str = "median"
     values_ms: tuple[float, ...] = ()
+    word: str = "iteration"
 
     def percent(self, name: str) -> float:
         """The share of a phase; 0 where it was not seen."""

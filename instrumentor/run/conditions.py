@@ -40,6 +40,7 @@ def conditions(
     fidelity = config_of(prepared.script, arguments, cwd).get("math_fidelity")
     return {
         "scope": plan.label,
+        "accumulation": plan.explanation.get("accumulation"),
         "steps": plan.options.steps,
         "warmup": plan.options.warmup,
         "time_budget_s": plan.options.budget_s,

@@ -4,18 +4,21 @@ The recorder notes what lies between two samples: waiting for the data loader, t
 the way from the entry of the loop's body to the timed region. The parts are the shares of the
 iterations in the middle (half of them, the quarter of the shortest and of the longest left out)
 times the median, so that they add up to it. The timed region has the median of its samples, since
-a report has one figure of a name; the shares are those of the rest.
+a report has one figure of a name; the shares are those of the rest. Where iterations are of several
+kinds, or micro-steps of an update, all parts are means over all of them.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from msgspec import Struct
 
-from instrumentor_analysis.clock.populations import populations, typical_interval, typical_ms
-from instrumentor_analysis.model import Iteration, Part, Sample
+from instrumentor_analysis.clock.intervals import median_interval
+from instrumentor_analysis.clock.populations import Kind, populations, typical_ms
+from instrumentor_analysis.clock.updates import updates
+from instrumentor_analysis.model import Interval, Iteration, Part, Population, Sample, Update
 
 DATA, OPTIMIZER, BEFORE, NEXT, OTHER = "data", "optimizer", "before forward", "next batch", "other"
 
@@ -53,30 +56,60 @@ class Taken(Struct, frozen=True):
     stepped: tuple[int, ...] = ()
 
 
-def iteration(steady: Sequence[Sample], taken: Iterable[Taken]) -> Iteration | None:
+def iteration(
+    steady: Sequence[Sample], taken: Iterable[Taken], *, accumulates: bool = False
+) -> Iteration | None:
     """The figures of the iterations of these samples; None where none was seen.
 
     The last sample has none: nothing follows it.
+
+    Args:
+        accumulates: the script makes an update of several backwards, as its reading tells.
     """
     found = {each.name: each for each in taken if 0 < each.ms <= MOST_MS}
     pairs = [(sample, found[sample.name]) for sample in steady if sample.name in found]
     if not pairs:
         return None
     values = [each.ms for _, each in pairs]
-    kinds = populations([(sample.nodes, each.stepped) for sample, each in pairs], values)
-    middle_ms = typical_ms(kinds, values)
+    kinds = populations([Kind(sample.nodes, each.stepped) for sample, each in pairs], values)
+    update = _update(found, {sample.name for sample, _ in pairs}, accumulates)
+    middle_ms, interval = _middle(values, kinds, update)
+    mixed = bool(kinds) or update is not None
     return Iteration(
         count=len(values),
         median_ms=middle_ms,
         min_ms=min(values),
         max_ms=max(values),
-        median_interval_ms=typical_interval(kinds, values),
-        parts=_parts(pairs, middle_ms, [] if kinds else [sample.ms for sample in steady]),
+        median_interval_ms=interval,
+        parts=_parts(pairs, middle_ms, [] if mixed else [sample.ms for sample in steady]),
         populations=kinds,
+        update=update,
         samples_per_s=_rate([sample.samples for sample, _ in pairs], middle_ms),
         tokens_per_s=_rate([sample.tokens for sample, _ in pairs], middle_ms),
         values_ms=tuple(values),
     )
+
+
+def _update(every: Mapping[str, Taken], steady: Set[str], accumulates: bool) -> Update | None:
+    """What an update takes, where these iterations are its micro-steps."""
+    return updates(
+        [bool(each.stepped) for each in every.values()],
+        [each.ms for each in every.values()],
+        {at for at, name in enumerate(every) if name in steady},
+        accumulates=accumulates,
+    )
+
+
+def _middle(
+    values: Sequence[float], kinds: Sequence[Population], update: Update | None
+) -> tuple[float, Interval | None]:
+    """What an iteration takes, and how sure that is; a mixture of kinds has no interval."""
+    if update is None or update.ms is None or update.micro_steps is None:
+        return typical_ms(kinds, values), None if kinds else median_interval(values)
+    within = update.interval_ms
+    if within is not None:
+        within = Interval(within.low / update.micro_steps, within.high / update.micro_steps)
+    return update.ms / update.micro_steps, within
 
 
 def _rate(work: Sequence[int | None], middle_ms: float) -> float | None:

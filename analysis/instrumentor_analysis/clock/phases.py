@@ -71,6 +71,7 @@ def phases(taken: Sequence[Extra], without: Iteration | None) -> Phases | None:
         unowned_percent=max(0.0, 1 - sum(shares.values())) * 100,
         longer_percent=(middle_ms / without.median_ms - 1) * 100 if without is not None else None,
         values_ms=tuple(values),
+        word="iteration" if without is None else without.word,
     )
 
 

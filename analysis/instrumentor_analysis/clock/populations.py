@@ -7,13 +7,14 @@ What tells the kinds apart is what the recorder saw of each step, never its time
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+
+from msgspec import Struct
 
 from instrumentor_analysis.clock.intervals import median_interval
-from instrumentor_analysis.model import Interval, Population
+from instrumentor_analysis.model import Population
 
 #: More kinds than that are steps that vary, not kinds that recur.
 MOST_KINDS = 4
@@ -21,7 +22,19 @@ MOST_KINDS = 4
 ALIKE = 1.05
 
 
-def populations(kinds: Sequence[Hashable], values: Sequence[float]) -> tuple[Population, ...]:
+class Kind(Struct, frozen=True):
+    """What the recorder saw of a step that tells it from others.
+
+    Attributes:
+        nodes: that autograd made for it.
+        stepped: numbers of the optimizers that stepped; None where that does not count.
+    """
+
+    nodes: int | None = None
+    stepped: tuple[int, ...] | None = None
+
+
+def populations(kinds: Sequence[Kind], values: Sequence[float]) -> tuple[Population, ...]:
     """The recurring kinds of steps, most frequent first; none where all are of one.
 
     Args:
@@ -32,14 +45,34 @@ def populations(kinds: Sequence[Hashable], values: Sequence[float]) -> tuple[Pop
     if not 1 < len(recurring) <= MOST_KINDS:
         return ()
     found = tuple(
-        _population([at for at, each in enumerate(kinds) if each == kind], values)
-        for kind in recurring
+        _population(name, [at for at, each in enumerate(kinds) if each == kind], values)
+        for kind, name in zip(recurring, _names(recurring), strict=True)
     )
     medians = [each.median_ms for each in found]
     return found if max(medians) > ALIKE * min(medians) else ()
 
 
-def _population(steps: Sequence[int], values: Sequence[float]) -> Population:
+def _names(kinds: Sequence[Kind]) -> list[str]:
+    """What tells each kind from the others: its update, and its graph where that is not enough."""
+    updates = [_update(each.stepped, kinds) for each in kinds]
+    if len(set(updates)) == len(kinds):
+        return updates
+    graphs = ["no graph" if each.nodes is None else f"{each.nodes} nodes" for each in kinds]
+    told = updates if len(set(updates)) > 1 else [""] * len(kinds)
+    return [", ".join(filter(None, each)) for each in zip(told, graphs, strict=True)]
+
+
+def _update(stepped: tuple[int, ...] | None, kinds: Sequence[Kind]) -> str:
+    """``with update``; which optimizer's, where several take turns."""
+    if not stepped:
+        return "without update"
+    if len({each.stepped for each in kinds if each.stepped}) == 1:
+        return "with update"
+    numbers = sorted({number + 1 for number in stepped})
+    return f"optimizer {' and '.join(map(str, numbers))}"
+
+
+def _population(kind: str, steps: Sequence[int], values: Sequence[float]) -> Population:
     own = [values[at] for at in steps]
     return Population(
         samples=len(own),
@@ -48,6 +81,7 @@ def _population(steps: Sequence[int], values: Sequence[float]) -> Population:
         max_ms=max(own),
         median_interval_ms=median_interval(own),
         steps=tuple(steps),
+        kind=kind,
     )
 
 
@@ -57,19 +91,3 @@ def typical_ms(found: Sequence[Population], values: Sequence[float]) -> float:
         return statistics.median(values)
     total = sum(each.samples for each in found)
     return sum(each.median_ms * each.samples for each in found) / total
-
-
-def typical_interval(found: Sequence[Population], values: Sequence[float]) -> Interval | None:
-    """95 % interval of :func:`typical_ms`; None where that of one kind is not known."""
-    if not found:
-        return median_interval(values)
-    total, middle = sum(each.samples for each in found), typical_ms(found, values)
-    below = above = 0.0
-    for each in found:
-        interval, share = each.median_interval_ms, each.samples / total
-        if interval is None:
-            return None
-        # The errors of the kinds are independent of each other.
-        below = math.hypot(below, share * (each.median_ms - interval.low))
-        above = math.hypot(above, share * (interval.high - each.median_ms))
-    return Interval(middle - below, middle + above)

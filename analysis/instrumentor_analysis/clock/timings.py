@@ -21,7 +21,7 @@ from instrumentor_analysis.clock.intervals import median_interval
 from instrumentor_analysis.clock.iterations import MOST_MS, Taken, iteration
 from instrumentor_analysis.clock.modules import Called
 from instrumentor_analysis.clock.phases import Extra
-from instrumentor_analysis.clock.populations import populations
+from instrumentor_analysis.clock.populations import Kind, populations
 from instrumentor_analysis.clock.programs import Told
 from instrumentor_analysis.clock.ranks import late, ranks
 from instrumentor_analysis.clock.throughput import PERCENTILES, common_shape, percentile, rate
@@ -271,8 +271,12 @@ def main_label(timings: Timings) -> str | None:
     return max(timings.labels(), key=lambda label: steady[label], default=None)
 
 
-def wall_clock(timings: Timings, label: str) -> WallClock:
-    """Statistics of one label; see :class:`.model.WallClock` for the figures."""
+def wall_clock(timings: Timings, label: str, *, accumulates: bool = False) -> WallClock:
+    """Statistics of one label; see :class:`.model.WallClock` for the figures.
+
+    Args:
+        accumulates: the script makes an update of several backwards, as its reading tells.
+    """
     by_kind: dict[str, list[Sample]] = {"compile": [], "warmup": [], "steady": []}
     for sample in timings.samples:
         if sample.label == label:
@@ -288,7 +292,7 @@ def wall_clock(timings: Timings, label: str) -> WallClock:
     if not steady:
         return wall
     values = [s.ms for s in steady]
-    kinds = populations([s.nodes for s in steady], values)
+    kinds = populations([Kind(s.nodes) for s in steady], values)
     slow = outliers(steady, kinds)
     line = drift([s.ms for s in _alike(steady, kinds) if s.name not in {o.name for o in slow}])
     interval = None if kinds else median_interval(values)
@@ -308,7 +312,7 @@ def wall_clock(timings: Timings, label: str) -> WallClock:
         samples_per_s=rate([s.samples for s in steady], steady),
         tokens_per_s=rate([s.tokens for s in steady], steady),
         batch_shape=common_shape(steady),
-        iteration=iteration(steady, timings.iterations),
+        iteration=iteration(steady, timings.iterations, accumulates=accumulates),
         populations=kinds,
     )
 
@@ -325,7 +329,7 @@ def unfit_steps(timings: Timings) -> dict[str, str]:
     """
     label = main_label(timings)
     steady = [s for s in timings.samples if s.label == label and s.kind == "steady"]
-    kinds = populations([s.nodes for s in steady], [s.ms for s in steady])
+    kinds = populations([Kind(s.nodes) for s in steady], [s.ms for s in steady])
     slow = {outlier.name: outlier for outlier in outliers(steady, kinds)}
     fit: set[str] = set()
     unfit: dict[str, str] = {}

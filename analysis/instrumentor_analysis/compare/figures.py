@@ -11,7 +11,7 @@ from typing import Literal
 from instrumentor_analysis.compare.model import Figure, Share
 from instrumentor_analysis.compare.side import Side
 from instrumentor_analysis.model import Category, Locations, Module, Phases, SourceLine
-from instrumentor_analysis.summary.figure_table import FIGURES, value_at
+from instrumentor_analysis.summary.figure_table import FIGURES, called, value_at
 
 Timed = Category | SourceLine | Module
 NO_PHASES = Phases(0, 0.0, (), 0.0)
@@ -29,7 +29,8 @@ def figures(base: Side, new: Side, basis: str, per: tuple[int, int]) -> tuple[Fi
         values = [value_at(side.summary, declared.key) for side in (base, new)]
         if not declared.compared or values == [None, None]:
             continue
-        name, unit = declared.name, declared.unit
+        name = called(declared, *(side.summary.wall_clock for side in (base, new)))
+        unit = declared.unit
         if declared.grows and basis == "sample":
             unit = f"{unit}/sample"
             values = [None if v is None else v / n for v, n in zip(values, per, strict=True)]

@@ -75,21 +75,32 @@ def _clock(wall: WallClock, *, more: bool) -> Iterator[Line]:
     """
     found = {line.name: line for line in headline.wall_clock_figures_of(wall)}
     only = found.get(f"{wall.label} only")
-    if "iteration" in found:
-        whole = found["iteration"]
-        yield replace(whole, value=f"{whole.value} {whole.note}", note="")
+    for name in ("update", "iteration", "micro-step"):
+        if name in found:
+            whole = found[name]
+            yield replace(whole, value=f"{whole.value} {whole.note}", note="")
     tokens = found.get("tokens", found.get(f"{wall.label} tokens"))
     for line in (found.get("throughput", only), tokens):
         if line is not None:
             yield line
     if "median" in found:
-        interval = found["median"].note.partition(";")[0]
-        if not more:
-            interval = interval.removesuffix(f": --steps {headline.ENOUGH_STEPS}")
-        note = ", ".join(filter(None, (formatting.plural(wall.samples, "step"), interval)))
-        yield replace(found["median"], name=wall.label, note=note)
+        yield _region(wall, found["median"], more)
     elif "first step" in found:
         yield replace(found["first step"], note="no steady step was timed")
+
+
+def _region(wall: WallClock, median: Line, more: bool) -> Line:
+    """The timed region, by the same statistic as the iteration: a part is never longer than it."""
+    steps = formatting.plural(wall.samples, headline.step_word(wall))
+    mean_ms = headline.mean_in_iteration(wall)
+    if mean_ms is not None:
+        note = f"mean of {steps}, their median is {median.value}"
+        return replace(median, name=wall.label, value=formatting.ms(mean_ms), note=note)
+    interval = median.note.partition(";")[0]
+    if not more:
+        interval = interval.removesuffix(f": --steps {headline.ENOUGH_STEPS}")
+    note = ", ".join(filter(None, (f"median of {steps}", interval)))
+    return replace(median, name=wall.label, note=note)
 
 
 def _ops(summary: Summary) -> str:

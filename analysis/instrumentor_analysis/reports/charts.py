@@ -25,7 +25,7 @@ from instrumentor_analysis.reports.drawing import (
     Shape,
     grid,
 )
-from instrumentor_analysis.reports.headline import shown_parts, title
+from instrumentor_analysis.reports.headline import shown_parts, step_word, title
 
 WIDTH = 1000.0
 #: Ops of their own in a stacked bar before the rest is one part.
@@ -285,7 +285,8 @@ def iteration(summary: Summary) -> Drawing | None:
         )
         for at, part in enumerate(shown_parts(found))
     )
-    whole = f"from the start of one step to the start of the next: {formatting.ms(found.median_ms)}"
+    step = step_word(wall)
+    whole = f"from the start of one {step} to that of the next: {formatting.ms(found.median_ms)}"
     return stacks(f"Iteration: {title(summary)}", {whole: parts}, parts)
 
 

@@ -41,8 +41,9 @@ def section(found: Phases | None, *, drawn: bool = False) -> Section:
     """
     if found is None:
         return Section("")
+    title = TITLE.replace("iteration", found.word)
     return Section(
-        TITLE, (table(found),), charts=(waterfall(found),) if drawn else (), beside=drawn
+        title, (table(found),), charts=(waterfall(found),) if drawn else (), beside=drawn
     )
 
 
@@ -144,7 +145,7 @@ def _memory(rows: list[Phase]) -> list[Column]:
 
 def note(found: Phases) -> str:
     """How it was measured, and what that cost."""
-    extra = formatting.plural(found.count, "extra iteration")
+    extra = formatting.plural(found.count, f"extra {found.word}")
     text = (
         f"{found.statistic.capitalize()} of {extra} behind the samples, with a barrier at each "
         f"border: {formatting.ms(found.ms)}"

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from instrumentor_analysis.model import WallClock
 from instrumentor_analysis.shared import units
 
 Better = Literal["lower", "higher"]
@@ -75,9 +76,13 @@ def _step(key: str, name: str, unit: str, about: str = "", **more: Any) -> Figur
     return _row("step", key, name, unit, about, **more)
 
 
+ITERATION = "iteration"
+
 #: In the order in which a person asks for them.
 FIGURES: tuple[Figure, ...] = (
-    _time("iteration.median_ms", "iteration", tile=True, compared=True),
+    # Micro-steps of it may differ in number on two sides, so that no batch divides it.
+    _clock("iteration.update.ms", "update", "ms", tile=True, compared=True),
+    _time("iteration.median_ms", ITERATION, tile=True, compared=True),
     _rate("iteration.samples_per_s", "throughput", "samples/s", tile=True, compared=True),
     _rate("iteration.tokens_per_s", "tokens", "tokens/s", "padding included", tile=True),
     _time("median", "median", tile=True),
@@ -136,6 +141,12 @@ FIGURES: tuple[Figure, ...] = (
 def of_group(group: Group) -> tuple[Figure, ...]:
     """The figures under one heading."""
     return tuple(figure for figure in FIGURES if figure.group == group)
+
+
+def called(figure: Figure, *walls: WallClock | None) -> str:
+    """Its name; an iteration that is a micro-step on all sides is called so."""
+    words = {each.iteration.word for each in walls if each is not None and each.iteration}
+    return words.pop() if figure.name == ITERATION and len(words) == 1 else figure.name
 
 
 def value_at(of: Struct, key: str) -> float | None:

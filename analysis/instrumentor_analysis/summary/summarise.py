@@ -57,6 +57,8 @@ _OF_XLA = ("host-reads-moved", "host-reads-as-written", "sync-inserted")
 _MOST_OUTLIERS = 3
 #: Width of the median's interval from which more steps are asked for, percent of the median.
 SCATTER_PERCENT = 50.0
+#: Label of the region that holds nothing of the optimizer.
+REGION = "fwd+bwd"
 KERNEL_TIME = "DEVICE KERNEL DURATION"
 
 
@@ -160,7 +162,11 @@ def _problem(folder: RunFolder) -> str:
 
 def _base(folder: RunFolder, timings: Timings) -> Summary:
     """What does not depend on a profile: the wall clock and the facts of the run."""
-    by_label = {label: wall_clock(timings, label) for label in timings.labels()}
+    accumulates = folder.text("accumulation") not in (None, "none")
+    by_label = {
+        label: wall_clock(timings, label, accumulates=accumulates and label == REGION)
+        for label in timings.labels()
+    }
     label = main_label(timings)
     wall = None if label is None else by_label[label]
     warnings = [*read_caveats(folder.facts.get("warnings")), *folder.warnings, *timings.warnings]

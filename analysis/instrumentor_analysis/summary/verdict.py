@@ -204,9 +204,10 @@ def _when_busy(summary: Summary) -> Iterator[Lever]:
 
 def _some_data(wall: WallClock) -> Iterator[Lever]:
     """The data, where waiting for it is a share worth trying."""
-    share = 0.0 if wall.iteration is None else wall.iteration.percent(DATA)
-    if share >= SOME_DATA_PERCENT:
-        yield Lever(f"the {share:.0f} % of the iteration that wait for data", _INPUT_LEVERS[0].how)
+    whole = wall.iteration
+    if whole is not None and whole.percent(DATA) >= SOME_DATA_PERCENT:
+        share = f"the {whole.percent(DATA):.0f} % of the {whole.word}"
+        yield Lever(f"{share} that wait for data", _INPUT_LEVERS[0].how)
 
 
 def overhead_percent(wall_ms: float | None, device_ms: float | None) -> float | None:
@@ -305,11 +306,12 @@ def _of_phases(found: Phases | None) -> Verdict | None:
         share = sum(map(found.percent, owners))
         if share >= threshold:
             evidence = (
-                Evidence("iteration", found.ms, "ms"),
+                Evidence(found.word, found.ms, "ms"),
                 *(Evidence(each.name, each.ms, "ms") for each in found.phases),
-                Evidence(what, share, "% of the iteration", threshold),
+                Evidence(what, share, f"% of the {found.word}", threshold),
             )
-            return Verdict(name, f"{what} takes {share:.0f} % of each iteration", evidence, levers)
+            reason = f"{what} takes {share:.0f} % of each {found.word}"
+            return Verdict(name, reason, evidence, levers)
     return None
 
 
@@ -329,11 +331,11 @@ def _of_iteration(wall: WallClock | None) -> Verdict | None:
     if share < threshold:
         return None
     evidence = (
-        Evidence("iteration", whole.median_ms, "ms"),
+        Evidence(whole.word, whole.median_ms, "ms"),
         *(Evidence(each.name, each.ms, "ms") for each in whole.parts),
-        Evidence(what, share, "% of the iteration", threshold),
+        Evidence(what, share, f"% of the {whole.word}", threshold),
     )
-    return Verdict(name, f"{what} takes {share:.0f} % of each iteration", evidence, levers)
+    return Verdict(name, f"{what} takes {share:.0f} % of each {whole.word}", evidence, levers)
 
 
 def _of_cpu_ops(summary: Summary) -> Verdict | None:

@@ -71,7 +71,7 @@ def _table(results: Sequence[RunResult]) -> Iterator[str]:
     """A line for each run: its median, the interval of it, its iteration, and what to doubt."""
     from instrumentor_analysis.clock.neighbours import is_busy
     from instrumentor_analysis.reports.formatting import ms
-    from instrumentor_analysis.reports.headline import between
+    from instrumentor_analysis.reports.headline import between, step_word
 
     width = max(len(_name(each)) for each in results)
     for each in results:
@@ -83,8 +83,8 @@ def _table(results: Sequence[RunResult]) -> Iterator[str]:
         told = [f"{wall.label} {ms(wall.median_ms)}"]
         if interval is not None:
             told.append(f"95 % {between(interval, wall.median_ms)}")
-        told.append(f"{wall.samples} steps")
-        told += [] if whole is None else [f"iteration {ms(whole.median_ms)}"]
+        told.append(f"{wall.samples} {step_word(wall)}s")
+        told += [] if whole is None else [f"{whole.word} {ms(whole.median_ms)}"]
         told += ["machine busy"] if is_busy(each.summary.run.get("machine")) else []
         yield f"{_name(each):<{width}}  {', '.join(told)}"
 

@@ -83,17 +83,44 @@ def test_micro_steps_with_and_without_an_update_are_weighted(tmp_path: Path) -> 
     found = measured(tmp_path, *[(sample, plain), (sample, update)] * 6)
     whole = found.iteration
     assert not found.populations and found.median_interval_ms is not None
-    assert [(each.samples, each.median_ms) for each in whole.populations] == [(6, 10.0), (6, 30.0)]
+    assert [(x.samples, x.kind, x.median_ms) for x in whole.populations] == [
+        (6, "without update", 10.0),
+        (6, "with update", 30.0),
+    ]
+    update = whole.update
+    assert update is not None
+    assert (whole.word, update.micro_steps, update.count, update.ms) == ("micro-step", 2, 5, 40.0)
+    assert whole.median_interval_ms is None  # of fewer than six updates
     assert whole.median_ms == 20.0 and whole.samples_per_s == pytest.approx(200.0)
     assert {part.name: part.ms for part in whole.parts} == {"fwd+bwd": 10.0, "optimizer": 10.0}
+
+
+def test_an_update_of_micro_steps_has_an_interval_and_they_have_their_share_of_it(
+    tmp_path: Path,
+) -> None:
+    """Micro-steps that are all alike are micro-steps nevertheless."""
+    between = [{"ms": 10.0 + at * 7 % 10 / 100, "stepped": [0] * (at % 2)} for at in range(40)]
+    whole = measured(tmp_path, *[({"ms": 8.0, "nodes": 7}, each) for each in between]).iteration
+    assert not whole.populations and whole.update.count == 19
+    assert whole.median_ms == pytest.approx(whole.update.ms / 2)
+    assert whole.median_interval_ms.low == pytest.approx(whole.update.interval_ms.low / 2)
+
+
+def test_a_mixture_of_kinds_has_no_interval(tmp_path: Path) -> None:
+    """What disturbs one kind disturbs the others, too: their errors are not independent."""
+    turns = [({"ms": 5.0, "nodes": 7 + n}, {"ms": 10.0 * (n + 1), "stepped": [n]}) for n in (0, 1)]
+    whole = measured(tmp_path, *turns * 20).iteration
+    assert (whole.median_ms, whole.median_interval_ms, whole.update) == (15.0, None, None)
+    assert [each.kind for each in whole.populations] == ["optimizer 1", "optimizer 2"]
+    assert all(each.median_interval_ms is not None for each in whole.populations)
 
 
 def test_two_models_by_turns_have_no_common_interval(tmp_path: Path) -> None:
     small, large = {"ms": 10.0, "nodes": 7}, {"ms": 40.0, "nodes": 30}
     found = measured(tmp_path, *[(small, None), (large, None)] * 10)
-    assert [(each.samples, each.median_ms) for each in found.populations] == [
-        (10, 10.0),
-        (10, 40.0),
+    assert [(each.samples, each.kind, each.median_ms) for each in found.populations] == [
+        (10, "7 nodes", 10.0),
+        (10, "30 nodes", 40.0),
     ]
     assert found.median_interval_ms is None and not found.outliers
 

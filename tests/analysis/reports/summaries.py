@@ -13,16 +13,20 @@ from instrumentor_analysis.model import (
     Evidence,
     Gaps,
     Interval,
+    Iteration,
     Lever,
     Locations,
     Mfu,
     Module,
     Outlier,
+    Part,
+    Population,
     Saving,
     SlowOp,
     SourceLine,
     Step,
     Summary,
+    Update,
     Verdict,
     WallClock,
     Window,
@@ -277,6 +281,44 @@ def inference() -> Summary:
     )  # fmt: skip
 
 
+def micro_steps() -> Summary:
+    """Four micro-steps to an update; the median of them is longer than their mean."""
+    times = (20.0, 60.0, 60.0, 60.0) * 3
+    whole = Iteration(
+        count=12,
+        median_ms=52.0,
+        min_ms=20.5,
+        max_ms=68.0,
+        parts=(Part("fwd+bwd", 50.0, 96.2), Part("optimizer", 2.0, 3.8)),
+        populations=(
+            Population(9, 60.5, 20.5, 61.0, kind="without update"),
+            Population(3, 67.5, 67.0, 68.0, kind="with update"),
+        ),
+        samples_per_s=153.8,
+        update=Update(micro_steps=4, count=2, ms=208.0),
+    )
+    main = WallClock(
+        label="fwd+bwd",
+        samples=12,
+        mean_ms=50.0,
+        median_ms=60.0,
+        min_ms=20.0,
+        max_ms=60.0,
+        median_interval_ms=Interval(20.0, 60.0),
+        samples_ms=times,
+        samples_per_s=133.3,
+        batch_shape=(8, 64),
+        iteration=whole,
+    )
+    return Summary(
+        profiler="wallclock",
+        scope="fwd+bwd",
+        wall_clock=main,
+        wall_clock_by_label={main.label: main},
+        run={"name": "nano"},
+    )
+
+
 ALL = {
     "tracy": tracy,
     "torch_cpu": torch_cpu,
@@ -284,6 +326,7 @@ ALL = {
     "interrupted": interrupted,
     "several_labels": several_labels,
     "inference": inference,
+    "micro_steps": micro_steps,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import msgspec
+from msgspec.structs import replace
 
 from instrumentor_analysis.model import Phase, Phases, RankRow, Ranks, Summary
 from instrumentor_analysis.reports import brief, owners
@@ -63,6 +64,12 @@ def test_every_format_shows_them_and_none_without() -> None:
     for text in (console(summary), markdown(summary), html(summary)):
         assert owners.TITLE in text and "backward" in text
     assert owners.TITLE not in console(Summary("wallclock"))
+
+
+def test_those_of_micro_steps_are_called_so() -> None:
+    text = console(Summary("wallclock", phases=replace(FOUND, word="micro-step")))
+    assert "Where the micro-step goes" in text and "extra micro-steps" in text
+    assert "iteration" not in text
 
 
 RANKS = Ranks(

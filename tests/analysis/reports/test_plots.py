@@ -37,6 +37,7 @@ def test_what_there_is_to_draw(tmp_path: Path) -> None:
         "interrupted": [],
         "several_labels": ["step_times"],
         "inference": ["step_times"],
+        "micro_steps": ["iteration"],
     }
 
 

@@ -145,7 +145,7 @@ def test_briefly_a_busy_machine_names_no_ops_and_a_partial_run_asks_for_no_steps
     assert "top ops" not in brief.console(replace(summary, run=busy))
     wall = replace(summary.wall_clock, median_interval_ms=None)
     for partial in (False, True):
-        text = brief.console(replace(summary, wall_clock=wall, partial=partial))
+        text = brief.console(replace(summary, wall_clock=wall, partial=partial), width=100)
         assert "too few steps for an interval" in text
         assert ("--steps 30" in text) is not partial
     short = (*summary.warnings, Caveat("few-samples", "The script ended after 5 samples."))
