@@ -169,7 +169,8 @@ class Part(Struct, frozen=True):
     Attributes:
         name: ``data`` (the wait for the data loader), ``next batch`` (without a loader: from the
             last thing seen of an iteration to the loop's next), ``before forward`` (from the entry
-            of the loop's body), the label of the timed region, ``optimizer``, ``other``.
+            of the loop's body), the label of the timed region (``fwd+bwd`` of one that holds the
+            optimizer's step, which is told apart), ``optimizer``, ``other``.
         percent: of the iteration.
     """
 

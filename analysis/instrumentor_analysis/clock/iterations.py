@@ -22,6 +22,8 @@ from instrumentor_analysis.model import Interval, Iteration, Part, Population, S
 
 DATA, OPTIMIZER, BEFORE, NEXT, OTHER = "data", "optimizer", "before forward", "next batch", "other"
 
+#: Label of the region that holds nothing of the optimizer.
+FWD_BWD = "fwd+bwd"
 
 #: No step takes longer (30 years); of what a damaged record claims, no square is out of range.
 MOST_MS = 1e12
@@ -157,6 +159,11 @@ def _with_region(
     return {name: region_ms if name == label else ms * rest / others for name, ms in parts.items()}
 
 
+def _rest_of(label: str) -> str:
+    """What a region is called without the optimizer's step in it: its own name says both."""
+    return FWD_BWD if label in ("step", f"{FWD_BWD}+{OPTIMIZER}") else f"rest of {label}"
+
+
 def _means(pairs: Sequence[tuple[Sample, Taken]]) -> Mapping[str, float]:
     """Mean milliseconds of each part."""
 
@@ -175,6 +182,7 @@ def _means(pairs: Sequence[tuple[Sample, Taken]]) -> Mapping[str, float]:
     region = mean(*(sample.ms for sample, _ in pairs)) - inside
     # What a loader hands out, the loop takes over: tqdm, enumerate.
     parts: dict[str, float] = {DATA: loader + following} if loader else {NEXT: following}
-    parts |= {BEFORE: lead, pairs[0][0].label: region, OPTIMIZER: optimizer}
+    label = _rest_of(pairs[0][0].label) if inside_optimizer else pairs[0][0].label
+    parts |= {BEFORE: lead, label: region, OPTIMIZER: optimizer}
     rest = mean(*(each.ms for each in taken)) - sum(parts.values())
     return {name: value for name, value in {**parts, OTHER: max(0.0, rest)}.items() if value > 0}

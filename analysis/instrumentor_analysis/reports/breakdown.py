@@ -55,7 +55,7 @@ def sections(summary: Summary, most: Most) -> tuple[Section, ...]:
         owners.what_if(summary.what_if),
         owners.ranks(summary.ranks),
         owners.causes(summary.causes, most.places),
-        module_tree.section(summary.modules, most.ops),
+        module_tree.section(summary.modules, most.ops, phases=summary.phases),
         programs.section(summary.programs, most.ops),
         telemetry.section(summary.telemetry),
         Section("Where the device time goes", (categories(summary),)),

@@ -273,9 +273,9 @@ def _within(part: Part, x: float, y: float, width: float) -> list[Label]:
 def iteration(summary: Summary) -> Drawing | None:
     """What an iteration is made of, as a bar; None where no parts were seen."""
     wall = summary.wall_clock
-    found = None if wall is None else wall.iteration
-    if found is None or len(found.parts) < 2:
+    if wall is None or wall.iteration is None or len(wall.iteration.parts) < 2:
         return None
+    found = wall.iteration
     parts = tuple(
         Part(
             f"{part.name} {formatting.ms(part.ms)}",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from instrumentor_analysis.clock.iterations import OTHER
+from instrumentor_analysis.clock.iterations import FWD_BWD, OTHER
 from instrumentor_analysis.clock.neighbours import BUSY
 from instrumentor_analysis.clock.order_statistics import effective_samples
 from instrumentor_analysis.clock.programs import SOURCE
@@ -51,8 +51,6 @@ LEAST_PART_PERCENT = 1.0
 SAME_SHARE = 0.02
 #: Steps to ask for where there are too few.
 ENOUGH_STEPS = 30
-#: Label of the region that holds nothing of the optimizer.
-REGION = "fwd+bwd"
 #: Label of samples that are iterations themselves.
 WHOLE_STEP = "whole step"
 #: Later compilations that are listed by name.
@@ -233,14 +231,15 @@ def _iteration(wall: WallClock) -> str:
     found = wall.iteration
     if found is None:
         return ""
-    note = f"= {parts_in_words(found)}" if found.parts else ""
+    note, said = f"= {parts_in_words(found)}" if found.parts else "", []
+    if found.median_interval_ms is not None and found.update is None:
+        said.append(f"95 %: {between(found.median_interval_ms, found.median_ms)}")
     region = sum(part.ms for part in found.parts if part.name == wall.label)
-    if note and wall.median_ms and wall.label == REGION:
+    if note and wall.median_ms and wall.label == FWD_BWD:
         # Where steps scatter, the median of the region is of other steps.
         apart = abs(region / wall.median_ms - 1) > SAME_SHARE and not found.is_mean
-        note += ", by the iterations in the middle" if apart else ""
-    if found.median_interval_ms is not None and found.update is None:
-        note += f" (95 %: {between(found.median_interval_ms, found.median_ms)})"
+        said += ["parts: means of the middle half of the iterations"] if apart else []
+    note += f" ({'; '.join(said)})" if said else ""
     return "; ".join(filter(None, (note, _in_update(found.update), _of_kinds(found))))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from instrumentor_analysis.clock.modules import alike
-from instrumentor_analysis.model import ModuleTime, ModuleTree
+from instrumentor_analysis.clock.phases import FORWARD
+from instrumentor_analysis.model import ModuleTime, ModuleTree, Phases
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import Column, Section, Table
 
@@ -14,17 +15,20 @@ TITLE = "Forward by module"
 LEAST_PERCENT = 0.1
 
 
-def section(found: ModuleTree | None, most: int, *, rows: int = 0) -> Section:
+def section(
+    found: ModuleTree | None, most: int, *, rows: int = 0, phases: Phases | None = None
+) -> Section:
     """The modules of most time of their own; nothing where none were followed.
 
     Args:
+        phases: the owners that stand above, one of which is a forward of other steps.
         rows: of the tree of calls, at most.
     """
     if found is None:
         return Section("")
     top = alike(found)
     more = (_tree(found, rows),) if rows else ()
-    return Section(TITLE, (_table(top[:most], _note(found, len(top) - most)), *more))
+    return Section(TITLE, (_table(top[:most], _note(found, len(top) - most, phases)), *more))
 
 
 def _table(shown: Sequence[ModuleTime], note: str) -> Table:
@@ -84,12 +88,15 @@ def _tree(found: ModuleTree, most: int) -> Table:
     return Table(columns, note, caption="As they are called, inner ones included", folded=True)
 
 
-def _note(found: ModuleTree, left: int) -> str:
+def _note(found: ModuleTree, left: int, phases: Phases | None) -> str:
     """How it was measured, and what is missing."""
     text = (
         f"Medians of {formatting.plural(found.steps, 'extra step')}: {formatting.ms(found.ms)} of "
-        "forwards. *: layers that differ in their number alone."
+        "forwards"
     )
+    if phases is not None and phases.percent(FORWARD):
+        text += f"; {FORWARD} above is a {phases.statistic} of other {phases.word}s, with the loss"
+    text += ". *: layers that differ in their number alone."
     if found.uncounted:
         text += f" FLOPs without those of {', '.join(found.uncounted)}, which have no formula."
     return f"{text} {formatting.plural(left, 'more row')} in the JSON." if left > 0 else text

@@ -186,7 +186,8 @@ def _page_sections(summary: Summary, detail: Detail) -> Iterator[Section]:
     yield owners.what_if(summary.what_if)
     yield owners.ranks(summary.ranks)
     yield owners.causes(summary.causes, _MOST_ROWS)
-    yield module_tree.section(summary.modules, _MOST_MODULES, rows=_MOST_ROWS)
+    phases = summary.phases
+    yield module_tree.section(summary.modules, _MOST_MODULES, rows=_MOST_ROWS, phases=phases)
     yield programs.section(summary.programs, _MOST_MODULES)
     yield telemetry.section(summary.telemetry)
     steps, parts = charts.steps(summary), charts.breakdown(summary)

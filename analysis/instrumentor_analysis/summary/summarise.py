@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from instrumentor_analysis.clock.compiler_breaks import by_place, causes
+from instrumentor_analysis.clock.iterations import FWD_BWD
 from instrumentor_analysis.clock.modules import modules
 from instrumentor_analysis.clock.neighbours import doubts, is_busy
 from instrumentor_analysis.clock.phases import phases
@@ -57,8 +58,6 @@ _OF_XLA = ("host-reads-moved", "host-reads-as-written", "sync-inserted")
 _MOST_OUTLIERS = 3
 #: Width of the median's interval from which more steps are asked for, percent of the median.
 SCATTER_PERCENT = 50.0
-#: Label of the region that holds nothing of the optimizer.
-REGION = "fwd+bwd"
 KERNEL_TIME = "DEVICE KERNEL DURATION"
 
 
@@ -164,7 +163,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     """What does not depend on a profile: the wall clock and the facts of the run."""
     accumulates = folder.text("accumulation") not in (None, "none")
     by_label = {
-        label: wall_clock(timings, label, accumulates=accumulates and label == REGION)
+        label: wall_clock(timings, label, accumulates=accumulates and label == FWD_BWD)
         for label in timings.labels()
     }
     label = main_label(timings)

@@ -77,6 +77,29 @@ def test_data_within_the_region_is_taken_out_of_it_on_the_cpu_alone(tmp_path: Pa
     assert parts == {"cpu": ["data", "fwd+bwd"], "cuda": ["fwd+bwd"]}
 
 
+@pytest.mark.parametrize(
+    ("label", "name"), [("step", "fwd+bwd"), ("fwd+bwd+optimizer", "fwd+bwd"),
+                        ("whole step", "rest of whole step")],
+)  # fmt: skip
+def test_a_region_without_the_optimizer_in_it_has_another_name(
+    tmp_path: Path, label: str, name: str
+) -> None:
+    """A report does not call by one name what holds the update and what does not."""
+    events = [
+        each
+        for at in range(4)
+        for each in (
+            event(f"step_steady_{at}", 10.0, label, device="cpu"),
+            {"event": "iteration", "pid": 1, "name": f"step_steady_{at}", "ms": 12.0,
+             "inside_optimizer_ms": 4.0},
+        )
+    ]  # fmt: skip
+    whole = wall_clock(read_timings(record(tmp_path / "t.jsonl", *events)), label).iteration
+    assert {part.name: part.ms for part in whole.parts} == {
+        name: 6.0, "optimizer": 4.0, "other": 2.0,
+    }  # fmt: skip
+
+
 def test_micro_steps_with_and_without_an_update_are_weighted(tmp_path: Path) -> None:
     plain, update = {"ms": 10.0, "stepped": []}, {"ms": 30.0, "stepped": [0], "optimizer_ms": 20.0}
     sample = {"ms": 10.0, "nodes": 7, **batch(4, 2)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.model import ModuleTime, ModuleTree
+from instrumentor_analysis.model import ModuleTime, ModuleTree, Phase, Phases
 from instrumentor_analysis.reports.modules import section
 
 TREE = ModuleTree(
@@ -23,6 +23,12 @@ def test_the_costliest_first_and_the_tree_on_demand() -> None:
     assert short.columns[0].texts == ["layers.*", "Net"]
     assert [column.title for column in short.columns][-2:] == ["FLOPs", "rate"]
     assert tree.folded and tree.columns[0].texts == ["Net", "layers.0", "layers.1"]
+
+
+def test_the_other_forward_of_a_report_is_told_apart() -> None:
+    above = Phases(20, 31.0, (Phase("forward", 15.4, 50.0),), 1.0, statistic="mean")
+    note = section(TREE, 10, phases=above).tables[0].note
+    assert "10.0 ms of forwards; forward above is a mean of other iterations" in note
 
 
 def test_what_is_not_shown_is_said() -> None:
