@@ -7,6 +7,7 @@ The versions differ in one thing: the commit, the words after `--`, the interpre
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 #: In the record until the first pair is there.
 _BEGUN = b'{"schema": "instrument-pairs/1"}'
+#: An end of an interval so near to a pair's difference, as a logarithm, is that pair.
+_AT_A_PAIR = 0.005
 #: The user's files as they stand, in the place of a commit.
 WORKTREE = "WORKTREE"
 _HERE = "your working tree"
@@ -131,6 +134,7 @@ def compare_versions(
     wanted = _wanted(groups, options)
     name = f"{run_name(wanted[1].started.script.absolute())}_pairs"
     narrator = shown.narrator
+    _warn_of_few(options.pairs, gated=gate_percent is not None)
 
     def tell(paired: Paired) -> None:
         if not shown.quiet:
@@ -157,6 +161,18 @@ def compare_versions(
     _show(paired, shown)
     if gate_percent is not None:
         _judge(paired)
+
+
+def _warn_of_few(pairs: int, *, gated: bool) -> None:
+    """That so few pairs cannot end in a verdict, before the first of them is run."""
+    from instrumentor_analysis.compare.paired import FALSE_VERDICT, MISSED, fewest_pairs
+
+    fewest = fewest_pairs(MISSED if gated else FALSE_VERDICT)
+    if pairs < fewest:
+        console.warn(
+            f"--pairs {pairs} ends undecided: a verdict takes {fewest} pairs at least, even where "
+            f"all of them agree. Give --pairs {fewest} or more (40 without it)."
+        )
 
 
 def _wanted(groups: Sequence[Sequence[str]], options: PairOptions) -> tuple[_Wanted, _Wanted]:
@@ -308,8 +324,10 @@ def _with_setting(
 def progress_of(paired: Paired) -> str:
     """The last pair, and what all say so far, on a line."""
     pair = paired.pairs[-1]
-    base, new = (each.times_ms[paired.figure] for each in (pair.base, pair.new))
-    return f"  {', '.join(column([base, new], 'ms'))}. So far: {statement(paired)}"
+    names = paired.base.name, paired.new.name
+    times = column([each.times_ms[paired.figure] for each in (pair.base, pair.new)], "ms")
+    told = ", ".join(f"{name} {ms}" for name, ms in zip(names, times, strict=True))
+    return f"  pair {len(paired.pairs)}: {told}. So far: {statement(paired)}"
 
 
 def statement(paired: Paired) -> str:
@@ -330,7 +348,25 @@ def statement(paired: Paired) -> str:
     if found.outcome == "same":
         limit = f"no difference of {found.resolution_percent:g} % or more"
         return f"{limit} between {base} and {new} (95 %: {between}), {count}"
-    return f"undecided: the time of {new} differs from that of {base} by {between} (95 %), {count}"
+    by = f"by {between} (95 %{_by_one_pair(paired)})"
+    if ends.low < 1 < ends.high:
+        return f"undecided: the time of {new} differs from that of {base} {by}, {count}"
+    word = "faster" if ends.high < 1 else "slower"
+    sure = "which must be 99 % sure"
+    return f"undecided: {new} seems {word} than {base}, {by}, but not as a verdict, {sure}, {count}"
+
+
+def _by_one_pair(paired: Paired) -> str:
+    """Which end of the interval is as far out as the most different pair, and says no more."""
+    from instrumentor.run.pairs import differences
+
+    ends, seen = paired.verdict.interval, differences(paired.pairs)
+    if ends is None or not seen:
+        return ""
+    far = [end for end, edge in ((ends.low, min(seen)), (ends.high, max(seen)))
+           if abs(math.log(end) - edge) < _AT_A_PAIR]  # fmt: skip
+    told = " and ".join(f"{(end - 1) * 100:+.1f} %" for end in far)
+    return f"; {told} {'is' if len(far) == 1 else 'are'} the most different pair" if far else ""
 
 
 def _too_few(paired: Paired) -> str:
@@ -364,8 +400,19 @@ def _show(paired: Paired, shown: common.Shown) -> None:
         return
     folder = console.quoted(console.shown(paired.folder))
     console.say(f"Wrote {folder}/ (your files were not touched)")
+    if not paired.decided:
+        console.say(f"Next: the same command with --pairs {_more_pairs(paired)}")
+        return
     # What is slower within a run: a comparison of the runs would answer again, with less.
     console.say(f"Next: instrument report {folder}/{len(paired.pairs):02}_new")
+
+
+def _more_pairs(paired: Paired) -> int:
+    """Enough for a verdict, and twice as many as did not do."""
+    from instrumentor_analysis.compare.paired import fewest_pairs
+
+    usual: int = PairOptions.__dataclass_fields__["pairs"].default
+    return max(usual, fewest_pairs(), 2 * len(paired.pairs))
 
 
 def _duration(seconds: float) -> str:

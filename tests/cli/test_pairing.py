@@ -5,14 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor.cli.common import Shown
-from instrumentor.cli.pairing import PairOptions, _show, _wanted, are_scripts, parse_refs, statement
+from instrumentor.cli.pairing import (
+    PairOptions,
+    _show,
+    _wanted,
+    _warn_of_few,
+    are_scripts,
+    parse_refs,
+    progress_of,
+    statement,
+)
 from instrumentor.run.options import RunOptions
 from instrumentor.run.pairs import Measured, Pair, Paired, Version, judged
 from instrumentor.shared.errors import UsageError
 from instrumentor.tune.settings import parsed
-from instrumentor_analysis.compare.paired import Outcome, Verdict, fewest_pairs, verdict
+from instrumentor_analysis.compare.paired import (
+    FALSE_VERDICT,
+    MISSED,
+    Outcome,
+    Verdict,
+    fewest_pairs,
+    verdict,
+)
 from instrumentor_analysis.model import Interval
 
 
@@ -124,6 +141,38 @@ def test_too_few_pairs_say_what_they_show_and_how_many_it_takes(
         for ms in new_ms
     ]
     assert statement(judged(Path("out"), sides[0], sides[1], pairs, 1.0, None)) == said
+
+
+def test_an_interval_without_0_that_is_no_verdict_says_why_and_what_to_type(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("main", "HEAD")]
+    pairs = [
+        Pair(*(Measured(Path("run"), {"iteration": each}) for each in (1.0, ms)), new_first=False)
+        for ms in (1.05, 1.1, 1.2, 1.3, 1.1, 1.2, 5.0)
+    ]
+    paired = judged(Path("out"), sides[0], sides[1], pairs, 1.0, None)
+    ends = Interval(1.012, 5.0, 0.95)
+    told = replace(paired, verdict=Verdict("undecided", 1.2, ends, 7, 1.0))
+    assert statement(told) == (
+        "undecided: HEAD seems slower than main, by +1.2 to +400.0 % (95 %; +400.0 % is the most "
+        "different pair), but not as a verdict, which must be 99 % sure, 7 pairs"
+    )
+    _show(told, Shown())
+    assert "Next: the same command with --pairs 40" in capsys.readouterr().err
+    assert progress_of(told).startswith("  pair 7: main 1.000 ms, HEAD 5.000 ms. So far: ")
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_pairs_that_cannot_decide_are_told_before_the_first(
+    gated: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    least = fewest_pairs(MISSED if gated else FALSE_VERDICT)
+    assert 5 < least <= 10
+    _warn_of_few(least, gated=gated)
+    assert not capsys.readouterr().err
+    _warn_of_few(least - 1, gated=gated)
+    assert f"--pairs {least - 1} ends undecided" in capsys.readouterr().err
 
 
 def test_a_verdict_takes_no_fewer_pairs_than_is_said() -> None:

@@ -71,9 +71,9 @@ class Verdict(Struct, frozen=True):
         return (self.ratio - 1) * 100
 
 
-def fewest_pairs() -> int:
-    """Pairs below which there is no verdict, even if all of them agree."""
-    return next(count for count in itertools.count(1) if rejected([1.0] * count, 0.0))
+def fewest_pairs(chance: float = FALSE_VERDICT) -> int:
+    """Pairs below which there is no verdict at that error, even if all of them agree."""
+    return next(count for count in itertools.count(1) if rejected([1.0] * count, 0.0, chance))
 
 
 def verdict(differences: Sequence[float], resolution_percent: float) -> Verdict:

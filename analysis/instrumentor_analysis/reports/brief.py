@@ -10,7 +10,7 @@ from instrumentor_analysis.clock.neighbours import is_busy
 from instrumentor_analysis.model import Summary, WallClock
 from instrumentor_analysis.reports import formatting, headline, terminal
 from instrumentor_analysis.reports.document import Document, Figures, Line, Verdict
-from instrumentor_analysis.reports.summary import verdict_of
+from instrumentor_analysis.reports.summary import one_conclusion, verdict_of
 
 #: Ops that are named, and the least share that one of them has, percent.
 _MOST_OPS, _LEAST_OP_PERCENT = 4, 3.0
@@ -24,9 +24,7 @@ def console(summary: Summary, *, width: int = 80, color: bool = False) -> str:
     """The text; a figure that was not measured has no line."""
     every = headline.warnings(summary, notes=False)
     more = len(every) - _MOST_WARNINGS
-    # Of a busy machine the line above the figures says the same.
-    busy = is_busy(summary.run.get("machine"))
-    verdict = None if busy else verdict_of(summary)
+    verdict = verdict_of(summary)
     document = Document(
         headline.title(summary),
         headline.subtitle(summary),
@@ -35,6 +33,7 @@ def console(summary: Summary, *, width: int = 80, color: bool = False) -> str:
         figures=(Figures("", tuple(_lines(summary))),),
         warnings=every[:_MOST_WARNINGS],
     )
+    document = one_conclusion(document)
     text = terminal.render([document], width=width, color=color)
     return f"{text}{formatting.plural(more, 'more warning')} in the report\n" if more > 0 else text
 

@@ -89,7 +89,7 @@ def html(summary: Summary, detail: Detail | None = None) -> str:
     return pages.render(document)
 
 
-def _one_conclusion(document: Document) -> Document:
+def one_conclusion(document: Document) -> Document:
     """Of a busy machine one verdict: what is said above the figures is why there is none else."""
     verdict, said = document.verdict, document.statements
     if verdict is None or len(said) != 1 or said[0].word != "busy":
@@ -109,7 +109,7 @@ def _document(summary: Summary, most: breakdown.Most) -> Document:
         warnings=headline.warnings(summary),
         files=listed(summary.artifacts),
     )
-    return _one_conclusion(document)
+    return one_conclusion(document)
 
 
 def verdict_of(summary: Summary) -> Verdict | None:

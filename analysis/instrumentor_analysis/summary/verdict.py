@@ -190,6 +190,7 @@ def no_verdict(summary: Summary) -> tuple[str, str, tuple[Lever, ...]] | None:
 
 def _when_busy(summary: Summary) -> Iterator[Lever]:
     yield Lever("measure again", "when the machine is quiet; instrument doctor tells its load")
+    yield from _waited(summary.wall_clock)
     threads = summary.environment.get("torch_threads")
     # A device does the work where a barrier is waited for.
     if summary.barrier is None and isinstance(threads, int) and threads > 1:
@@ -200,6 +201,15 @@ def _when_busy(summary: Summary) -> Iterator[Lever]:
         "instrument compare --refs A..B SCRIPT runs them in turn, which "
         "holds on a busy machine, too",
     )
+
+
+def _waited(wall: WallClock | None) -> Iterator[Lever]:
+    """The data, where it was waited for most of a run on a busy machine: a hint, no verdict."""
+    whole = None if wall is None else wall.iteration
+    if whole is not None and whole.percent(DATA) >= INPUT_PERCENT:
+        share = f"{whole.percent(DATA):.0f} % of the {whole.word} waited for it"
+        how = f"{share}, which other programs may cause or add to: {_INPUT_LEVERS[0].how}"
+        yield Lever("look at the data", how)
 
 
 def _some_data(wall: WallClock) -> Iterator[Lever]:

@@ -142,7 +142,10 @@ def test_briefly_a_busy_machine_names_no_ops_and_a_partial_run_asks_for_no_steps
     summary = ALL["torch_cpu"]()
     assert "top ops" in brief.console(summary)
     busy = {**summary.run, "machine": {"cpus": 2, "other_cpus": 1.6}}
-    assert "top ops" not in brief.console(replace(summary, run=busy))
+    loaded = replace(summary, run=busy, verdict=None, warnings=doubts(busy["machine"]))
+    text = brief.console(loaded)
+    assert "top ops" not in text
+    assert text.count("Machine busy") == 1 and "next      measure again: when the machine" in text
     wall = replace(summary.wall_clock, median_interval_ms=None)
     for partial in (False, True):
         text = brief.console(replace(summary, wall_clock=wall, partial=partial), width=100)

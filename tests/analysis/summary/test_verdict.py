@@ -215,6 +215,9 @@ def test_a_run_without_a_verdict_says_why_and_what_to_try() -> None:
     name, reason, tries = no_more(run=busy, environment={"torch_threads": 2})
     assert name == "no conclusion" and reason.startswith("other programs used the CPUs")
     assert tries == ["measure again", "OMP_NUM_THREADS=1", "compare two versions"]
+    waits = Iteration(9, 60.0, 50.0, 70.0, parts=(Part("data", 36.0, 60.0),))
+    _, _, tries = no_more(run=busy, clock={"iteration": waits})
+    assert tries == ["measure again", "look at the data", "compare two versions"]
     name, reason, tries = no_more()
     assert (name, tries) == ("no verdict", ["a profiler"])
     assert reason == "timers alone do not tell what fwd+bwd is spent on"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from instrumentor_analysis.clock.neighbours import is_busy
 from instrumentor_analysis.compare.model import (
     Comparison,
     Figure,
@@ -105,8 +106,17 @@ def _figures(comparison: Comparison) -> Section | None:
     note = "one measurement on each side, so without an interval"
     if comparison.base.runs or comparison.new.runs:
         note = "from the run in the middle of each side, so without an interval"
+    note = _doubted(comparison, note)
     table = Table.of(_heads(comparison, "", "change"), rows, least=_LEAST, note=note)
     return Section("Figures", (table,)) if rows else None
+
+
+def _doubted(comparison: Comparison, note: str) -> str:
+    """A note below single measurements, and that no change in them counts on a busy machine."""
+    busy = [s.name for s in (comparison.base, comparison.new) if is_busy(s.run.get("machine"))]
+    if not busy:
+        return note
+    return f"conclude nothing from these: the machine was busy in {' and '.join(busy)}; {note}"
 
 
 def _figure(figure: Figure) -> tuple[str, ...]:
@@ -125,6 +135,7 @@ def _owners(comparison: Comparison) -> Section | None:
     shown = comparison.owners
     rows = _sided([share.name for share in shown], comparison, shown)
     note = "extra iterations with a barrier around each phase, without an interval"
+    note = _doubted(comparison, note)
     table = Table.of(_heads(comparison, "owner", "change"), rows, least=_LEAST, note=note)
     heading = "Where the iteration goes" + cells.per_sample(comparison)
     return Section(heading, (table,)) if shown else None
@@ -177,7 +188,10 @@ def _ops(comparison: Comparison, most: int) -> Section | None:
         words=(0, 5),
         foreign=True,
         least=_LEAST,
-        note="; ".join(filter(None, (every.note, _more(moved, most), _of_one_step(every)))),
+        note=_doubted(
+            comparison,
+            "; ".join(filter(None, (every.note, _more(moved, most), _of_one_step(every)))),
+        ),
     )
     counted = ", ".join(f"{every.counts.get(each, 0):,} {word}" for each, word in _OUTCOMES.items())
     return Section(f"Ops by {every.time}{cells.per_sample(comparison)}: {counted}", (table,))

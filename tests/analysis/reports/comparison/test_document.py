@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from instrumentor_analysis.compare.model import Share
 from instrumentor_analysis.reports.comparison import document
 from tests.analysis.reports.comparison.samples import timed, traced
 from tests.analysis.reports.pages import Page
@@ -128,3 +129,16 @@ def test_both_sides_stand_side_by_side() -> None:
     text = document.html(timed(2.0))
     row = re.search(r"<tr><th[^>]*>wall clock of fwd\+bwd</th>(.*?)</tr>", text)
     assert re.findall(r">([^<]+)</td>", row[1])[:3] == ["100.0 ms", "200.0 ms", "+100.0 %"]
+
+
+def test_single_measurements_on_a_busy_machine_are_doubted_beside_each_table(
+    tmp_path: Path,
+) -> None:
+    (found,) = traced(tmp_path)
+    quiet = document.console([found], width=200)
+    assert "conclude nothing" not in quiet
+    run = {**found.new.run, "machine": {"cpus": 2, "other_cpus": 1.6}}
+    owners = (Share("forward", 1.0, 3.0),)
+    busy = replace(found, owners=owners, new=replace(found.new, run=run))
+    text = document.console([busy], width=200)
+    assert text.count("conclude nothing from these: the machine was busy in") == 3  # and the ops
