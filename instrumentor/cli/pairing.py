@@ -411,8 +411,7 @@ def _more_pairs(paired: Paired) -> int:
     """Enough for a verdict, and twice as many as did not do."""
     from instrumentor_analysis.compare.paired import fewest_pairs
 
-    usual: int = PairOptions.__dataclass_fields__["pairs"].default
-    return max(usual, fewest_pairs(), 2 * len(paired.pairs))
+    return max(PairOptions().pairs, fewest_pairs(), 2 * len(paired.pairs))
 
 
 def _duration(seconds: float) -> str:

@@ -15,6 +15,7 @@ from instrumentor.run.known_failures import (
     Diagnosis,
     diagnose,
     last_traceback,
+    plain,
     reasons,
     relevant_tail,
 )
@@ -30,6 +31,7 @@ OVERFLOW = "buffer-overflow"  # the row of failures.yaml
 # What tt-metal prints while another process has the chip; it waits forever.
 LOCKED = "Waiting for lock"
 SETTLE_S = 15.0  # for a script to end after its last sample
+SUMMARY = "[TIMER] Summary"  # what the recorder prints when the interpreter closes
 WIDEST = 1000  # of a line of output that is shown
 
 
@@ -267,8 +269,12 @@ def _left(finished: process.Finished) -> str:
 def _explained(made: Execution, text: str, log: Path) -> RunFailed:
     started = made.launch.pid_file is None or made.launch.pid_file.is_file()
     what = f"the script ended with code {made.exit_code}"
+    raised = last_traceback(text)
     if made.finished.signal:
-        what = f"the script was ended by signal {signal_name(made.finished.signal)}"
+        killed = f"signal {signal_name(made.finished.signal)}"
+        what = f"the script was ended by {killed}"
+        if raised is not None and _was_closing(made.records) and _ends_with(text, raised):
+            what = f"the script ended with an exception, and {killed} came while it was closing"
     elif made.exit_code in (0, None):
         what = f"the profiler ended with code {made.finished.returncode}"
         if not started:
@@ -278,9 +284,23 @@ def _explained(made: Execution, text: str, log: Path) -> RunFailed:
     found = reasons(diagnose(text, made.finished.returncode, ran=bool(made.samples)))
     if found:
         return _known(what, found)
-    lines = (last_traceback(text) or relevant_tail(text)).rstrip().splitlines()
+    lines = (raised or relevant_tail(text)).rstrip().splitlines()
     shown = "\n".join(f"{line[:WIDEST]} ..." if len(line) > WIDEST else line for line in lines)
     return RunFailed(f"{what}; its last lines:\n{shown}", f"The whole output is in {log}.")
+
+
+def _was_closing(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the interpreter had begun to close, which it does behind the script's last line."""
+    events = {record.get("event") for record in records}
+    # With enough samples the peak is read before that; without, when all else is over.
+    return "leaving" in events or ("resident" in events and "complete" not in events)
+
+
+def _ends_with(text: str, raised: str) -> bool:
+    """Whether nothing of the script follows a traceback: one that it caught is not its end."""
+    exception = raised.rpartition("\n")[2]
+    _, _, rest = plain(text).rpartition(exception)
+    return not rest.partition(SUMMARY)[0].strip(" =\n")
 
 
 def _known(what: str, found: Sequence[Diagnosis]) -> RunFailed:

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from instrumentor.run.launchers import launched
 from instrumentor.run.options import RunOptions, RunResult
 from instrumentor.run.pipeline import InstrumentedRun
 from instrumentor.run.profilers import WALLCLOCK, Launch, LaunchRequest, Profiler, choose
+from instrumentor.run.profilers.torch import NO_OPS
 from instrumentor.run.profilers.tracy import PROGRAMS_PER_READ
 from instrumentor.run.ready.doctor import PlannedRun
 from instrumentor.run.ready.readiness import programs_per_step, ready
@@ -405,7 +406,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         self.progress.stage("analysing", str(shown))
         assert self.last is not None
         samples = self.last.samples
-        self.warnings.extend(self.last.artifacts.warnings)
+        self.warnings.extend(self._of_artifacts(self.last))
         if self.last.overflowed and self.profiler.name == "tracy":
             text = (
                 "Tracy's device buffers were full and measurements were dropped. Use fewer "
@@ -433,6 +434,11 @@ class TrainingRun(InstrumentedRun[RunResult]):
             self.failure.result = result
             raise self.failure
         return result
+
+    def _of_artifacts(self, last: Execution) -> Iterator[Caveat]:
+        """Warnings of the profiler; of a script that ended ahead of its step that is the cause."""
+        reached = last.complete or any(r.get("event") == "profiled" for r in last.records)
+        yield from (each for each in last.artifacts.warnings if reached or each.kind != NO_OPS)
 
     def _summarise(self) -> Summary | None:
         from instrumentor_analysis.shared.errors import AnalysisError

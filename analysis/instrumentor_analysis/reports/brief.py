@@ -98,7 +98,8 @@ def _region(wall: WallClock, median: Line, more: bool) -> Line:
     interval = median.note.partition(";")[0]
     if not more:
         interval = interval.removesuffix(f": --steps {headline.ENOUGH_STEPS}")
-    note = ", ".join(filter(None, (f"median of {steps}", interval)))
+    which = steps if wall.samples == 1 else f"median of {steps}"
+    note = ", ".join(filter(None, (which, interval)))
     return replace(median, name=wall.label, note=note)
 
 

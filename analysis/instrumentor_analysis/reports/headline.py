@@ -543,7 +543,10 @@ def warnings(summary: Summary, *, notes: bool = True) -> tuple[Caveat, ...]:
         text = "The run was interrupted; the figures are of what came before."
         found.append(Caveat("interrupted", text, "wrong"))
     elif summary.script_exit_code:
-        text = f"The script ended with exit code {summary.script_exit_code}; read run.log."
+        ended = f"ended with exit code {summary.script_exit_code}"
+        if summary.script_exit_code < 0:  # as Python tells it of a process
+            ended = f"was ended by signal {-summary.script_exit_code}"
+        text = f"The script {ended}; read run.log."
         found.append(Caveat("exit-code", text, "wrong"))
     rest = (each for each in summary.warnings if each.kind != BUSY)  # stands above the figures
     return by_weight(without((*found, *rest), _ignored(summary)), notes=notes)

@@ -126,7 +126,8 @@ def analyse(
 
 def _ops_explained(summary: Summary) -> bool:
     """Why there are no ops is told already, or the run did not come that far."""
-    return summary.partial or any(each.kind == "no-torch-ops" for each in summary.warnings)
+    told = ("no-torch-ops", "few-samples")
+    return summary.partial or any(each.kind in told for each in summary.warnings)
 
 
 def _told(folder: RunFolder, timings: Timings) -> bool:
@@ -173,7 +174,10 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     warnings += doubts(folder.facts.get("machine"))
     if wall is not None and wall.samples == 0:
         remedy = " Use more --steps." if folder.ended else ""
-        text = f"No steady step was timed; only the first step is known.{remedy}"
+        first = "only the first step is known"
+        if wall.warmup_ms:
+            first = f"the run ended within the warm-up, after {len(wall.warmup_ms) + 1} steps"
+        text = f"No steady step was timed: {first}.{remedy}"
         warnings.append(Caveat("no-steady-step", text, "wrong"))
     if timings.cancelled:
         count = len(timings.cancelled)

@@ -83,6 +83,14 @@ class ExtraStep:
         self.spent_s += time.perf_counter() - self.opened_s
         self.records.write("profiled", name=name, ms=milliseconds, device=device)
 
+    def abandon(self) -> None:
+        """The script ends within such a step: a profiler that runs on may crash the interpreter."""
+        profile, self.profile = self.profile, None
+        try:
+            stop_profile(profile)
+        except Exception as error:
+            self.fail(error)
+
     def fail(self, error: Exception) -> None:
         """Say why there is no such step; there is no other one."""
         self.hook = ""

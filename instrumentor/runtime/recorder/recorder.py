@@ -366,6 +366,7 @@ class Recorder:
         """Print the samples in short, at the end of the process."""
         if not self.records.ours:
             return
+        self.extra.abandon()
         if self.behind is not None:  # there were enough samples, and no more steps
             self.complete()
         self.witness.conclude()
