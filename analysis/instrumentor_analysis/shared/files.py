@@ -64,7 +64,9 @@ def opened(
         Unfit: it is something else than that.
         OSError: it cannot be opened.
     """
-    return os.fdopen(_descriptor(path, os.O_RDONLY, follow, own, single), "rb")
+    descriptor = _descriptor(path, os.O_RDONLY, follow, own, single)
+    # Not os.fdopen(): errors of a stream are to name the file.
+    return open(path, "rb", opener=lambda *_: descriptor)
 
 
 def opened_text(
