@@ -208,6 +208,20 @@ def test_every_way_answers_alike(asked: Path) -> None:
         git.names(repo / "gone", ())
 
 
+def test_what_is_written_is_synced_and_what_is_read_is_not(
+    git_repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    real = git._answer
+    monkeypatch.setattr(git, "_answer", lambda w, *more: (asked.extend(w), real(w, *more))[1])
+    repo = git_repo({"a.py": "a\n"})
+    git.write(repo, "hash-object", "-w", "--stdin", stdin=b"x")
+    assert "core.fsync=loose-object,reference" in asked and "core.fsyncObjectFiles=true" in asked
+    asked.clear()
+    git.names(repo, ())
+    assert asked and not any("fsync" in word for word in asked)
+
+
 @pytest.mark.usefixtures("no_hang")
 def test_git_that_waits_is_ended(
     asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -118,7 +118,8 @@ def test_what_stands_in_the_files_place_is_the_users(repo: Path, kind: str) -> N
 
 
 def test_uncommitted_edits_staged_state_and_filters_stay(repo: Path) -> None:
-    (repo / ".gitattributes").write_text("*.py text eol=lf filter=upper\n")
+    for attributes in (".gitattributes", ".git/info/attributes"):  # git's own count beside .git
+        (repo / attributes).write_text("*.py text eol=lf filter=upper\n")
     git(repo, "config", "filter.upper.clean", "tr a-z A-Z")
     script = repo / "train.py"
     script.write_bytes(b"staged\r\n")
