@@ -212,6 +212,19 @@ def _plain_help() -> None:
         rich_utils.FORCE_TERMINAL = False
 
 
+#: How a checker of types tells what was not a number -> what a person reads.
+_PLAINLY = {
+    "Input should be a valid integer, unable to parse string as an integer": "not a whole number",
+    "Input should be a valid number, unable to parse string as a number": "not a number",
+}
+
+
+def _plainly(text: str) -> str:
+    for said, plain in _PLAINLY.items():
+        text = text.replace(said, plain)
+    return text
+
+
 def invoke(argv: Sequence[str]) -> int:
     """Run one command line; returns its exit code.
 
@@ -242,6 +255,6 @@ def invoke(argv: Sequence[str]) -> int:
             raise
         text = io.StringIO()
         show(file=text)
-        console.say(text.getvalue().rstrip("\n"))
+        console.say(_plainly(text.getvalue().rstrip("\n")))
         return int(getattr(error, "exit_code", 2))
     return code if isinstance(code, int) else 0

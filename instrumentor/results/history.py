@@ -186,8 +186,9 @@ class History:
     def newest(self, place: tuple[str, str] | None = None) -> tuple[Entry, ...]:
         """The newest runs: one per script, or that of the script given."""
         entries = self._entries("1", ()) if place is None else self.of_script(place)
-        # Oldest first: the last one of a key stays.
-        return tuple({entry.key: entry for entry in entries}.values())
+        # Oldest first: the last one of a key stays, and the newest of all is the last row.
+        newest = {entry.key: entry for entry in entries}.values()
+        return tuple(sorted(newest, key=lambda entry: entry.id))
 
     def pin(self, entry: Entry, name: str) -> None:
         """Give a run a name among those of its script; an earlier holder loses it.

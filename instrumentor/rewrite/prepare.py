@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -78,7 +79,10 @@ def script_path(script: Path) -> Path:
         if all(map(str.isidentifier, names)) and Path(*names).with_suffix(".py").is_file():
             hint = f"There is a module of that name: -m {script}"
         else:
-            hint = "Give the path of a training script."
+            scripts = [each.name for each in path.parent.glob("*.py")]
+            near = difflib.get_close_matches(path.name, scripts, 1)
+            meant = Path(script).with_name(near[0]) if near else None
+            hint = f"Did you mean {meant}?" if near else "Give the path of a training script."
         raise UsageError(f"{script}: no such file", hint)
     if path.is_dir():
         raise UsageError(

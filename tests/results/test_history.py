@@ -69,6 +69,8 @@ def test_scripts_are_kept_apart_and_each_has_a_newest_run(tmp_path: Path) -> Non
     assert [Path(e.folder).name for e in history.of_script(PLACE)] == ["a", "b"]
     assert [Path(e.folder).name for e in history.newest()] == ["b", "c"]
     assert [Path(e.folder).name for e in history.newest(PLACE)] == ["b"]
+    history.add(tmp_path / "d", document(), PLACE)
+    assert [Path(e.folder).name for e in history.newest()] == ["c", "d"]  # the newest is the last
 
 
 def test_a_baseline_belongs_to_one_run_of_a_script(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ def test_a_module_that_is_given_as_a_script_is_named(
         ("pkg.train", "-m pkg.train"),
         ("pkg.other", "Give the path"),
         ("...", "Give"),
+        ("pkg/trian.py", "Did you mean pkg/train.py?"),
     ):
         with pytest.raises(UsageError) as caught:
             prepare(Path(name), Options())

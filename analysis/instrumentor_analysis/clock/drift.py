@@ -19,6 +19,8 @@ from instrumentor_analysis.model import Interval
 
 #: Change from the first step to the last from which a drift is worth a word, percent.
 MATTERS_PERCENT = 2.0
+#: Warm-up steps to ask for at least, where those that there were did not do.
+LONG_WARMUP = 20
 #: Number of samples below which there is no line.
 _FEWEST = 4
 #: Normal quantile of the test: 5 of 100 steady runs are said to drift, if by so much.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from instrumentor_analysis.clock.drift import LONG_WARMUP
 from instrumentor_analysis.clock.neighbours import BUSY, doubts, other_cpus
 from instrumentor_analysis.compare.differences import differences
 from instrumentor_analysis.compare.model import Comparison, Timing
@@ -101,9 +102,13 @@ def _doubted(sides: Sequence[Side], but: str) -> list[str]:
 
 def _not_steady(sides: Sequence[Side], timing: Timing | None) -> Iterator[str]:
     walls = [(side.name, side.main_wall) for side in sides]
-    trends = [f"{name} by {w.trend_percent or 0.0:+.1f} %" for name, w in walls if w and w.drifts]
+    changes = [(name, w.trend_percent or 0.0) for name, w in walls if w and w.drifts]
+    trends = [f"{n} {abs(x):.0f} % {'faster' if x < 0 else 'slower'}" for n, x in changes]
     if trends:
         listed = ", ".join(trends[:5]) + (f" and {len(trends) - 5} more" if trends[5:] else "")
         by_steps = timing is not None and timing.between is None
         widened = " The interval is widened by that." if by_steps else ""
-        yield f"Not steady from the first step to the last: {listed}.{widened} Use more --warmup."
+        yield (
+            f"Not steady, during the run steps got: {listed}.{widened} Measure again with "
+            f"--warmup {LONG_WARMUP}."
+        )

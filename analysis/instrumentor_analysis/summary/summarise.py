@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from instrumentor_analysis.clock.compiler_breaks import by_place, causes
+from instrumentor_analysis.clock.drift import LONG_WARMUP
 from instrumentor_analysis.clock.iterations import FWD_BWD
 from instrumentor_analysis.clock.modules import modules
 from instrumentor_analysis.clock.neighbours import doubts, is_busy
@@ -58,6 +59,8 @@ _OF_XLA = ("host-reads-moved", "host-reads-as-written", "sync-inserted")
 _MOST_OUTLIERS = 3
 #: Width of the median's interval from which more steps are asked for, percent of the median.
 SCATTER_PERCENT = 50.0
+#: How many times as many steps to ask for as did not do.
+_MORE = 2
 KERNEL_TIME = "DEVICE KERNEL DURATION"
 
 
@@ -173,7 +176,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     warnings = [each for each in warnings if _applies(each, timings)]
     warnings += doubts(folder.facts.get("machine"))
     if wall is not None and wall.samples == 0:
-        remedy = " Use more --steps." if folder.ended else ""
+        remedy = " Give more --steps, or the script more data." if folder.ended else ""
         first = "only the first step is known"
         if wall.warmup_ms:
             first = f"the run ended within the warm-up, after {len(wall.warmup_ms) + 1} steps"
@@ -190,7 +193,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     for each in by_label.values():
         warnings += _of_several_kinds(each)
         # On a busy machine steps scatter and drift, and there is nothing in them to look for.
-        warnings += () if is_busy(folder.facts.get("machine")) else _unsteady(each)
+        warnings += () if is_busy(folder.facts.get("machine")) else _unsteady(each, folder)
     noted = causes(folder.facts.get("causes"))
     warnings += by_place(noted)
     warnings += lost(timings.told)
@@ -265,15 +268,23 @@ def _of_several_kinds(wall: WallClock) -> Iterator[Caveat]:
         yield Caveat("several-kinds", text, "wrong")
 
 
-def _unsteady(wall: WallClock) -> Iterator[Caveat]:
-    """That steps of one kind are not alike, and what may be the cause."""
+def _unsteady(wall: WallClock, folder: RunFolder) -> Iterator[Caveat]:
+    """That steps of one kind are not alike, what may be the cause, and what to type."""
+    chosen = folder.facts.get("time_budget_s") is None  # the number of steps, by the user
+    longer = f"--steps {_MORE * (wall.samples + len(wall.warmup_ms) + 1)}"
+    longer = longer if chosen else "--time-budget 120"
     interval, middle, trend = wall.median_interval_ms, wall.median_ms, wall.trend_percent
     if wall.drifts and trend is not None:
-        text = f"Not steady: steps got {abs(trend):.0f} % slower during the run. Use more --steps."
+        text = (
+            f"Not steady: steps got {abs(trend):.0f} % slower during the run. Give {longer} to see "
+            "whether that ends."
+        )
         if trend < 0:
+            warmup = max(LONG_WARMUP, _MORE * (len(wall.warmup_ms) + 1))
+            steps = f" --steps {warmup + wall.samples}" if chosen else ""
             text = (
-                f"Still warming up: steps got {-trend:.0f} % faster during the run. Use more "
-                "--warmup and --steps."
+                f"Still warming up: steps got {-trend:.0f} % faster during the run. Give --warmup "
+                f"{warmup}{steps}."
             )
         yield Caveat("not-steady", text, "wrong")
     elif wall.outliers:
@@ -283,7 +294,7 @@ def _unsteady(wall: WallClock) -> Iterator[Caveat]:
             (low, high), unit = alike([interval.low, interval.high], "ms")
             text = (
                 f"The median of {wall.label} is uncertain ({low} to {high} {unit}), because the "
-                f"{wall.samples} steps differ too much. Use more --steps."
+                f"{wall.samples} steps differ too much. Give {longer}."
             )
             yield Caveat("scatter", text)
 

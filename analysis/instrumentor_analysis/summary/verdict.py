@@ -364,8 +364,8 @@ def _of_cpu_ops(summary: Summary) -> Verdict | None:
     )
     if per_op_us < SHORT_US and count >= SHORT_OPS:
         reason = (
-            f"{count:,} short ops ({per_op_us:.1f} us each, calling included); whether calling "
-            "them dominates was not measured: double the batch to see"
+            f"{count:,} short ops of {per_op_us:.1f} us each, dispatch included; how much of that "
+            "is dispatch was not measured: double the batch, dispatch does not grow with it"
         )
         return Verdict("mixed", reason, evidence, (*_some_data(wall), _BATCH, _COMPILE))
     if (top.percent or 0.0) >= ONE_OP_PERCENT:

@@ -324,7 +324,8 @@ class Recorder:
         ):
             self.extra.behind = True
             if self.sampling.why == "busy":  # nothing else can be told of such a machine, either
-                self.coming.clear()
+                if not self.phases.wanted:  # what was asked for is measured nevertheless
+                    self.coming.clear()
                 self.extra.stop()
         self.iterations.own_s += time.perf_counter() - asked
         return self.extra.behind and not self.extra.due

@@ -116,7 +116,7 @@ class Sampling:
         long = self.now_s - self.began_s >= WARMUP_SHARE * self.budget_s
         enough = sum(self.counts.values()) >= self.warmup
         times = [each for _, each in found]
-        if long or len(times) >= MOST_WARMUP or (enough and no_faster(times)):
+        if long or len(times) >= max(MOST_WARMUP, self.warmup) or (enough and no_faster(times)):
             self.warm, self.began_s = True, None
 
     def spend_one(self) -> None:

@@ -467,3 +467,11 @@ def test_a_crashed_run_takes_no_figure_from_its_warm_up(tmp_path: Path) -> None:
     assert warned(crashed, "No steady step was timed") and not warned(crashed, "--steps")
     short = summarise(run_folder(tmp_path / "b", *events, partial=False, script_exit_code=0))
     assert (short.wall_clock.samples, short.wall_clock.median_ms) == (1, 50.0)
+
+
+def test_steps_that_warm_up_are_told_what_to_type(tmp_path: Path) -> None:
+    falling = steady_events(*[10.0 * 0.97**at for at in range(20)])
+    for budget, typed in ((30.0, "Give --warmup 20."), (None, "Give --warmup 20 --steps 40.")):
+        folder = run_folder(tmp_path / "run", *falling, time_budget_s=budget)
+        (text,) = (each.message for each in summarise(folder).warnings if each.kind == "not-steady")
+        assert text.startswith("Still warming up: steps got") and text.endswith(typed)

@@ -46,11 +46,25 @@ def test_what_a_script_puts_in_place_of_json_dumps_writes_no_record(
     assert json.loads(line)["event"] == "memory"
 
 
-@pytest.mark.parametrize(("why", "more"), [("budget", True), ("busy", False)])
-def test_a_busy_machine_ends_the_extra_steps_as_well(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, why: str, more: bool
+@pytest.mark.parametrize(
+    ("why", "phases", "more", "profiled"),
+    [
+        ("budget", None, True, True),
+        ("busy", None, False, False),
+        ("busy", 0, False, False),
+        ("busy", 12, True, False),
+    ],
+)
+def test_a_busy_machine_ends_the_extra_steps_that_nobody_asked_for(
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+    why: str,
+    phases: int | None,
+    more: bool,
+    profiled: bool,
 ) -> None:
+    recorder.phases.wanted = phases
     monkeypatch.setattr(recorder.sampling, "enough", lambda *_: True)
     recorder.sampling.why, recorder.extra.hook, recorder.extra.taken = why, "hook.py", 1
-    assert recorder.sampled() is not more
-    assert (bool(recorder.coming), recorder.extra.due) == (more, more)
+    assert recorder.sampled() is not profiled
+    assert (bool(recorder.coming), recorder.extra.due) == (more, profiled)

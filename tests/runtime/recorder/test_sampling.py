@@ -123,6 +123,8 @@ def test_the_warm_up_ends_when_steps_get_no_faster_and_is_bounded(record: Path) 
     assert kinds[:9] == ["compile", *["warmup"] * 7, "steady"]
     falling, _ = known([1000.0 * 0.9**at for at in range(60)])
     assert falling.count("warmup") == 10
+    longer, _ = known([1000.0 * 0.9**at for at in range(60)], warmup=20)
+    assert longer.count("warmup") == 20  # more of it was asked for
     slow, _ = known([9000.0 * 0.9**at for at in range(60)], every_s=9.0)
     assert slow.count("warmup") == 1  # a fifth of the budget has gone by
     asked, _ = known([10.0] * 300, warmup=8)
