@@ -175,7 +175,22 @@ def show_edits(edits: Sequence[Mapping[str, Any]]) -> None:
     places = [f"{console.shown(Path(edit['file']))}:{edit['line']}" for edit in edits]
     wide = max(map(len, places), default=0)
     for edit, place in zip(edits, places, strict=True):
-        console.out(f"  {place:<{wide}}  {edit['kind']:<13}  {edit['reason']}")
+        console.out(f"  {place:<{wide}}  {_WHERE[_kind(edit)]:<10}  {edit['reason']}")
+
+
+#: Where code comes to at the line of an edit, or what becomes of what stands there.
+_WHERE = {
+    "prelude": "at the top",
+    "insert-before": "before",
+    "insert-after": "behind",
+    "disable": "left out",
+    "replace": "replaced",
+    "move-after": "moved",
+}
+
+
+def _kind(edit: Mapping[str, Any]) -> str:
+    return "replace" if edit["kind"] == "disable" and edit["code"] else str(edit["kind"])
 
 
 def configured(context: typer.Context) -> frozenset[str]:

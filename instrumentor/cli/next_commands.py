@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError
@@ -26,15 +26,20 @@ _OF_THIS_COMMAND = frozenset(
 )
 
 
-def typed(context: typer.Context) -> list[str]:
-    """The options of the command line, as they are typed."""
+def typed(context: typer.Context, sibling: str = "") -> list[str]:
+    """The options of the command line, as they are typed.
+
+    Args:
+        sibling: another command of the same group; only the options that it has, too.
+    """
     words: list[str] = []
+    names = _names(context, sibling)
     for option in context.command.params:
         name = option.name or ""
         source = context.get_parameter_source(name)
         if option.param_type_name != "option" or source is None or source.name != "COMMANDLINE":
             continue
-        if name in _OF_THIS_COMMAND:
+        if name in _OF_THIS_COMMAND or name not in names:
             continue
         value = context.params[name]
         spelled = max(option.opts, key=len)
@@ -44,6 +49,12 @@ def typed(context: typer.Context) -> list[str]:
             values = value if isinstance(value, (list, tuple)) else [value]
             words += [word for each in values for word in (spelled, str(each))]
     return words
+
+
+def _names(context: typer.Context, sibling: str) -> set[str]:
+    group: Any = context.parent.command if context.parent is not None else None
+    command = group.commands[sibling] if sibling else context.command
+    return {str(each.name) for each in command.params}
 
 
 def target(started: Started) -> list[str]:

@@ -68,6 +68,10 @@ class Number(Struct, frozen=True):
     value: int | None = None
 
 
+#: What tt-lang called ``@ttl.operation`` before it had a simulator.
+OLDER = "kernel"
+
+
 class Kernel(Struct, frozen=True, eq=False):
     """A function under ``@ttl.kernel`` or ``@ttl.operation``.
 

@@ -19,12 +19,20 @@ from typing import Any
 from msgspec import Struct
 
 from instrumentor.kernels.environment import without_profilers
+from instrumentor.kernels.model import OLDER
 from instrumentor.kernels.options import Criteria, KernelOptions
 from instrumentor.kernels.pipeline import RECORD, KernelPipeline
 from instrumentor.kernels.prepare import prepare_kernel
 from instrumentor.kernels.trials import Trial, with_trial
 from instrumentor.kernels.tt_lang import find_run_test
-from instrumentor.kernels.validate import Verdict, compare_files, is_check, own_check, raised_at
+from instrumentor.kernels.validate import (
+    Verdict,
+    compare_files,
+    is_check,
+    own_check,
+    raised_at,
+    stamp,
+)
 from instrumentor.machine.device_nodes import find_devices
 from instrumentor.machine.environment import examine
 from instrumentor.rewrite.prepare import script_path
@@ -131,10 +139,19 @@ class SimulatedRun(KernelPipeline):
     ) -> None:
         super().__init__(script, arguments, options, progress)
         self.trial = trial
+        self.before: tuple[int, ...] | None = None  # the output that an earlier run left
 
     def prepare(self) -> None:
-        """Find the kernel and its invocation; the calls around it run, too."""
+        """Find the kernel and its invocation; the calls around it run, too.
+
+        Raises:
+            NotSimulated: it is written for the tt-lang before the simulator's.
+        """
         self.prepared = prepare_kernel(self.script, self.options.choice, others_run=True)
+        kernel = self.prepared.plan.kernel
+        if kernel.decorator == OLDER:
+            at = f"{kernel.source.path.name}:{kernel.line}"
+            raise NotSimulated(f"tt-lang's simulator does not know ttl.{OLDER} ({at})", LACKS)
         if self.trial is not None:
             self.prepared = with_trial(self.prepared, self.trial)
         self.timeout_s = self.timeout_s or LIMIT_S
@@ -160,6 +177,11 @@ class SimulatedRun(KernelPipeline):
 
     def measure(self) -> None:
         self.process(self.profiler, record=self.folder / RECORD)
+
+    def request(self, workspace: Workspace, name: str, **more: Any) -> LaunchRequest:
+        output = self.options.criteria.output_file
+        self.before = None if output is None else stamp(workspace.cwd / output)
+        return super().request(workspace, name, **more)
 
     def launched(self, launch: Launch, profiler: Profiler, name: str) -> None:
         self.launch = launch
@@ -250,7 +272,7 @@ class SimulatedRun(KernelPipeline):
         if criteria.reference is None or criteria.output_file is None:
             return
         written, by = workspace.cwd / criteria.output_file, f"--reference {criteria.reference}"
-        if written.is_file():
+        if stamp(written) not in (None, self.before):
             limits = criteria.rtol, criteria.atol
             self.verdict = compare_files(written, criteria.reference, *limits, by)
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -160,14 +161,25 @@ class Validation(Struct, frozen=True):
         said = f"{output} against {reference}"
         # In a copy, so that the script writes nothing into the user's project.
         with shadow(self.project, self.script, self.cwd, {}) as workspace:
+            before = stamp(workspace.cwd / output)
             argv = (str(self.python), str(workspace.script), *self.arguments)
             ran = self._run(argv, workspace.cwd, workspace.environment(self.env), said)
             if not ran.ok:
                 return Verdict(False, said, f"the script itself failed: {ran.detail}")
             written = workspace.cwd / output
-            if not written.is_file():
+            if stamp(written) in (None, before):
                 return Verdict(False, said, f"the script did not write {output}")
             return compare_files(written, reference, criteria.rtol, criteria.atol, said)
+
+
+def stamp(path: Path) -> tuple[int, ...] | None:
+    """By what a file is known that was written again; None where there is no regular file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    known = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return known if stat.S_ISREG(status.st_mode) else None
 
 
 def compare_files(output: Path, reference: Path, rtol: float, atol: float, by: str) -> Verdict:
@@ -192,12 +204,22 @@ def compare_files(output: Path, reference: Path, rtol: float, atol: float, by: s
         if new[name].shape != values.shape:
             return Verdict(False, by, f"shape {new[name].shape} instead of {values.shape}")
         difference = np.abs(new[name] - values)
+        apart = float(difference[~np.isnan(difference)].max(initial=0.0))
         wrong = int((~np.isclose(new[name], values, rtol=rtol, atol=atol)).sum())
         if wrong:
             amount = f"{wrong:,} of {values.size:,} elements differ by more than {limits}"
-            return Verdict(False, by, f"{amount}; at most by {np.nanmax(difference):g}")
-        worst = max(worst, float(difference.max(initial=0.0)))
+            return Verdict(False, by, f"{amount}{_worst(difference, apart)}")
+        worst = max(worst, apart)
     return Verdict(True, by, f"equal within {limits}; at most {worst:g} apart")
+
+
+def _worst(difference: np.ndarray[Any, Any], apart: float) -> str:
+    """How far apart the numbers of two files are, and how many of them are none."""
+    import numpy as np
+
+    none = int(np.isnan(difference).sum())
+    of = f"; {none:,} are no number" if none else ""
+    return of if none == difference.size else f"{of}; at most by {apart:g}"
 
 
 def _numbers(path: Path) -> dict[str, np.ndarray[Any, Any]]:

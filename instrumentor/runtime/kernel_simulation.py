@@ -58,6 +58,7 @@ class Sums:
         self.grid: list[int] = []
         self.limits: dict[str, Any] = {}
         self.tensors: dict[str, dict[str, Any]] = {}
+        self.same: dict[str, str] = {}  # of a tensor's names all but the last, which its moves have
         self.buffers: dict[str, dict[str, Any]] = {}
         self.copies: dict[tuple[int, str, str, str], list[int]] = {}
         self.blocks: dict[tuple[int, str, str, str], list[int]] = {}
@@ -219,9 +220,13 @@ class Sums:
 
     # -- what things are called ----------------------------------------------------------------
 
-    def tensor(self, tensor: Any, name: str) -> None:
+    def tensor(self, tensor: Any, name: str, before: str | None) -> None:
         """A tensor is what a variable of the kernel holds; its slices come later, by its name."""
-        if name in self.tensors or not _chosen():
+        if not _chosen():
+            return
+        if before in self.tensors and before != name:
+            self.same[before] = name
+        if name in self.tensors:
             return
         tiled = getattr(tensor.layout, "name", "") != "ROW_MAJOR_LAYOUT"
         extents = list(tensor.shape)
@@ -236,7 +241,7 @@ class Sums:
             "devices": getattr(tensor.mesh_shard_info, "num_devices", 1),
         }
 
-    def buffer(self, buffer: Any, name: str) -> None:
+    def buffer(self, buffer: Any, name: str, before: str | None = None) -> None:
         """A dataflow buffer is what a variable of the kernel holds."""
         buffer._trace_name = name
         self.buffers.setdefault(name, {}).update(
@@ -267,14 +272,14 @@ class Sums:
         error = _chain(error)[-1]
         file, line, thread = _raised(error, is_simulators)
         said = f"{type(error).__name__}: {error}"
-        place = {"file": file, "line": line, "thread": thread}
+        place = {"file": file, "line": line, "thread": thread, "buffer": _buffer_of(error)}
         self.problem = {"kind": "error", "message": said, **place, "blocked": []}
 
     def write(self) -> None:
         """The sums as they are, whole or not at all."""
         document = {
             name: getattr(self, name)
-            for name in ("complete", "events", "operations", "grid", "problem", "tensors")
+            for name in ("complete", "events", "operations", "grid", "problem", "tensors", "same")
         }
         # One that is only known by its line may be the simulator's own copy of another.
         used = {buffer for _, _, buffer, _ in self.blocks}
@@ -333,8 +338,9 @@ class _Named:
         return None if thing is None else thing.__dict__.get("_name")
 
     def __set__(self, thing: Any, name: str) -> None:
+        before = thing.__dict__.get("_name")
         thing.__dict__["_name"] = name
-        self.told(thing, name)
+        self.told(thing, name, before)
 
 
 def _name(held: Any) -> str:
@@ -357,6 +363,16 @@ def _raised(error: BaseException, is_simulators: Any) -> tuple[str, int, str]:
         file = code.co_filename
         if not is_simulators(file) and file != __file__ and not file.startswith("<frozen"):
             found = (code.co_filename, trace.tb_lineno, code.co_name)
+        trace = trace.tb_next
+    return found
+
+
+def _buffer_of(error: BaseException) -> str:
+    """The buffer whose block refused what was asked of it; '' where an error is of none."""
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        buffer = getattr(trace.tb_frame.f_locals.get("self"), "dfb", None)
+        found = found if buffer is None else _name(buffer)
         trace = trace.tb_next
     return found
 

@@ -63,7 +63,9 @@ def test_run_prints_the_bottleneck_and_the_next_command(kernel: Cli, kernels: Pa
     assert done.returncode == 0, done.stderr
     assert "Bottleneck  the kernel runs on a single core  [use all cores]" in done.stdout
     assert "the test data fits L1, production's does not" in done.stdout
-    assert "Next: instrument kernel iterate add_one_core.py" in done.stderr
+    shape = "--production-shape 32768x32768"
+    again = f"instrument kernel iterate --validate '{validate[1]}' {shape} add_one_core.py"
+    assert f"Next: {again}\n" in done.stderr
     assert "Validated by" in done.stderr
     report = kernel("report", "instrument-runs/add_one_core_kernel-1", "--json")
     assert json.loads(report.stdout)["wall_time_us"] == pytest.approx(123.6)

@@ -93,6 +93,10 @@ def test_a_script_that_fails_or_writes_nothing(script: Path) -> None:
         "did not write"
         in check(Criteria(reference=reference, output_file=Path("x")), script).detail
     )
+    # What an earlier run left says nothing of this one.
+    (script.parent / "x.json").write_text("[1.0, 2.001]")
+    stale = Criteria(reference=reference, output_file=Path("x.json"))
+    assert "did not write x.json" in check(stale, script).detail
     script.write_text("raise SystemExit(3)\n")
     criteria = Criteria(reference=reference, output_file=Path("out.json"))
     assert "the script itself failed: code 3" in check(criteria, script).detail
@@ -122,7 +126,14 @@ def test_shapes_names_and_nan(tmp_path: Path) -> None:
     np.savez(tmp_path / "b.npz", y=np.ones(1))
     assert "arrays" in compare_files(tmp_path / "a.npz", tmp_path / "b.npz", 0, 0, "").detail
     np.save(tmp_path / "n.npy", np.array([1.0, np.nan, 1.0]))
-    assert not compare_files(tmp_path / "n.npy", tmp_path / "a.npy", 1, 1, "").ok
+    detail = compare_files(tmp_path / "n.npy", tmp_path / "a.npy", 1, 1, "").detail
+    assert detail.startswith("1 of 3 elements differ") and detail.endswith(
+        "1 are no number; at most by 0"
+    )
+    np.save(tmp_path / "n.npy", np.full(3, np.nan))
+    assert compare_files(tmp_path / "n.npy", tmp_path / "a.npy", 1, 1, "").detail.endswith(
+        "3 are no number"
+    )
 
 
 @pytest.mark.parametrize(("name", "text"), [("a.pt", "x"), ("a.npy", "junk"), ("a.json", "{")])

@@ -82,6 +82,16 @@ class Simulated(Struct, frozen=True):
         return ended and bool(self.run.get("own_check"))
 
     @property
+    def approver(self) -> str:
+        """What has found the result right; '' where nothing has."""
+        verdict = self.run.get("validation")
+        if not self.approved:
+            return ""
+        if isinstance(verdict, Mapping):
+            return str(verdict.get("by"))
+        return f"the script's own check (line {self.run.get('own_check')})"
+
+    @property
     def wrong(self) -> bool:
         """Whether a check has found the result of this call wrong."""
         verdict = self.run.get("validation")

@@ -7,6 +7,7 @@ edit to try; only a rerun shows what the edit is worth.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 
 from instrumentor_analysis.kernels.findings import (
@@ -17,6 +18,7 @@ from instrumentor_analysis.kernels.findings import (
     Finding,
     Try,
 )
+from instrumentor_analysis.kernels.simulated_deadlock import deadlock
 from instrumentor_analysis.kernels.simulated_facts import (
     BLOCKS,
     CORES,
@@ -57,72 +59,6 @@ def simulated_findings(facts: Simulated) -> tuple[Finding, ...]:
 # -- correct or not ----------------------------------------------------------------------------
 
 
-def _deadlock(facts: Simulated) -> Iterator[Finding]:
-    problem = facts.simulation.problem
-    if problem is None or problem.kind != "deadlock" or not problem.blocked:
-        return
-    waits = [
-        f"{row.thread} waits at line {row.line} "
-        f"{'for a block of' if row.operation == 'wait' else 'for room in'} {row.buffer} "
-        f"({plural(len(row.nodes), 'node')}: {facts.nodes(row.nodes)})"
-        for row in problem.blocked
-    ]
-    first = problem.blocked[0]
-    asked = "a block of" if first.operation == "wait" else "room in"
-    yield Finding(
-        "deadlock",
-        CORRECT,
-        f"deadlock: {first.thread} waits for {asked} {first.buffer} and nothing will give it",
-        "; ".join([*waits, *_balances(facts)]),
-        _way_out(facts),
-        limits=True,
-    )
-
-
-def _balances(facts: Simulated) -> Iterator[str]:
-    """What each buffer of a deadlock got and gave, on the first node that hangs."""
-    simulation = facts.simulation
-    assert simulation.problem is not None
-    for row in simulation.problem.blocked:
-        ends = [
-            f"{thread} {done} {count}"
-            for what, done in (("push", "pushed"), ("pop", "popped"))
-            for thread, count in _by_thread(simulation, row.buffer, what, row.nodes[0])
-        ]
-        if ends:
-            yield f"{facts.named(row.buffer)}: {', '.join(ends)}"
-
-
-def _by_thread(
-    simulation: Simulation, buffer: str, what: str, node: int
-) -> Iterator[tuple[str, int]]:
-    for row in simulation.blocks:
-        if (row.node, row.buffer, row.operation) == (node, buffer, what):
-            yield row.thread, row.count
-
-
-def _way_out(facts: Simulated) -> str:
-    simulation, problem = facts.simulation, facts.simulation.problem
-    assert problem is not None
-    stuck = {row.thread for row in problem.blocked}
-    for row in problem.blocked:
-        other_end = "push" if row.operation == "wait" else "pop"
-        others = [t for t, _ in _by_thread(simulation, row.buffer, other_end, row.nodes[0])]
-        others = [t for t in others if t != row.thread]
-        if not others and other_end == "push":
-            return f"No thread ever pushes a block of {row.buffer}: reserve and push it in one."
-        ended = [thread for thread in others if thread not in stuck]
-        if ended:
-            return (
-                f"{facts.named(ended[0])} has ended, {facts.named(row.thread)} has not: make both "
-                f"loops use {row.buffer} equally often."
-            )
-    return (
-        "The threads wait for each other: let them take and give the buffers in the same order, or "
-        "hold fewer blocks at once (block_count bounds how many)."
-    )
-
-
 def _error(facts: Simulated) -> Iterator[Finding]:
     problem = facts.simulation.problem
     if problem is not None and problem.kind == "error":
@@ -134,6 +70,12 @@ def _error(facts: Simulated) -> Iterator[Finding]:
                 "It may well be right: say it as the simulator knows it, or measure on a device"
             )
         said = problem.message.splitlines()[0] if problem.message else "no message"
+        if problem.buffer:
+            said += f" The block is one of {facts.named(problem.buffer)}."
+        # The simulator ends what it says of a block with what may follow.
+        following = re.search(r"^Next: (?!.*Details)(.+)", problem.message, re.MULTILINE)
+        if following and problem.buffer:
+            change = f"tt-lang allows next: {following[1].rstrip('.')}"
         ends = f"{change}. The counts below end there."
         yield Finding(kind, CORRECT, title, said, ends, limits=True)
 
@@ -200,8 +142,9 @@ def _l1(facts: Simulated) -> Iterator[Finding]:
 
 def _untouched(facts: Simulated) -> Iterator[Finding]:
     moved = {row.tensor: row.direction for row in facts.simulation.copies}
+    same = facts.simulation.same
     for name in facts.run.get("tensors") or ():
-        if moved and name not in moved:
+        if moved and name not in moved and same.get(name) not in moved:
             line = facts.parameters.get(name)
             uses = [f"{t} ({_lines(facts, t)})" if _lines(facts, t) else t for t in sorted(moved)]
             yield Finding(
@@ -562,7 +505,7 @@ def _deeper(simulation: Simulation, buffer: str) -> int:
 
 
 #: Rules that hold of a part of a run too, and those that need all of it.
-_ALWAYS = (_deadlock, _error, _wrong, _l1)
+_ALWAYS = (deadlock, _error, _wrong, _l1)
 _WHOLE = (
     writes,
     misplaced,

@@ -155,6 +155,11 @@ def simulated_report(folder: Path) -> SimulatedReport:
         warnings.append("the run ended before the kernel did: all counts are those until then")
     if not counted.arithmetic:
         warnings.append("nothing was computed (--no-arithmetic): results say nothing")
+    elif counted.complete and run.get("validation") is None and not facts.approved:
+        warnings.append(
+            "nothing checks the result: give --validate COMMAND or --reference FILE, or assert it "
+            "behind the call"
+        )
     devices = max((tensor.devices for tensor in counted.tensors.values()), default=1)
     if devices > 1:
         warnings.append(

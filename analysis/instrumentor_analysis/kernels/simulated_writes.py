@@ -8,7 +8,14 @@ from instrumentor_analysis.kernels.findings import Finding
 from instrumentor_analysis.kernels.simulated_facts import CORRECT, Simulated, are, plural
 from instrumentor_analysis.kernels.simulation import Clash, Copied, Written
 
-_MEANT = " If that is meant, let a check behind the call, --validate or --reference say so."
+
+def _meant(facts: Simulated) -> str:
+    """What decides whether a hole is meant, or has decided it."""
+    if facts.wrong:
+        return ""
+    if facts.approved:
+        return f" It is taken as meant: {facts.approver} passes."
+    return " If that is meant, let a check behind the call, --validate or --reference say so."
 
 
 def writes(facts: Simulated) -> Iterator[Finding]:
@@ -99,7 +106,7 @@ def _partly(facts: Simulated, name: str, written: int, units: int, seen: str) ->
         f"{name} is written only in part: {written:,} of {units:,} tiles",
         f"{seen}{'; written' + where if where else ''}; {units:,} tiles in the tensor",
         f"Check the slice{where}, the bounds of the loops around it, and the blocks at the edge."
-        f"{'' if facts.wrong else _MEANT}",
+        f"{_meant(facts)}",
         limits=not facts.approved,
     )
 

@@ -128,6 +128,7 @@ class Problem(Struct, frozen=True):
     """Why the invocation did not end; ``kind`` is deadlock or error.
 
     Attributes:
+        buffer: whose block refused what the line asks of it; '' where the error is of none.
         lacks: what of tt-lang or ttnn the simulator does not have; '' for an error of the kernel's.
     """
 
@@ -136,6 +137,7 @@ class Problem(Struct, frozen=True):
     file: str = ""
     line: int = 0
     thread: str = ""
+    buffer: str = ""
     blocked: tuple[Waiting, ...] = ()
     lacks: str = ""
 
@@ -208,6 +210,8 @@ class Simulation(Struct, frozen=True):
         arithmetic: whether values were computed at all.
         flops: (node, FLOPs of matrix products).
         starts: (node, thread, copies, of these started while another one was under way).
+        same: of a tensor with several names, such as one given for two parameters, the earlier ones
+            and the last, by which its moves are counted.
         written: by tensor; of those whose tiles were kept by place, in whole runs.
     """
 
@@ -219,6 +223,7 @@ class Simulation(Struct, frozen=True):
     tensors: Annotated[Mapping[str, TensorFacts], Meta(max_length=MOST_NAMES)] = field(
         default_factory=dict
     )
+    same: Annotated[Mapping[str, str], Meta(max_length=MOST_NAMES)] = field(default_factory=dict)
     buffers: Annotated[Mapping[str, BufferFacts], Meta(max_length=MOST_NAMES)] = field(
         default_factory=dict
     )

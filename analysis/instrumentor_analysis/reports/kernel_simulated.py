@@ -64,13 +64,14 @@ def _outcome(report: SimulatedReport) -> str:
     verdict = run.get("validation") or {}
     if verdict.get("later"):
         return f"a check fails {plural(verdict['later'], 'call')} later"
-    if verdict:
-        return ("right by " if verdict.get("ok") else "WRONG by ") + str(verdict.get("by"))
+    if verdict and not verdict.get("ok"):
+        return f"WRONG by {verdict.get('by')}"
     if report.wrong is not None:
         return "DOES NOT FIT" if report.wrong.kind in TOO_LARGE else "NOT RIGHT"
     if not report.simulation.arithmetic:
         return "result not computed"
-    return "the script ended well" if run.get("script_exit_code") == 0 else "result not checked"
+    by = report.facts.approver
+    return f"right by {by}" if by else "RESULT NOT CHECKED"
 
 
 def _verdict(report: SimulatedReport) -> Verdict:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from instrumentor.cli import common
+from instrumentor.cli import common, next_commands
 from instrumentor.cli.signature import Only, Verb, Without
 from instrumentor.cli.verbs import SCRIPT_LAST
+from instrumentor.kernels.model import OLDER
 from instrumentor.kernels.options import Choice, Criteria, KernelOptions, Simulated
 from instrumentor.machine.device_nodes import find_devices
 from instrumentor.shared import console
@@ -130,7 +131,10 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
     for warning in document["warnings"]:
         console.warn(warning)
     console.out(f"Next: instrument kernel run --kernel {console.quoted(chosen['kernel'], script)}")
-    if not find_devices(env=os.environ) and importlib.util.find_spec("ttl") is None:
+    older = [k for k in document["kernels"] if k["qualified"] == chosen["kernel"]]
+    if any(kernel["decorator"] == OLDER for kernel in older):
+        console.out(f"  on a device: tt-lang's simulator knows ttl.operation, not ttl.{OLDER}")
+    elif not find_devices(env=os.environ) and importlib.util.find_spec("ttl") is None:
         console.out(
             "  without a device: pip install tt-lang-sim (CPython 3.11 or newer), or name the "
             "interpreter\n  that has it: --simulate --python PATH"
@@ -201,7 +205,6 @@ def run(
     told = not (shown.quiet or shown.json)
     if told:
         console.say(f"Wrote {console.shown(result.folder)}/ ({result.users_files.fate})")
-        console.say(f"Next: instrument kernel iterate {console.quoted(script)}")
     if result.verdict is not None and not result.verdict.ok:
         hint = "Correct the kernel first: the time of a wrong result means nothing."
         if result.verdict.later:
@@ -213,6 +216,9 @@ def run(
         raise RunFailed(wrong.title, wrong.change)
     if result.verdict is not None and told:
         console.say(f"Validated by {result.verdict.by}: {result.verdict.detail}")
+    if told:
+        words = [*next_commands.typed(context, "iterate"), console.word(script), *(arguments or ())]
+        console.say(f"Next: instrument kernel iterate {console.quoted(*words)}")
 
 
 @app.command("report", epilog="Example: instrument kernel report matmul_kernel --html report.html")

@@ -267,30 +267,6 @@ def test_one_block_makes_threads_take_turns_and_spare_ones_take_l1(tmp_path: Pat
     assert "block_count=3 of y_dfb" in kinds["spare-blocks"].change
 
 
-def _hung(*blocked: tuple[str, str, str], **more: Any) -> dict[str, Any]:
-    rows = [
-        {"thread": t, "operation": o, "buffer": b, "file": "/x", "line": 5, "nodes": [0]}
-        for t, o, b in blocked
-    ]
-    return changed(complete=False, problem={"kind": "deadlock", "blocked": rows}, **more)
-
-
-@pytest.mark.parametrize(
-    ("document", "words"),
-    [
-        (_hung(("compute", "wait", "a_dfb")), "read (line 9) has ended, compute (line 15) has not"),
-        (_hung(("compute", "wait", "b_dfb")), "No thread ever pushes a block of b_dfb"),
-        (
-            _hung(("compute", "wait", "a_dfb"), ("read", "reserve", "a_dfb")),
-            "The threads wait for each other",
-        ),
-    ],
-)
-def test_the_way_out_of_a_deadlock(tmp_path: Path, document: dict[str, Any], words: str) -> None:
-    kinds = found(tmp_path, document)
-    assert list(kinds) == ["deadlock"] and words in kinds["deadlock"].change
-
-
 def test_of_a_part_nothing_is_said_that_the_rest_may_change(tmp_path: Path) -> None:
     document = changed(complete=False, grid=[4, 4])
     document["copies"][0][5] = 400
@@ -317,3 +293,20 @@ def test_what_the_simulator_lacks_is_no_fault_of_the_kernel(tmp_path: Path) -> N
     kinds = found(tmp_path, changed(problem={**problem, "lacks": "call_extern_func"}))
     assert list(kinds) == ["simulator-lacks"]
     assert kinds["simulator-lacks"].change.startswith("It may well be right")
+
+
+def test_a_tensor_given_for_two_parameters_is_used_by_either_name(tmp_path: Path) -> None:
+    document = changed(same={"c": "y"})
+    assert not found(tmp_path, document, tensors=["a", "c", "y"])
+    assert "untouched" in found(tmp_path, changed(same={"c": "d"}), tensors=["a", "c", "y"])
+
+
+def test_a_block_that_refuses_is_named_with_what_may_follow(tmp_path: Path) -> None:
+    said = "RuntimeError: Cannot perform pop().\n\nNext: out_block.store(this_block).\n"
+    problem = {"kind": "error", "message": said, "thread": "compute", "line": 9, "buffer": "a_dfb"}
+    error = found(tmp_path, changed(complete=False, problem=problem))["error"]
+    assert "The block is one of a_dfb (line 6)." in error.evidence
+    assert error.change.startswith("tt-lang allows next: out_block.store(this_block).")
+    problem["message"] = said.replace("out_block.store(this_block)", "see allowed ops in Details")
+    error = found(tmp_path, changed(complete=False, problem=problem))["error"]
+    assert error.change.startswith("Mend that line.")

@@ -42,7 +42,7 @@ def test_of_a_part_of_a_run_no_limit_is_told(tmp_path: Path) -> None:
 def test_devices_that_are_run_as_one_are_said(tmp_path: Path) -> None:
     document = changed()
     document["tensors"]["a"]["devices"] = 4
-    assert "4 devices" in simulated_report(folder_with(tmp_path, document)).warnings[0]
+    assert "4 devices" in simulated_report(folder_with(tmp_path, document)).warnings[-1]
 
 
 def test_text_and_page_show_counts_and_call_the_floor_a_model(tmp_path: Path) -> None:
@@ -57,7 +57,9 @@ def test_text_and_page_show_counts_and_call_the_floor_a_model(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("more", "run", "words"),
     [
-        ({}, {}, "the script ended well"),
+        ({}, {}, "RESULT NOT CHECKED"),
+        ({}, {"own_check": 67}, "right by the script's own check (line 67)"),
+        ({}, {"own_check": 67, "script_exit_code": 1}, "RESULT NOT CHECKED"),
         ({}, {"validation": {"ok": True, "by": "pytest"}}, "right by pytest"),
         ({}, {"validation": {"ok": False, "by": "pytest"}}, "WRONG by pytest"),
         ({"complete": False}, {}, "not at its end"),
@@ -105,3 +107,10 @@ def test_the_report_of_training_names_that_of_kernels(tmp_path: Path) -> None:
     with pytest.raises(NothingMeasured) as caught:
         summarise(folder)
     assert f"instrument kernel report {folder}" in caught.value.hint
+
+
+def test_a_result_that_nothing_checks_is_warned_of(tmp_path: Path) -> None:
+    said = "nothing checks the result"
+    assert said in simulated_report(folder_with(tmp_path, changed())).warnings[0]
+    for checked in ({"own_check": 67}, {"validation": {"ok": False, "by": "pytest"}}):
+        assert not simulated_report(folder_with(tmp_path, changed(), **checked)).warnings
