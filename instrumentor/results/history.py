@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import stat
 import time
 import zlib
 from collections.abc import Collection, Iterator, Mapping
@@ -19,9 +20,10 @@ from typing import Any
 from msgspec import MsgspecError
 from msgspec.structs import fields
 
+from instrumentor.shared import private
 from instrumentor.shared.errors import UsageError
 from instrumentor_analysis.shared.documents import converted, parsed
-from instrumentor_analysis.shared.files import LIMIT_BYTES, opened
+from instrumentor_analysis.shared.files import LIMIT_BYTES, Unfit, opened
 from instrumentor_analysis.summary.history_entry import Entry, Failed, conditions, was_busy
 
 SCHEMA_VERSION = 3  # of the database (`PRAGMA user_version`)
@@ -278,6 +280,8 @@ class History:
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
         with self._errors():
+            if self.path == default_path():
+                private.make_closed(self.path.parent)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(self._connect(writing=True)) as connection:
                 # Taken at the start: two that read first and write then would lock each other out.
@@ -292,6 +296,7 @@ class History:
                 connection.execute("COMMIT")
 
     def _connect(self, *, writing: bool) -> sqlite3.Connection:
+        self._refuse_link_of_others()
         if self.path.exists():  # by its name then: its journal stands beside it
             opened(self.path).close()
         self._look_beside()
@@ -303,6 +308,13 @@ class History:
         late = time.monotonic() + WORK_S
         connection.set_progress_handler(lambda: time.monotonic() > late, 100_000)
         return connection
+
+    def _refuse_link_of_others(self) -> None:
+        """It would choose which file of this user's is made, or grows tables."""
+        with suppress(FileNotFoundError):
+            facts = self.path.lstat()
+            if stat.S_ISLNK(facts.st_mode) and facts.st_uid not in (os.geteuid(), 0):
+                raise Unfit(self.path, f"is a symbolic link of another user ({facts.st_uid})")
 
     def _look_beside(self) -> None:
         """SQLite opens these by their names, plays back a journal, and removes what it names."""

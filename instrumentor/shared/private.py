@@ -161,10 +161,10 @@ def made(base: Path, name: str) -> Path:
         OSError: it cannot be made.
     """
     folder = base / name
-    _make(base)
+    make_closed(base)
     fault = _refusal(base)
     if not fault:
-        _make(folder)
+        make_closed(folder)
         fault = _fault(folder, tighten=True)
     if fault:
         raise NotReady(
@@ -174,11 +174,15 @@ def made(base: Path, name: str) -> Path:
     return folder
 
 
-def _make(folder: Path) -> None:
-    """With its parents, all of mode 0700 whatever the umask says."""
+def make_closed(folder: Path) -> None:
+    """Make a folder where there is none, with its parents: of mode 0700 whatever the umask says.
+
+    Raises:
+        OSError: it cannot be made.
+    """
     if os.path.lexists(folder):
         return
-    _make(folder.parent)
+    make_closed(folder.parent)
     with suppress(FileExistsError):  # another start was faster
         folder.mkdir(mode=0o700)
 

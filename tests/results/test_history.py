@@ -273,6 +273,34 @@ def test_what_stands_in_a_stores_place_is_looked_at_before_sqlite_opens_it(
         history.add(tmp_path, document(), PLACE)
 
 
+@TWO_USERS
+def test_a_link_of_another_user_in_a_stores_place_makes_and_changes_no_file(
+    shared_tmp: Path, tmp_path: Path
+) -> None:
+    history, mine = History(shared_tmp / "h.sqlite"), tmp_path / "mine.py"
+    as_another_user(lambda: history.path.symlink_to(mine))
+    for there in (False, True):  # an empty file would become a store
+        if there:
+            mine.touch()
+        with pytest.raises(UsageError, match="is a symbolic link of another user"):
+            history.add(tmp_path, document(), PLACE)
+        assert mine.exists() == there and not (there and mine.read_bytes())
+
+
+def test_the_folders_of_the_users_own_store_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "local" / "share"))
+    before = os.umask(0)
+    try:
+        History().add(tmp_path, document(), PLACE)
+    finally:
+        os.umask(before)
+    made = History().path.parents[:3]
+    assert [folder.stat().st_mode & 0o777 for folder in made] == [0o700] * 3
+    assert History().path.stat().st_mode & 0o022 == 0
+
+
 @pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
 def test_a_link_beside_a_store_is_not_followed(tmp_path: Path, ending: str) -> None:
     """To a journal of another store, which would be played back into this one and be removed."""
