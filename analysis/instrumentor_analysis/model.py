@@ -320,15 +320,19 @@ class WhatIf(Struct, frozen=True):
 
     Attributes:
         change: in words.
-        ms: the model's; :mod:`instrumentor_analysis.clock.what_if` says how.
+        ms: :mod:`instrumentor_analysis.clock.what_if` says how it is known.
         saving_percent: of the iteration.
-        interval_ms: 95 % sure where the rest stays as it is; None of fewer than six iterations.
+        interval_ms: 95 % sure where the rest stays as it is; None of fewer than six iterations,
+            and of an upper bound.
+        basis: ``measured`` (iterations of this run that were like that), ``model`` (made of
+            measured parts), ``at most`` (a bound: the truth lies below).
     """
 
     change: str
     ms: float
     saving_percent: float
     interval_ms: Interval | None = None
+    basis: Literal["measured", "model", "at most"] = "model"
 
 
 class ModuleTime(Struct, frozen=True):
@@ -1011,7 +1015,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
         barrier: how the device was waited for; None on the CPU, where nothing can be pending.
         memory: peaks of the script's process; None where none was read.
         phases: who owns the time of an iteration; None where no extra steps were taken for it.
-        what_if: predictions from these phases: a model, no measurement.
+        what_if: predictions, each with what it rests on.
         ranks: processes that train together; None of a process alone.
         modules: what each module's forward takes; None where no extra steps were taken for it.
         programs: what ttnn told of its devices; None where it told nothing.

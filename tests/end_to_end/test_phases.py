@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from instrumentor_analysis.clock.timings import read_timings, wall_clock
+from instrumentor_analysis.clock.what_if import what_if
 from tests.conftest import RepoFactory, RunCli
 from tests.end_to_end.small import records
 
@@ -176,9 +178,60 @@ def test_a_delay_in_each_phase_comes_back_as_that_phase_s(
     assert kinds.index("phases") > last
 
 
+@pytest.mark.parametrize("data", DATA)
+def test_an_input_that_is_hidden_is_measured(measured: Any, torch_python: Path, data: str) -> None:
+    _, document, folder = measured(script(PLAIN, DATA[data]), torch_python, "--phases", "4")
+    timings = read_timings(folder / "timings.jsonl")
+    # By themselves: of a machine that is busy nothing is predicted.
+    without = wall_clock(timings, document["scope"]).iteration
+    found = {each.change: each for each in what_if(timings.extra, without, timings.again)}
+    hidden = found["input hidden"]
+    rest_ms = sum(WHOLE.values()) - WHOLE["data"]
+    assert hidden.basis == "measured" and hidden.ms == pytest.approx(rest_ms)
+    # Another run is another one, however exact this clock is.
+    assert hidden.interval_ms is not None
+    assert hidden.interval_ms.low < 0.8 * rest_ms and hidden.interval_ms.high > 1.2 * rest_ms
+    again = records(folder, "same_batch")
+    assert [each["ms"] for each in again] == pytest.approx([rest_ms] * len(again))
+    assert not any(each["data_ms"] for each in again)
+
+
+def test_nothing_of_the_extra_steps_is_in_force_while_samples_are_taken(
+    measured: Any, torch_python: Path, tmp_path: Path
+) -> None:
+    watched = """
+import atexit
+import json
+import sys
+
+free, real = [], torch.nn.Module.__call__
+atexit.register(lambda: open(FREE, "w").write(json.dumps(free)))
+
+
+class Model(torch.nn.Linear):
+    def forward(self, x):
+        free.append(torch.nn.Module.__call__ is real and sys.gettrace() is None)
+        return super().forward(x)
+
+
+model = Model(8, 2)
+optimizer = Optimizer(model.parameters(), lr=0.1)
+"""
+    traced = "        free[-1] = free[-1] and sys.gettrace() is None\n        for _ in"
+    code = script(PLAIN).replace("\n\ndef train", watched + "\n\ndef train")
+    code = code.replace("FREE", repr(str(tmp_path / "free.json")))
+    code = code.replace("        for _ in range(3)", traced + " range(3)")
+    _, _, folder = measured(code, torch_python, "--phases", "4")
+    found = json.loads((tmp_path / "free.json").read_text("utf-8"))
+    samples = len(records(folder, "sample"))
+    assert samples == 6 and all(found[:samples]) and not all(found[samples:])
+
+
 def test_accumulated_gradients_are_of_whole_cycles(measured: Any, torch_python: Path) -> None:
-    found, document, _ = measured(script(ACCUMULATED), torch_python, "--phases", "4")
+    found, document, folder = measured(script(ACCUMULATED), torch_python, "--phases", "4")
     assert document["phases"]["count"] == 4
+    # Which of the two the same batch again would be is not known.
+    assert not records(folder, "same_batch")
     # Two micro-steps an update, so half of it is each one's.
     assert found == pytest.approx(
         {"data": 40, "forward": 30, "backward": 50, "optimizer": 10, "other": 2}

@@ -28,6 +28,11 @@ from instrumentor_analysis.model import Interval
 
 #: Number of samples below which a comparison of medians has no interval.
 FEWEST = 3
+#: Noise from run to run where a single run cannot know it: standard deviation of the logarithms
+#: of the medians of runs of the same code.
+ASSUMED = 0.15
+#: Normal quantile of an interval's end.
+SURE = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 #: The least share of the spread that correlated samples are taken to show.
 _LEAST_SHARE = 0.25
 

@@ -25,6 +25,7 @@ from instrumentor_analysis.clock.populations import Kind, populations
 from instrumentor_analysis.clock.programs import Told
 from instrumentor_analysis.clock.ranks import late, ranks
 from instrumentor_analysis.clock.throughput import PERCENTILES, common_shape, percentile, rate
+from instrumentor_analysis.clock.what_if import Again
 from instrumentor_analysis.model import (
     Barrier,
     Compilation,
@@ -67,6 +68,7 @@ class Timings(Struct, frozen=True):
         ranks: processes that train together; None of a process alone.
         called: extra steps whose modules were followed.
         told: extra steps whose programs ttnn told.
+        again: extra iterations with the batch of the one before.
     """
 
     samples: tuple[Sample, ...] = ()
@@ -81,6 +83,7 @@ class Timings(Struct, frozen=True):
     ranks: Ranks | None = None
     called: tuple[Called, ...] = ()
     told: tuple[Told, ...] = ()
+    again: tuple[Again, ...] = ()
 
     def labels(self) -> tuple[str, ...]:
         """The labels in order of first appearance."""
@@ -166,6 +169,7 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
         ranks=together,
         called=tuple(fitted(e, Called) for e in mine if e["event"] == "modules"),
         told=tuple(fitted(e, Told) for e in mine if e["event"] == "programs"),
+        again=tuple(fitted(e, Again) for e in mine if e["event"] == "same_batch"),
     )
 
 

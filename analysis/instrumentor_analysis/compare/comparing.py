@@ -23,7 +23,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from instrumentor_analysis.clock.intervals import reach
+from instrumentor_analysis.clock.intervals import ASSUMED, reach
 from instrumentor_analysis.clock.neighbours import doubts, is_busy
 from instrumentor_analysis.compare import gate
 from instrumentor_analysis.compare.differences import differences, refuse
@@ -32,7 +32,7 @@ from instrumentor_analysis.compare.model import Comparison, SideFacts, Timing
 from instrumentor_analysis.compare.notes import notes
 from instrumentor_analysis.compare.ops import compare_ops
 from instrumentor_analysis.compare.ratio import ratio_of_medians
-from instrumentor_analysis.compare.runs import ASSUMED, ASSUMED_BUSY, between
+from instrumentor_analysis.compare.runs import ASSUMED_BUSY, between
 from instrumentor_analysis.compare.side import Side
 from instrumentor_analysis.compare.statement import by_size, statement, statement_of_runs
 from instrumentor_analysis.model import Interval

@@ -1,8 +1,8 @@
 """Is the new side slower by more than is allowed? Yes, no, or more runs are needed to tell.
 
 Decided by runs, never by steps alone: of one run against one the noise is not known, and only what
-exceeds :data:`.runs.ASSUMED` is told, and what their steps show as well: the gate is never surer
-than the comparison above it. A regression is one whose lower bound lies above what is
+exceeds :data:`.clock.intervals.ASSUMED` is told, and what their steps show as well: the gate is
+never surer than the comparison above it. A regression is one whose lower bound lies above what is
 allowed; there is none where the upper bound lies below that and :data:`RESOLUTION_PERCENT` more.
 Anything between the two is undecided, and with so many runs as are then asked for, one of the two
 must hold if the noise stays what it was.
@@ -20,8 +20,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from instrumentor_analysis.clock.intervals import student_quantile
-from instrumentor_analysis.compare.runs import ASSUMED, Between, Noise
+from instrumentor_analysis.clock.intervals import ASSUMED, student_quantile
+from instrumentor_analysis.compare.runs import Between, Noise
 from instrumentor_analysis.model import Interval
 
 #: A slow-down by so much more than is allowed must not pass, percent.
@@ -49,7 +49,7 @@ class Gate(Struct, frozen=True):
         low_percent, high_percent: bounds of the slow-down.
         runs: on each side, with which it is decided; None when it is, or when so many are needed
             that the noise must be lowered first.
-        assumed: the noise is :data:`.runs.ASSUMED`, not measured.
+        assumed: the noise is :data:`.clock.intervals.ASSUMED`, not measured.
     """
 
     outcome: Outcome

@@ -26,9 +26,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor_analysis.clock.drift import drift
-from instrumentor_analysis.clock.intervals import FEWEST, Reach, reach, student_quantile
+from instrumentor_analysis.clock.intervals import (
+    ASSUMED,
+    FEWEST,
+    SURE,
+    Reach,
+    reach,
+    student_quantile,
+)
 from instrumentor_analysis.clock.order_statistics import CONFIDENCE
-from instrumentor_analysis.compare.runs import ASSUMED, SURE, TOLD
+from instrumentor_analysis.compare.runs import TOLD
 from instrumentor_analysis.model import Interval
 
 

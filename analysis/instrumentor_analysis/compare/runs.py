@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from instrumentor_analysis.clock.intervals import Reach, student_quantile
+from instrumentor_analysis.clock.intervals import SURE, Reach, student_quantile
 from instrumentor_analysis.clock.order_statistics import CONFIDENCE
 from instrumentor_analysis.clock.timings import (
     MAD_TO_SIGMA,
@@ -30,16 +30,14 @@ from instrumentor_analysis.model import Interval
 #: Chance with which a real difference of the given size is to be seen.
 #: The customary 80 % (Cohen, Statistical Power Analysis for the Behavioral Sciences, 1988).
 POWER = 0.8
-#: Normal quantiles: of an interval's end, and of a change that is told with that chance.
-SURE = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+#: Normal quantile of a change that is told with that chance.
 TOLD = SURE + statistics.NormalDist().inv_cdf(POWER)
 #: Runs on a side that are asked for at most: beyond, the machine is too noisy for the question.
 MOST_RUNS = 20
 #: Runs of a group from which one may be a stray.
 FEWEST_WITH_STRAY = 4
-#: The noise of one run against one, which cannot be known: standard deviation of the logarithms.
-ASSUMED = 0.15
-#: The same on a machine that was busy with something else.
+#: The noise of one run against one on a machine that was busy with something else
+#: (elsewhere: :data:`.clock.intervals.ASSUMED`).
 ASSUMED_BUSY = 0.7
 
 

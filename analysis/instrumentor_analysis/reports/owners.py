@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from instrumentor_analysis.clock import phases as names
+from instrumentor_analysis.clock.intervals import ASSUMED
 from instrumentor_analysis.model import Cause, Phase, Phases, Ranks, WhatIf
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import Column, Section, Table
@@ -29,6 +30,14 @@ _COLOURS = {
     names.OPTIMIZER: "ccl",
 }
 _WIDTH, _LEFT, _PITCH, _BAR = 1000.0, 150.0, 30.0, 20.0
+#: What each kind of prediction rests on.
+_BASIS = {
+    "measured": "measured: extra iterations with the batch of the one before; the interval is of "
+    f"another run's median, if runs differ by {ASSUMED:.0%} as usual.",
+    "at most": "at most: the iteration less what it waits; behind a wait a host is slow for a "
+    "while, so that it would take less.",
+    "model": "model, not measured: the iteration without this, where the rest stays as it is.",
+}
 #: Sizes of memory that differ by less are not worth a column, as a share.
 _ALIKE = 0.01
 
@@ -48,7 +57,7 @@ def section(found: Phases | None, *, drawn: bool = False) -> Section:
 
 
 def what_if(found: Sequence[WhatIf]) -> Section:
-    """Predictions, marked as such."""
+    """Predictions, each with what it rests on."""
     intervals = [each.interval_ms for each in found]
     between = [
         formatting.ABSENT
@@ -60,14 +69,13 @@ def what_if(found: Sequence[WhatIf]) -> Section:
         Column("if", [each.change for each in found], right=False),
         Column("iteration", formatting.column([each.ms for each in found], "ms")),
         Column("saves", [formatting.share(each.saving_percent) for each in found]),
+        Column("how", [each.basis for each in found], right=False),
         Column("95 % interval, ms", between, optional=True),
     )
-    note = "A model, not measured: the iteration without this, where the rest stays as it is."
+    told = [_BASIS[basis] for basis in _BASIS if any(each.basis == basis for each in found)]
     if any(each.change == TRACE for each in found):
-        note += (
-            f" {TRACE}: with {REPLAY_MS:.0f} to {REPLAY_MOST_MS:.0f} ms for a replay on the host."
-        )
-    return Section("What if", (Table(columns, note),))
+        told.append(f"{TRACE}: {REPLAY_MS:.0f} to {REPLAY_MOST_MS:.0f} ms a replay on the host.")
+    return Section("What if", (Table(columns, " ".join(told)),))
 
 
 def ranks(found: Ranks | None) -> Section:

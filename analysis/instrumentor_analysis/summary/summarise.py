@@ -227,7 +227,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         programs=programs(timings.told),
         what_if=()
         if is_busy(folder.facts.get("machine"))
-        else what_if(timings.extra, None if wall is None else wall.iteration),
+        else what_if(timings.extra, None if wall is None else wall.iteration, timings.again),
     )
 
 

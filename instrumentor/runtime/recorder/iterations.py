@@ -56,13 +56,17 @@ class Iterations:
             pending_s: how long the device then worked on what was asked of it after the last one.
         """
         now = self.known()
-        if self.sample is not None:
+        if self.sample is not None and self.sample.get("event", True):
             self.write(self.sample, now, called_s, pending_s)
         self.sample, self.entered = None, None
         self.begun = now
 
     def end(self, **sample: Any) -> None:
-        """A sample was taken: name, index, ms, label and device of it; its iteration goes on."""
+        """A sample was taken: name, index, ms, label and device of it; its iteration goes on.
+
+        Args:
+            sample: also `event`, as which it is recorded; "" leaves it out.
+        """
         self.outside, self.sample = self.known(), sample
         self.left_s, self.own_s = time.perf_counter(), 0.0
 
@@ -73,7 +77,9 @@ class Iterations:
         stepped = self.marks.stepped[self.begun.steps : now.steps]
         # Without an optimizer's step behind the region it was something else.
         updating_s = pending_s if now.steps > self.outside.steps else 0.0
-        self.taken[sample["name"]] = milliseconds, tuple(stepped)
+        event = sample.get("event", "iteration")
+        if event == "iteration":
+            self.taken[sample["name"]] = milliseconds, tuple(stepped)
         parts = {
             "data_ms": now.data_s - self.outside.data_s,
             "optimizer_ms": now.optimizer_s - self.outside.optimizer_s + updating_s,
@@ -82,7 +88,7 @@ class Iterations:
             **self.around_entry(now, called_s),
         }
         self.records.write(
-            "iteration",
+            event,
             index=sample["index"],
             name=sample["name"],
             ms=milliseconds,

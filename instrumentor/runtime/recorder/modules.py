@@ -127,7 +127,7 @@ class Modules:
         def instrument_call(this: Any, *args: Any, **kwargs: Any) -> Any:
             if self.backwards or threading.get_ident() != self.thread:
                 return real(this, *args, **kwargs)
-            at = self.enter(this)
+            at = self.place(this)
             if at is None:
                 return real(this, *args, **kwargs)
             before = self.counted()
@@ -144,7 +144,7 @@ class Modules:
 
         return instrument_call
 
-    def enter(self, module: Any) -> Optional[int]:
+    def place(self, module: Any) -> Optional[int]:
         """The place of a call, from where it is made; None where there are too many."""
         if not self.open:
             self.names = {id(each): name for name, each in module.named_modules()}

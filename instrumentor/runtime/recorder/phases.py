@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Optional
 
 from instrumentor.runtime.recorder.barrier import Barrier
 from instrumentor.runtime.recorder.facts import counted
+from instrumentor.runtime.recorder.loop_line import LoopLine
 from instrumentor.runtime.recorder.marks import DATA, OPTIMIZER, Marks
 from instrumentor.runtime.recorder.produced import loss_among
 from instrumentor.runtime.recorder.records import Records
@@ -66,8 +67,8 @@ class Phases:
         self.compiled: Dict[str, int] = {}
         self.inside = False
         self.behind = -1  # the first part behind the region's last backward
-        self.frame: Any = None  # of the loop, while its line is waited for
-        self.line = 0
+        self.loop = LoopLine(self.at_loop)
+        self.data_s = self.all_s = 0.0  # of the iterations, those that compiled left out
 
     def due(self, label: Optional[str], automatic: bool) -> bool:
         """Whether extra steps are to be taken, now that there are enough samples.
@@ -94,7 +95,7 @@ class Phases:
     def stop(self) -> None:
         """Take no more of them."""
         self.on = False
-        self.untrace()
+        self.loop.off()
         self.watch.off()
         self.marks.tell = None
 
@@ -108,6 +109,11 @@ class Phases:
         seconds = time.perf_counter() - self.started_s
         few = self.whole >= LEAST_EXTRA and seconds >= EXTRA_S
         return self.whole >= MOST_EXTRA or few or (self.whole > 0 and seconds >= MOST_S)
+
+    @property
+    def waited(self) -> float:
+        """Share of the iterations in which the loop waited for its next batch."""
+        return self.data_s / self.all_s if self.all_s else 0.0
 
     # -- the recorder's calls ---------------------------------------------------------------------
 
@@ -123,8 +129,8 @@ class Phases:
         self.spent, self.before, self.behind = [], [], -1
         self.inside = self.edge == FORWARD
         self.steps, self.compiled = len(self.marks.stepped), counted()
-        if self.frame is None:
-            self.frame, self.line = frame, frame.f_lineno
+        if self.loop.frame is None:
+            self.loop.body(frame)
         self.begun_s = self.since_s = time.perf_counter()
 
     def end(self, values: Any) -> None:
@@ -133,12 +139,12 @@ class Phases:
         self.behind = -1
         if self.inside:
             self.inside = False
-            self.trace()
+            self.loop.wait()
 
     def enter(self, frame: Any) -> None:
         """The loop's body is entered."""
-        self.untrace()
-        self.frame, self.line = frame, frame.f_lineno
+        self.loop.off()
+        self.loop.body(frame)
         if self.begun_s:
             self.border(PREPARE)
 
@@ -190,33 +196,10 @@ class Phases:
         made = PREPARE if self.edge == FORWARD else FORWARD
         self.border(made if fetched else before)
 
-    # -- where the loop's own line begins ---------------------------------------------------------
-
-    def trace(self) -> None:
-        """Wait for the loop's line, unless someone else traces the script."""
-        if self.frame is not None and sys.gettrace() is None:
-            self.frame.f_trace = self.reached
-            sys.settrace(self.ignore)
-
-    def untrace(self) -> None:
-        """Trace no more."""
-        # Bound methods are equal, not identical.
-        if sys.gettrace() == self.ignore:
-            sys.settrace(None)
-        if self.frame is not None:
-            self.frame.f_trace, self.frame = None, None
-
-    def ignore(self, frame: Any, event: str, argument: Any) -> None:
-        """Other functions are not looked into."""
-
-    def reached(self, frame: Any, event: str, argument: Any) -> Any:
-        """A line ahead of the body is the loop's own: the next batch is asked for."""
-        if event != "line" or frame.f_lineno >= self.line:
-            return self.reached
-        self.untrace()
+    def at_loop(self, frame: Any) -> None:
+        """The loop has come to its own line: the next batch is asked for."""
         if self.begun_s and not self.inside:
             self.border(DATA)
-        return None
 
     # -- what is known of an iteration ------------------------------------------------------------
 
@@ -234,6 +217,9 @@ class Phases:
             parts[owner] = parts.get(owner, 0.0) + seconds * 1000.0
             known = memory.get(owner, [None, None])
             memory[owner] = [max(filter(None, pair), default=None) for pair in zip(known, held)]  # noqa: B905 - 3.8
+        if not compiled:
+            self.data_s += parts.get(DATA, 0.0) / 1000.0
+            self.all_s += self.since_s - self.begun_s
         self.records.write(
             "phases",
             ms=(self.since_s - self.begun_s) * 1000.0,

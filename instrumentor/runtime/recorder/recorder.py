@@ -21,6 +21,7 @@ from instrumentor.runtime.recorder.programs import Programs
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.resident import peak_resident
 from instrumentor.runtime.recorder.runtimes import runtime_of
+from instrumentor.runtime.recorder.same_batch import SameBatch
 from instrumentor.runtime.recorder.sampling import Sampling
 from instrumentor.runtime.recorder.witness import Witness
 
@@ -76,6 +77,7 @@ class Recorder:
         #: What is measured in extra steps behind the samples, in this order.
         self.coming: List[Any] = [
             self.phases,
+            SameBatch(self.barrier, self.iterations, self.phases),
             Modules(self.records, self.barrier, phases),
             Programs(self.records, self.barrier, not buffers and phases != 0),
             Collectives(self.records),
@@ -97,8 +99,9 @@ class Recorder:
         """Note that the body of the loop is entered: what came before fetched its batch."""
         if self.done or not self.records.ours:
             return
-        if self.phases.on:
-            self.phases.enter(sys._getframe(1))
+        entered = getattr(self.behind, "enter", None)
+        if entered is not None:
+            entered(sys._getframe(1))
         self.iterations.enter()
 
     def begin(self, *batch: Any, resume: bool = False, when: Any = True) -> None:
@@ -291,6 +294,9 @@ class Recorder:
         if self.done or not stepped:
             return self.done
         if not self.enough():
+            finishing = getattr(self.behind, "finishing", None)
+            if finishing is not None:
+                finishing()
             return False
         self.complete()
         return True

@@ -96,4 +96,4 @@ def test_little_is_not_predicted() -> None:
 
 def test_the_table_says_what_a_replay_was_taken_to_cost() -> None:
     note = section(of_device(SUMMARY)).tables[0].note
-    assert "A model, not measured" in note and "50 to 150 ms" in note
+    assert "model, not measured" in note and "50 to 150 ms" in note
