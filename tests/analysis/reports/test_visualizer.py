@@ -47,5 +47,23 @@ def test_the_log_is_taken_from_logs_when_there_is_no_other(tmp_path: Path) -> No
     assert found.missing == ("ops_perf_results.csv",)
 
 
+def test_what_a_link_leads_to_elsewhere_is_no_part_of_it(tmp_path: Path) -> None:
+    """A report is given on: with a file of this user's that somebody's run folder chose."""
+    secret, run = make(tmp_path / "secret"), tmp_path / "run"
+    ops = make(run / "tracy_perf" / "ops_perf_results.csv")
+    log = run / "tracy_profile" / ".logs" / "profile_log_device.csv"
+    log.parent.mkdir(parents=True)
+    for beside in (log, ops.with_name("tracy_profile_log_host.tracy")):
+        beside.symlink_to(secret)
+    for source in (run, ops):
+        assert contents(source).files == {"ops_perf_results.csv": ops}
+    log.unlink()
+    log.symlink_to(make(run / "kept.csv"))
+    assert contents(run).files["profile_log_device.csv"] == log
+    ops.unlink()
+    ops.symlink_to(secret)
+    assert "ops_perf_results.csv" in contents(run).missing
+
+
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     assert contents(tmp_path).missing == ("ops_perf_results.csv", "profile_log_device.csv")
