@@ -55,6 +55,8 @@ _INFLATES = Caveat(
 _NO_SPLIT = Caveat("no-split", "Tracy does not split host time into Python and PJRT.", "note")
 #: What is planned for a script that can run on XLA.
 _OF_XLA = ("host-reads-moved", "host-reads-as-written", "sync-inserted")
+#: What is planned for a script that can run on any other device than the CPU.
+_OF_A_DEVICE = ("copy-inside",)
 #: Outliers that are named.
 _MOST_OUTLIERS = 3
 #: Width of the median's interval from which more steps are asked for, percent of the median.
@@ -232,13 +234,16 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
 
 
 def _applies(warning: Caveat, timings: Timings) -> bool:
-    """What is true of a script on XLA says nothing of its run on another device.
+    """What is true of a script on XLA says nothing of its run on another device; to the CPU
+    nothing is copied.
 
     Ranks that are all recorded are measured as the several processes that they are.
     """
     if warning.kind == "several-processes" and timings.ranks is not None:
         return False
     devices = {sample.device for sample in timings.samples}
+    if warning.kind in _OF_A_DEVICE and devices == {"cpu"}:
+        return False
     return warning.kind not in _OF_XLA or not devices or bool(devices & {"xla", None})
 
 

@@ -475,3 +475,11 @@ def test_steps_that_warm_up_are_told_what_to_type(tmp_path: Path) -> None:
         folder = run_folder(tmp_path / "run", *falling, time_budget_s=budget)
         (text,) = (each.message for each in summarise(folder).warnings if each.kind == "not-steady")
         assert text.startswith("Still warming up: steps got") and text.endswith(typed)
+
+
+@pytest.mark.parametrize(("device", "told"), [("cpu", False), ("cuda", True)])
+def test_to_the_cpu_nothing_is_copied(tmp_path: Path, device: str, told: bool) -> None:
+    warned = [{"kind": "copy-inside", "message": "A copy to the device.", "weight": "caution"}]
+    events = steady_events(*[10.0, 10.1] * 3, device=device)
+    found = summarise(run_folder(tmp_path / "run", *events, warnings=warned))
+    assert any(each.kind == "copy-inside" for each in found.warnings) is told
