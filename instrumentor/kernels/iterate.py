@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor.kernels.options import Criteria, KernelOptions
+from instrumentor.kernels.own_check import own_check
 from instrumentor.kernels.plan import make_plan
 from instrumentor.kernels.run import run_kernel
 from instrumentor.kernels.session import (
@@ -35,7 +36,6 @@ from instrumentor.kernels.session import (
 )
 from instrumentor.kernels.simulate import NotSimulated, SimulatedRun, can_simulate, without_device
 from instrumentor.kernels.trials import Trial, Tried, trials
-from instrumentor.kernels.validate import own_check
 from instrumentor.rewrite.prepare import script_path
 from instrumentor.shared.errors import InstrumentError, Interrupted, NotReady, RunFailed, UsageError
 from instrumentor.shared.progress import Progress, Silent
@@ -102,7 +102,7 @@ class Iteration:
         self.simulated = self.only_simulated or can_simulate(options, self.script)
         counts = self.only_simulated and not options.simulated.no_arithmetic
         #: Line of the script's own check, where its outcome decides.
-        self.own_check = own_check(plan.found) if counts else 0
+        self.own_check = own_check(plan.found, plan.invocation) if counts else 0
         settings: dict[str, Any] = {"script": str(self.script), "kernel": plan.kernel.qualified}
         if not restoring:
             settings |= {

@@ -21,18 +21,12 @@ from msgspec import Struct
 from instrumentor.kernels.environment import without_profilers
 from instrumentor.kernels.model import OLDER
 from instrumentor.kernels.options import Criteria, KernelOptions
+from instrumentor.kernels.own_check import own_check
 from instrumentor.kernels.pipeline import RECORD, KernelPipeline
 from instrumentor.kernels.prepare import prepare_kernel
 from instrumentor.kernels.trials import Trial, with_trial
 from instrumentor.kernels.tt_lang import find_run_test
-from instrumentor.kernels.validate import (
-    Verdict,
-    compare_files,
-    is_check,
-    own_check,
-    raised_at,
-    stamp,
-)
+from instrumentor.kernels.validate import Verdict, compare_files, is_check, raised_at, stamp
 from instrumentor.machine.device_nodes import find_devices
 from instrumentor.machine.environment import examine
 from instrumentor.rewrite.prepare import script_path
@@ -291,8 +285,19 @@ class SimulatedRun(KernelPipeline):
             "arch": options.arch,
             "tensors": self._tensors(),
             "given": self._given(),
-            "own_check": own_check(self.plan.found, self.plan.invocation),
+            "own_check": own_check(self.plan.found, self.plan.invocation, self._outputs()),
         }
+
+    def _outputs(self) -> set[str] | None:
+        """The variables of the call that hold what was written; None where they are unknown."""
+        path, given = self.folder / FILE, self._given()
+        if not path.is_file() or not given:
+            return None
+        counted = read(path)
+        written = {row[2] for row in counted["copies"] if row[3] == "write"}
+        written |= {name for name, last in counted["same"].items() if last in written}
+        texts = (given[name] for name in written if name in given)
+        return {text.partition(".")[0].partition("[")[0] for text in texts} or None
 
     def _given(self) -> dict[str, str]:
         """What the call says for each parameter, as the source does."""

@@ -6,20 +6,17 @@ other calls are skipped, so that what it computes says nothing.
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from instrumentor.kernels.environment import without_profilers
-from instrumentor.kernels.model import Found, Invocation
 from instrumentor.kernels.options import Criteria
-from instrumentor.read.syntax import dotted
 from instrumentor.run import process
 from instrumentor.run.profilers import Launch
 from instrumentor.shared.errors import NotReady, UsageError
@@ -65,39 +62,6 @@ def raised_at(traceback: str, root: Path) -> str:
     """Where the last line of a project's own in a traceback stands: `` (train.py:12)``."""
     own = [m for m in _FRAME.finditer(traceback) if Path(m[1]).is_relative_to(root)]
     return f" ({Path(own[-1][1]).name}:{own[-1][2]})" if own else ""
-
-
-def own_check(found: Found, call: Invocation | None = None) -> int:
-    """The line at which the script itself checks a result, outside of kernels; 0 where it does not.
-
-    Of a call in the script only what stands behind it is a check of its result. An assertion, a
-    library's (``torch.testing.assert_close``), and an exit with a reason count.
-    """
-    script = next(source for source in found.sources if source.path == found.script)
-    behind = call.leaf.line if call is not None and call.leaf.source is script else 0
-    kernels = [(k.line, k.end_line) for k in found.kernels if k.source is script]
-    lines = [
-        node.lineno
-        for node in ast.walk(script.tree)
-        if _checks(node)
-        and node.lineno > behind
-        and not any(a <= node.lineno <= b for a, b in kernels)
-    ]
-    return min(lines, default=0)
-
-
-def _checks(node: ast.AST) -> TypeGuard[ast.stmt | ast.expr]:
-    if isinstance(node, ast.Assert):
-        return True
-    call = node.exc if isinstance(node, ast.Raise) else node
-    if not isinstance(call, ast.Call):
-        return False
-    word = dotted(call.func).rpartition(".")[2]
-    if word in ("exit", "SystemExit"):
-        # What exit(main()) ends with is no verdict that can be seen.
-        reasons = [each for each in call.args[:1] if not isinstance(each, ast.Call)]
-        return any(not isinstance(each, ast.Constant) or each.value for each in reasons)
-    return word.startswith("assert") or word == "AssertionError"
 
 
 class Validation(Struct, frozen=True):

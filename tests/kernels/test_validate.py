@@ -16,14 +16,12 @@ from instrumentor.kernels.validate import (
     Verdict,
     compare_files,
     is_check,
-    own_check,
     raised_at,
 )
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.project import find_project
 from tests.conftest import RepoFactory
 from tests.end_to_end.small import processes_with
-from tests.kernels.scripts import KERNEL, found
 
 
 def check(
@@ -179,33 +177,6 @@ def test_what_a_script_ends_with_is_a_check_or_tells_nothing_of_the_result(
     traceback: str, check: bool
 ) -> None:
     assert is_check(traceback, Path("/project")) == check
-
-
-@pytest.mark.parametrize(
-    ("statement", "line"),
-    [
-        ("assert right(x)", 7),
-        ("torch.testing.assert_close(x, y)", 7),
-        ("raise AssertionError('no')", 7),
-        ("sys.exit('no')", 7),
-        ("sys.exit(0)", 0),
-        ("sys.exit(main())", 0),
-        ("raise ValueError('no')", 0),
-        ("print(x)", 0),
-    ],
-)
-def test_a_scripts_own_check_is_one_outside_of_its_kernels(statement: str, line: int) -> None:
-    assert own_check(found(KERNEL.replace("pass", "assert a") + f"\n{statement}\n")) == (
-        line and line + 1
-    )
-
-
-def test_what_stands_before_a_call_checks_nothing_of_its_result() -> None:
-    source = KERNEL + "assert shapes(a)\n\nk(a, out)\n{}\n"
-    for check, line in (("", 0), ("assert right(out)", 10)):
-        program = found(source.format(check))
-        assert own_check(program, program.invocations[0]) == line
-        assert own_check(program) == 7
 
 
 def test_the_line_of_a_failed_check_is_the_innermost_of_the_project() -> None:
