@@ -23,7 +23,7 @@ from instrumentor.runtime.bundle import MODULE, module_text
 from instrumentor.shared.edits import Edit, Kind, Statement
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
-from instrumentor.shared.project import Project, find_project
+from instrumentor.shared.project import Project, find_project, python_path
 from instrumentor.shared.variant import Variant
 from instrumentor_analysis.shared.files import read_bytes
 
@@ -105,18 +105,20 @@ def script_path(script: Path) -> Path:
 
 
 def module_path(name: str, cwd: Path) -> Path:
-    """The file that `python -m name` runs from a folder.
+    """The file that `python -m name` runs from a folder: one of it, or of PYTHONPATH.
 
     Raises:
         UsageError: there is none.
     """
-    base = cwd.joinpath(*name.split("."))
-    for path in (base.with_name(f"{base.name}.py"), base / "__main__.py"):
-        if path.is_file():
-            return path
+    for folder in (cwd, *python_path()):
+        base = folder.joinpath(*name.split("."))
+        for path in (base.with_name(f"{base.name}.py"), base / "__main__.py"):
+            if path.is_file():
+                return path
     raise UsageError(
         f"-m {name}: no such module in {cwd}",
-        "Start from the folder that holds the package, as python -m does.",
+        "Start from the folder that holds the package, as python -m does, or name it in "
+        "PYTHONPATH.",
     )
 
 

@@ -82,10 +82,10 @@ def find_project(script: Path) -> Project:
         marked = None
     root = git_root or marked or _import_folder(file.parent)
     own_roots = _own_roots(root, marked or root, file.parent)
-    return Project(root, git_root is not None, own_roots, tuple(_python_path()))
+    return Project(root, git_root is not None, own_roots, tuple(python_path()))
 
 
-def _python_path() -> Iterator[Path]:
+def python_path() -> Iterator[Path]:
     """PYTHONPATH as the run will have it: relative entries count from the working folder."""
     for entry in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
         folder = Path(entry).resolve()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor import Declined, Options, UsageError, explain
-from instrumentor.rewrite.prepare import prepare, script_path
+from instrumentor.rewrite.prepare import module_path, prepare, script_path
 from instrumentor.shared.errors import ProofFailed
 from tests.conftest import RepoFactory
 from tests.end_to_end.small import script, snapshot
@@ -150,3 +150,19 @@ def test_a_file_that_python_reads_and_libcst_does_not_is_named_with_a_remedy(
     with pytest.raises(ProofFailed, match=r"train\.py: the file cannot be rewritten") as caught:
         prepare(repo / "train.py", Options())
     assert "tabnanny" in caught.value.hint
+
+
+def test_a_module_is_found_as_python_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the working folder, then along PYTHONPATH, whose entries may count from there."""
+    for file in ("here/pkg/main.py", "here/src/pkg/main.py", "here/src/other/__main__.py"):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).touch()
+    here = tmp_path / "here"
+    monkeypatch.chdir(here)
+    with pytest.raises(UsageError, match="-m other: no such module"):
+        module_path("other", here)
+    monkeypatch.setenv("PYTHONPATH", "src")
+    assert module_path("other", here) == here / "src/other/__main__.py"
+    assert module_path("pkg.main", here) == here / "pkg/main.py"
