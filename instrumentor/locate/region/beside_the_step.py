@@ -24,6 +24,7 @@ from instrumentor.read.names import external_name
 from instrumentor.read.program import Class, Function
 from instrumentor.read.syntax import (
     FUNCTIONS,
+    LOOPS,
     ScopeNode,
     Source,
     arguments,
@@ -73,6 +74,8 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
             yield _told("save", "a save", "", body.source, call)
         elif _is_copy(knowledge, body.source, body.scope, call):
             yield _told("copy", "a copy to the device", "", body.source, call)
+    for read in _reads_beside_the_last(region, inside):
+        yield _told("host-read", "a host read", "", body.source, read)
     for call in _evaluations(region, calls):
         yield _told("validation", "an evaluation", _named(body.scope), body.source, call)
     start = (_Called(body.source, body.scope, call, {}) for call, _ in calls)
@@ -80,6 +83,16 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
         yield from _of_function(knowledge, function)
         if not of_model:  # a forward may have to copy, as that of a model in parts
             yield from _copies(knowledge, function)
+
+
+def _reads_beside_the_last(region: Region, inside: Iterable[ast.stmt]) -> Iterator[ast.AST]:
+    """Host reads in a block that a region ends with: where it is timed as a whole, so are they."""
+    last = [end.after for end in region.ends if isinstance(end.after, (ast.If, *LOOPS))]
+    for statement in inside:
+        if statement not in last and any(contains(block, statement) for block in last):
+            read = host_read(statement, frozenset())
+            if read is not None:
+                yield read if hasattr(read, "lineno") else statement
 
 
 def _evaluations(region: Region, calls: Iterable[tuple[ast.Call, ast.stmt]]) -> Iterator[ast.Call]:

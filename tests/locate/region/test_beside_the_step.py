@@ -200,3 +200,26 @@ def test_a_forward_may_move_what_it_works_on() -> None:
         "    optimizer.step()\n"
     )
     assert named(source) == {}
+
+
+@pytest.mark.parametrize(
+    ("block", "told"), [("if ready:", False), ("if ready:\n      for _ in range(3):", True)]
+)
+def test_a_host_read_of_the_last_block(block: str, told: bool) -> None:
+    """Behind the last update of a branch the clock stands still; a loop is timed as a whole."""
+    body = """
+head = torch.nn.Linear(4, 4)
+slow = torch.optim.SGD(head.parameters(), lr=0.1)
+for x in loader:
+    loss = criterion(model(x), 1)
+    loss.backward()
+    optimizer.step()
+    BLOCK
+        other = criterion(head(x), 1)
+        other.backward()
+        slow.step()
+        print(other.item())
+"""
+    source = HEAD + body.replace("BLOCK", block)
+    at = {"host-read-inside": lines_of(source, "print(other")} if told else {}
+    assert named(source) == at
