@@ -198,6 +198,15 @@ class Modules(Struct, eq=False, dict=True):
                 found[put.name].append((source, put))
         return found
 
+    def is_of_a_class(self, attribute: str) -> bool:
+        """Whether the body of a class binds an attribute of that name: a value, a method."""
+        return attribute in self._class_attributes
+
+    @cached_property
+    def _class_attributes(self) -> frozenset[str]:
+        bodies = [self.bindings_of(source).classes for source in self.sources.values()]
+        return frozenset(name for body in bodies for table in body.values() for name in table)
+
     @cached_property
     def methods_by_name(self) -> dict[str, list[Function]]:
         table: dict[str, list[Function]] = defaultdict(list)

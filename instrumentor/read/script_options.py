@@ -165,9 +165,8 @@ class ScriptOptions:
 
     def _is_set_otherwise(self, name: str) -> bool:
         """Whether a class body sets an attribute of that name, or one may be set by its text."""
-        bodies = [self.program.bindings_of(s).classes for s in self.program.sources.values()]
         by_text = {text for _, _, text in self._set_by_text}
-        return bool(by_text & {name, ""}) or any(name in t for b in bodies for t in b.values())
+        return bool(by_text & {name, ""}) or self.program.is_of_a_class(name)
 
     def _is_made_elsewhere(self, function: Function) -> bool:
         """Whether others may make objects of a class: it is registered, or given to a call."""

@@ -130,7 +130,8 @@ METHODS_THAT_LOAD = words(
 _GIVE_NUMBERS = words(
     "item size dim ndimension numel nelement get_device is_contiguous is_floating_point count "
     "format join startswith endswith lower upper strip lstrip rstrip title exists is_file is_dir "
-    "as_posix strftime isoformat total_seconds elapsed_time"
+    "as_posix strftime isoformat total_seconds elapsed_time rfind isdigit isalpha isalnum "
+    "isnumeric isspace zfill casefold capitalize"
 )
 _GIVE_NEW = words(
     "tensor clone zeros ones full empty zeros_like ones_like full_like empty_like eye arange "
@@ -138,7 +139,8 @@ _GIVE_NEW = words(
     "std var max min argmax argmin argsort sort topk softmax log_softmax sigmoid tanh norm abs exp "
     "log sqrt pow eq ne lt gt ge le any all where gather cumsum isnan isinf isfinite matmul "
     "einsum no_grad inference_mode get_lr get_last_lr encode decode batch_decode shape "
-    "average median percentile quantile nanmean repeat_interleave scatter"
+    "average median percentile quantile nanmean repeat_interleave scatter astype cumprod log10 "
+    "log2 log1p ceil floor round clamp prod nonzero unique bincount"
 )
 #: Functions that make a container of their own, of the elements that they are given.
 COPIES = rows("builtins.", "list tuple set frozenset sorted dict")
@@ -153,7 +155,7 @@ _GIVE_PARTS = words(
     "reshape permute transpose contiguous squeeze unsqueeze expand "
     "flatten split items keys values get copy index replace state_dict parameters "
     "named_parameters buffers named_buffers modules named_modules children named_children resolve "
-    "with_suffix relative_to set_postfix set_postfix_str set_description refresh"
+    "with_suffix relative_to set_postfix set_postfix_str set_description refresh find ravel"
 )
 READING_METHODS = (
     _GIVE_NUMBERS

@@ -662,6 +662,13 @@ EVALUATED: dict[str, tuple[str, str, str, bool]] = {
         "if quick:\n    net.eval()\nelse:\n    net.train(False)\ncheck(net)",
         False,
     ),
+    "switched_in_a_case": (
+        DROPOUT,
+        RUNS,
+        "match on:\n    case 1:\n        net.eval()\ncheck(net)",
+        True,
+    ),
+    "switched_in_one_branch": (DROPOUT, RUNS, "if on:\n    net.eval()\n    check(net)", False),
     "another_one_switched": (DROPOUT, RUNS, "model.eval()\ncheck(net)", True),
 }
 
@@ -705,6 +712,52 @@ def test_a_save_that_draws_random_numbers_is_called_a_save(value: str, noted: bo
     said = texts([w for w in plan["warnings"] if w["kind"] == "random-numbers"])
     assert ["Saving is skipped here. Batches" in text for text in said] == [True] * noted
     assert "--keep-validation" not in str(said)
+
+
+PLOTS = "import matplotlib.pyplot as plt"
+#: what is made ahead, what the evaluation does with it, what the step reads
+UNCHANGED: dict[str, tuple[str, str, str]] = {
+    "axes": (PLOTS, "_, ax = plt.subplots(); ax.bar(table)", "table"),
+    "a_figure": (PLOTS, "plt.figure().legend(table)", "table"),
+    "a_pattern": ("import re\nword = re.compile('a')", "word.match('b')", "word.groups"),
+    "a_type": (
+        "import numpy as np\nkind = np.dtype('f4')",
+        "np.array([0], dtype=kind)[0] = 1",
+        "kind.itemsize",
+    ),
+    "a_text": ("import names\ntext = names.load()", "text.find('a')", "text.parts"),
+}
+
+
+@pytest.mark.parametrize("name", UNCHANGED)
+def test_what_cannot_be_changed_keeps_no_evaluation(name: str) -> None:
+    ahead, inside, read = UNCHANGED[name]
+    evaluation = VALIDATE.replace("    return", f"    {inside}\n    return")
+    before = f"table = torch.zeros(3)\n{ahead}\n{evaluation}validate(model)"
+    source = looped(STEP.replace("(x), y)", f"(x), y, {read})"), before=before)
+    assert stays(source) == []
+    assert plan_of(source)["skipped_validation"]
+
+
+@pytest.mark.parametrize(
+    ("body", "goes"),
+    [
+        ("def __init__(self):\n        self.mean = [0]", True),
+        ("mean = []\n    def __init__(self):\n        self.mean.append(0)", False),
+    ],
+)
+def test_an_object_that_another_module_makes_is_of_nobody_else(
+    body: str, goes: bool, tmp_path: Path
+) -> None:
+    """Its class is: a list in that is one for all."""
+    (tmp_path / "kinds.py").write_text(f"class Scale:\n    {body}\n")
+    evaluation = VALIDATE.replace("    return", "    kinds.Scale()\n    return")
+    source = looped(
+        STEP.replace("(x), y)", "(x), y, scale.mean)"),
+        before=f"import kinds\nscale = kinds.Scale()\n{evaluation}validate(model)",
+    )
+    (tmp_path / "train.py").write_text(source)
+    assert bool(locate_file(tmp_path / "train.py", Options(), [tmp_path]).skipped) is goes
 
 
 @pytest.mark.parametrize(

@@ -428,7 +428,8 @@ class Storage(Struct, eq=False, dict=True):
         if self.program.names.is_imported(frame.source, frame.scope, node.value):
             if not owner.cells:
                 return Reach(path=path)
-        if owner.fresh and not owner.cells | owner.held:
+        shared = self.program.names.is_of_a_class(node.attr)  # by all objects of that class
+        if owner.fresh and not owner.cells | owner.held and not shared:
             return Reach(fresh=True, path=path)
         stored = self.program.names.puts_of(node.attr)
         found = self._ask(node.attr, lambda: self._put(node.attr, stored))
@@ -451,7 +452,7 @@ class Storage(Struct, eq=False, dict=True):
     def _result(self, frame: Frame, call: ast.Call) -> Reach:
         names = self.program.names
         functions = self.program.resolve(frame.source, frame.scope, call)
-        if any(isinstance(v, Class) for v in names.of(frame.source, frame.scope, call.func)):
+        if self._constructs(frame, call):
             return self._holding(frame, arguments(call))
         if functions:
             return self._returned(frame, call, functions)
@@ -516,6 +517,11 @@ class Storage(Struct, eq=False, dict=True):
         if not values:
             yield FRESH
 
+    def _constructs(self, frame: Frame, call: ast.Call) -> bool:
+        """`Net(x)`, `models.Net(x)`"""
+        values = self.program.names.of(frame.source, frame.scope, call.func)
+        return any(isinstance(v, Class) for v in values)
+
     def arguments(self, frame: Frame, call: ast.Call, function: Function) -> Arguments:
         """What a function's parameters reach when a call runs it."""
         spec = function.node.args
@@ -524,7 +530,9 @@ class Storage(Struct, eq=False, dict=True):
         bound = is_method(function) and first is not None
         if bound and first is not None:
             own = FRESH  # the new object of a constructor
-            if isinstance(call.func, ast.Attribute):
+            if function.name == "__init__" and self._constructs(frame, call):
+                pass
+            elif isinstance(call.func, ast.Attribute):
                 own = self.of(frame, call.func.value)
             elif isinstance(call.func, ast.Call) or function.name != "__init__":
                 own = UNKNOWN

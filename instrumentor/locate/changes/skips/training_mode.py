@@ -175,7 +175,7 @@ class TrainingMode(Struct, eq=False):
             mine = self._ids(where, inner, call.func.value)
             if mine and ids and not mine & ids:
                 continue
-            if not to or _is_certain(where, call):
+            if not to or _is_certain(where, call, statement):
                 last[inner] = to
         return all(last.values()) if last else None
 
@@ -198,9 +198,15 @@ def _switches_here(function: ast.expr) -> bool:
     return isinstance(function, ast.Call) and _switch(function) is True
 
 
-def _is_certain(source: Source, call: ast.Call) -> bool:
-    """Not under a condition, unless that asks for the mode or both ways switch."""
+def _is_certain(source: Source, call: ast.Call, top: ast.stmt) -> bool:
+    """Not under a condition, unless that asks for the mode or both ways switch.
+
+    Args:
+        top: a statement that has run: what is around it asks for nothing more.
+    """
     statement = source.statement_of(call)
+    if statement is top:
+        return True
     for parent in source.parents(statement) if statement is not None else ():
         if isinstance(parent, ast.If) and ".training" not in ast.unparse(parent.test):
             if not all(
@@ -208,6 +214,10 @@ def _is_certain(source: Source, call: ast.Call) -> bool:
                 for part in (parent.body, parent.orelse)
             ):
                 return False
+        if isinstance(parent, ast.Match):
+            return False
+        if parent is top:
+            break
     return True
 
 

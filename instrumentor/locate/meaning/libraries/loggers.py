@@ -10,7 +10,7 @@ LIBRARY = Library(
     roles=((Role.LOG, rows("", "wandb.* mlflow.* tqdm.*write")),),
     makes=(
         (Kind.LOGGER, rows("", "tensorboardX.* loguru.* rich.progress.* rich.console.* tqdm.*")),
-        (Kind.LOGGER, rows("", "*.SummaryWriter wandb.init")),
+        (Kind.LOGGER, rows("", "*.SummaryWriter wandb.init visdom.Visdom bless*.Terminal")),
     ),
     effects=(
         (Effect.PROCESS, ("wandb.init",)),

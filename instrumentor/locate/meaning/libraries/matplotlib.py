@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from instrumentor.locate.meaning.libraries.library import Library
-from instrumentor.locate.meaning.roles import Effect
+from instrumentor.locate.meaning.libraries.library import Library, rows
+from instrumentor.locate.meaning.roles import Effect, Kind
 
 LIBRARY = Library(
     packages=("matplotlib", "PIL", "cv2"),
+    makes=((Kind.LOGGER, rows("matplotlib.", "*.figure *.gcf *.gca *.axes *.subplot *.Figure")),),
+    parts=dict.fromkeys(
+        rows("matplotlib.", "pyplot.subplots pylab.subplots"), (Kind.LOGGER, Kind.LOGGER)
+    ),
     effects=(
         (Effect.SAVES, ("matplotlib.pyplot.savefig",)),
         (Effect.NOTHING, ("matplotlib.*", "PIL.*")),

@@ -16,5 +16,6 @@ LIBRARY = Library(
         (Effect.NOTHING, rows("", "numpy.* sklearn.* scipy.* pandas.*")),
     ),
     draws=("numpy.random.*",),
+    numbers=rows("numpy.", "dtype finfo iinfo"),
     on_host=True,
 )

@@ -13,5 +13,5 @@ LIBRARY = Library(
         (Kind.OPTIMIZER, ("timm.optim.*",)),
         (Kind.MODEL, rows("timm.", "create_model models.create_model")),
     ),
-    effects=((Effect.NOTHING, ("timm.utils.accuracy",)),),
+    effects=((Effect.NOTHING, rows("timm.utils.", "accuracy get_state_dict unwrap_model")),),
 )
