@@ -11,6 +11,7 @@ from instrumentor_analysis.model import Summary, WallClock
 from instrumentor_analysis.reports import formatting, headline, terminal
 from instrumentor_analysis.reports.document import Document, Figures, Line, Verdict
 from instrumentor_analysis.reports.summary import one_conclusion, verdict_of
+from instrumentor_analysis.summary.verdict import THE_DATA
 
 #: Ops that are named, and the least share that one of them has, percent.
 _MOST_OPS, _LEAST_OP_PERCENT = 4, 3.0
@@ -39,8 +40,12 @@ def console(summary: Summary, *, width: int = 80, color: bool = False) -> str:
 
 
 def _short(verdict: Verdict) -> Verdict:
-    """What it is and the first thing to try: its evidence is among the figures."""
-    first = tuple(Line("next", f"{lever.what}: {lever.said}") for lever in verdict.levers[:1])
+    """What it is and the first thing to try: its evidence is among the figures.
+
+    Of a busy machine, which is to be quiet first, also the data that most of the run waited for.
+    """
+    shown = (*verdict.levers[:1], *(each for each in verdict.levers[1:] if each.what == THE_DATA))
+    first = tuple(Line("next", f"{lever.what}: {lever.said}") for lever in shown)
     return replace(verdict, evidence=(), details=first, levers=())
 
 

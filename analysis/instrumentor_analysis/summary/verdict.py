@@ -188,6 +188,10 @@ def no_verdict(summary: Summary) -> tuple[str, str, tuple[Lever, ...]] | None:
     return "nothing stands out", text, (*levers, _COMPILE, profile)
 
 
+#: The lever that is no wait for a quiet machine, where one is told of a busy one.
+THE_DATA = "look at the data"
+
+
 def _when_busy(summary: Summary) -> Iterator[Lever]:
     yield Lever("measure again", "when the machine is quiet; instrument doctor tells its load")
     yield from _waited(summary.wall_clock)
@@ -209,7 +213,7 @@ def _waited(wall: WallClock | None) -> Iterator[Lever]:
     if whole is not None and whole.percent(DATA) >= INPUT_PERCENT:
         share = f"{whole.percent(DATA):.0f} % of the {whole.word} waited for it"
         how = f"{share}, which other programs may cause or add to: {_INPUT_LEVERS[0].how}"
-        yield Lever("look at the data", how)
+        yield Lever(THE_DATA, how)
 
 
 def _some_data(wall: WallClock) -> Iterator[Lever]:

@@ -10,7 +10,17 @@ import pytest
 from msgspec.structs import replace
 
 from instrumentor_analysis.clock.neighbours import doubts
-from instrumentor_analysis.model import Interval, Locations, Module, Saving, SlowOp, Spread, Summary
+from instrumentor_analysis.model import (
+    Interval,
+    Iteration,
+    Locations,
+    Module,
+    Part,
+    Saving,
+    SlowOp,
+    Spread,
+    Summary,
+)
 from instrumentor_analysis.reports import brief, formatting, headline
 from instrumentor_analysis.reports.summary import console, html, markdown
 from instrumentor_analysis.shared.caveats import Caveat
@@ -146,6 +156,10 @@ def test_briefly_a_busy_machine_names_no_ops_and_a_partial_run_asks_for_no_steps
     text = brief.console(loaded)
     assert "top ops" not in text
     assert text.count("Machine busy") == 1 and "next      measure again: when the machine" in text
+    assert "look at the data" not in text
+    waited = Iteration(9, 60.0, 50.0, 70.0, parts=(Part("data", 36.0, 60.0),))
+    slow = replace(loaded, wall_clock=replace(summary.wall_clock, iteration=waited))
+    assert "look at the data: 60 % of the iteration waited" in brief.console(slow, width=100)
     wall = replace(summary.wall_clock, median_interval_ms=None)
     for partial in (False, True):
         text = brief.console(replace(summary, wall_clock=wall, partial=partial), width=100)
