@@ -183,7 +183,10 @@ def _write(job: _Job, targets: Mapping[str, Path], within: Path | None) -> None:
 def read_sources(
     summary: Summary, root: Path | None, run: RunFolder | None = None
 ) -> dict[str, str | None]:
-    """Text of the files that the summary's source lines name; only files below the root.
+    """Text of the Python files that the summary's source lines name; only files below the root.
+
+    Both may be named by somebody else's run: of other files (a key, a password) nothing is shown on
+    a page that is given on.
 
     Args:
         run: what is known of the files as they ran. One that was changed since has no text: its
@@ -195,7 +198,8 @@ def read_sources(
     root = root.resolve()
     for name in dict.fromkeys(line.file for line in summary.locations.lines):
         path = (root / PurePosixPath(name)).resolve()
-        if path.is_relative_to(root) and path.is_file() and path.stat().st_size < _LARGEST_SOURCE:
+        shown = path.is_relative_to(root) and path.suffix == ".py" and path.is_file()
+        if shown and path.stat().st_size < _LARGEST_SOURCE:
             data = read_bytes(path)
             changed = run is not None and _changed(name, data, path.stat().st_mtime, run)
             found[name] = None if changed else data.decode("utf-8", errors="replace")

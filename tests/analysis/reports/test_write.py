@@ -132,8 +132,11 @@ def test_sources_are_read_below_the_root_only(tmp_path: Path) -> None:
     root = tmp_path / "project"
     (root / "model").mkdir(parents=True)
     (root / "model" / "net.py").write_text("x = 1\n", encoding="utf-8")
-    (tmp_path / "secret.py").write_text("key\n", encoding="utf-8")
-    names = ("model/net.py", "../secret.py", str(tmp_path / "secret.py"), "absent.py")
+    for secret in (tmp_path / "secret.py", root / "id_rsa"):
+        secret.write_text("key\n", encoding="utf-8")
+    (root / "key.py").symlink_to("id_rsa")
+    outside = ("../secret.py", str(tmp_path / "secret.py"))
+    names = ("model/net.py", *outside, "absent.py", "id_rsa", "key.py")
     lines = tuple(SourceLine(name, 1, 1.0, 1.0, 1) for name in names)
     summary = replace(tracy(), locations=Locations(lines))
     assert render.read_sources(summary, root) == {"model/net.py": "x = 1\n"}
