@@ -78,6 +78,7 @@ class Sample(Struct, frozen=True):
         nodes: of autograd that it made; None where unknown. Steps of another kind make others.
         device: type of the device that was waited for.
         layers: calls and milliseconds by metric of torch_xla.
+        memory: bytes at its end: ``resident`` of the process; ``held`` of ``room`` on devices.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Sample(Struct, frozen=True):
     nodes: int | None = None
     device: str | None = None
     layers: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    memory: Mapping[str, int] = field(default_factory=dict)
 
 
 class Interval(Struct, frozen=True):
@@ -462,16 +464,40 @@ class Telemetry(Struct, frozen=True):
     sample_energy_j: float | None = None
 
 
-class Memory(Struct, frozen=True):
-    """Peak memory of the script's process; None where it was not read.
+class MemoryAt(Struct, frozen=True):
+    """Memory at the end of a sample, bytes.
 
     Attributes:
-        allocated_bytes: of the CUDA allocator.
-        resident_bytes: of the process on the host, its whole life.
+        step: its name.
+        resident_bytes: of the process on the host.
+        device_bytes: allocated on all devices.
+    """
+
+    step: str
+    resident_bytes: int | None = None
+    device_bytes: int | None = None
+
+
+class Memory(Struct, frozen=True):
+    """Memory of the script's process; None where it was not read.
+
+    Attributes:
+        allocated_bytes: of the CUDA allocator, its peak.
+        resident_bytes: of the process on the host, the peak of its whole life.
+        device_bytes: allocated on all devices, the most at the end of a sample: what a step needs
+            within and frees is not in it. Of ttnn's devices DRAM alone.
+        device_room_bytes: that there are on them.
+        growth_bytes: of the devices from one steady sample to the next, median; None unless it has
+            grown with each.
+        samples: at the end of each sample.
     """
 
     allocated_bytes: int | None = None
     resident_bytes: int | None = None
+    device_bytes: int | None = None
+    device_room_bytes: int | None = None
+    growth_bytes: int | None = None
+    samples: tuple[MemoryAt, ...] = ()
 
 
 class Barrier(Struct, frozen=True):

@@ -19,6 +19,7 @@ from instrumentor_analysis.clock.drift import drift
 from instrumentor_analysis.clock.flops import ModelFacts
 from instrumentor_analysis.clock.intervals import median_interval
 from instrumentor_analysis.clock.iterations import MOST_MS, Taken, iteration
+from instrumentor_analysis.clock.memory import memory
 from instrumentor_analysis.clock.modules import Called
 from instrumentor_analysis.clock.phases import Extra
 from instrumentor_analysis.clock.populations import Kind, populations
@@ -164,24 +165,13 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
         barrier=barrier,
         model=next((fitted(e, ModelFacts) for e in mine if e["event"] == "model"), None),
         iterations=tuple(fitted(e, Taken) for e in mine if e["event"] == "iteration"),
-        memory=_memory(mine),
+        memory=memory(mine, taken),
         extra=tuple(fitted(e, Extra) for e in mine if e["event"] == "phases"),
         ranks=together,
         called=tuple(fitted(e, Called) for e in mine if e["event"] == "modules"),
         told=tuple(fitted(e, Told) for e in mine if e["event"] == "programs"),
         again=tuple(fitted(e, Again) for e in mine if e["event"] == "same_batch"),
     )
-
-
-def _memory(events: Sequence[Event]) -> Memory | None:
-    """The last peaks that were read."""
-    allocated, resident = (
-        next((number(e.get("bytes")) for e in reversed(events) if e["event"] == kind), None)
-        for kind in ("memory", "resident")
-    )
-    if allocated is resident is None:
-        return None
-    return Memory(*(None if peak is None else int(peak) for peak in (allocated, resident)))
 
 
 def _of_main_process(events: Sequence[Event]) -> tuple[Sequence[Event], list[Caveat]]:

@@ -65,6 +65,10 @@ def _lines(summary: Summary) -> Iterator[Line]:
         for peak, note in zip(peaks, ("on the GPU", "of the process"), strict=True):
             if peak is not None:
                 yield Line("peak memory", formatting.size(peak), note)
+        held, room = summary.memory.device_bytes, summary.memory.device_room_bytes
+        if held is not None and summary.memory.allocated_bytes is None:
+            of_all = "" if room is None else f" of {formatting.size(room)}"
+            yield Line("device memory", formatting.size(held) + of_all, "at the end of a step")
     ops = _ops(summary)
     # Profiled steps on a busy machine tell which op was interrupted.
     if ops and not is_busy(summary.run.get("machine")):

@@ -99,6 +99,22 @@ def _steps(summary: Summary, starts: dict[str, float]) -> Iterator[Event]:
         yield _slice(track, step.name, start, duration, facts, step.kind or "step")
         yield _signpost(track, f"{step.name}_start", start)
         yield _signpost(track, f"{step.name}_end", start + duration)
+    yield from _held(summary, starts)
+
+
+def _held(summary: Summary, starts: dict[str, float]) -> Iterator[Event]:
+    """Memory at the end of each step, as counters."""
+    ends = {
+        step.name: starts[step.name] + step.wall_clock_ms * 1000
+        for step in summary.steps
+        if step.wall_clock_ms is not None
+    }
+    for each in () if summary.memory is None else summary.memory.samples:
+        sizes = {"process": each.resident_bytes, "devices": each.device_bytes}
+        for where, size in sizes.items():
+            if size is not None and each.step in ends:
+                counter = f"memory of the {where}"
+                yield _event("C", (STEPS, 1), counter, "memory", ends[each.step], args={"B": size})
 
 
 def _owners(summary: Summary) -> Iterator[Event]:

@@ -184,6 +184,8 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
      "What they took is not known.", "Read run.log: they may have failed."),
     ("W220", "throttled", "wrong", "A device was throttled",
      "Its clock fell during the steps: heat, or a power limit.", "Cool it; measure again."),
+    ("W221", "memory-grows", "caution", "Devices hold more memory after each step",
+     "A longer run ends when they are full.", "Keep no tensors of a step on the device."),
     ("W301", "simulated", "wrong", "The device was simulated",
      "Results are real; no time is one of a device.", "Run it on a device."),
     ("W302", "no-ops", "caution", "The profile holds no ops",

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from instrumentor_analysis.clock.compiler_breaks import by_place, causes
 from instrumentor_analysis.clock.drift import LONG_WARMUP
 from instrumentor_analysis.clock.iterations import FWD_BWD
+from instrumentor_analysis.clock.memory import growing
 from instrumentor_analysis.clock.modules import modules
 from instrumentor_analysis.clock.neighbours import doubts, is_busy
 from instrumentor_analysis.clock.phases import phases
@@ -201,6 +202,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     warnings += lost(timings.told)
     shown = telemetry(readings(folder.path), timings.samples, wall)
     warnings += slower(shown)
+    warnings += growing(timings.memory)
     untraced, cost_percent = _untraced(folder, wall)
     return Summary(
         profiler=folder.profiler,

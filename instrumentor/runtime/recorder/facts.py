@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from instrumentor.runtime.recorder.compiler_breaks import fallbacks
 from instrumentor.runtime.recorder.given import Given, first_tensor
 from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.resident import resident_bytes
 from instrumentor.runtime.recorder.runtimes import RUNTIMES
 
 
@@ -208,4 +209,29 @@ def made_nodes() -> Optional[int]:
     return None if counter is None else int(counter())
 
 
-FACTS = (Batches, Loss, Compilations, Layers, Nodes)
+class Memory:
+    """What is held at the end of each sample: on the host, and on the devices that tell it."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self.told = True
+
+    def begin(self, batch: Tuple[Any, ...], resumed: bool) -> None:
+        """Nothing: a step that is over needs no more than what it leaves."""
+
+    def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
+        """``memory``: bytes by ``resident`` (of this process), ``held`` and ``room`` (devices)."""
+        found = {"resident": resident_bytes()}
+        try:
+            opened = [each for each in RUNTIMES if self.told and each.opened()]
+            for name in ("held", "room"):
+                sizes = [getattr(each, name)() for each in opened]
+                known = [size for size in sizes if size is not None]
+                found[name] = sum(known) if known else None
+        except Exception as error:  # such as a device that was closed
+            self.told = False
+            self.records.warn("the devices' memory cannot be read: %r" % (error,))
+        return {"memory": {name: size for name, size in found.items() if size is not None}}
+
+
+FACTS = (Batches, Loss, Compilations, Layers, Nodes, Memory)

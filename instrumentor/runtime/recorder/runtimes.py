@@ -29,7 +29,8 @@ class Runtime(NamedTuple):
         cut: ends a graph that is still being traced, and leaves the random state as it was.
         compiled: graphs or programs made so far; None where that is not counted.
         peak_memory: (function asked, bytes) at most held so far; None where it is not told.
-        held: bytes allocated on its devices now; None where it is not told.
+        held: bytes allocated on all of its devices now; None where it is not told.
+        room: bytes that there are on them; None where it is not told.
         hardware: `arch` and `chips`, as far as it tells them.
         profiled: whether torch.profiler sees its operations.
         process_group: its backend of torch.distributed when one process drives all its devices.
@@ -47,6 +48,7 @@ class Runtime(NamedTuple):
     compiled: Callable[[], Optional[int]] = lambda: None
     peak_memory: Callable[[], Optional[Tuple[str, int]]] = lambda: None
     held: Callable[[], Optional[int]] = lambda: None
+    room: Callable[[], Optional[int]] = lambda: None
     hardware: Callable[[], Dict[str, Any]] = dict
     profiled: bool = False
     process_group: str = ""
@@ -203,6 +205,30 @@ def ttnn_compiled() -> Optional[int]:
     return sum(int(count()) for count in counts if count is not None) if any(counts) else None
 
 
+def ttnn_held() -> Optional[int]:
+    """DRAM that the allocators of its devices have given out; a mesh's does so on all its chips."""
+    views = ttnn_dram()
+    per_bank = "total_bytes_allocated_per_bank"
+    each = [getattr(v, per_bank) * v.num_banks * d.get_num_devices() for d, v in views]
+    return sum(each) if views else None
+
+
+def ttnn_room() -> Optional[int]:
+    """DRAM of all chips, of which a submesh has none of its own."""
+    views = ttnn_dram()
+    chips = {chip for device, _ in views for chip in device.get_device_ids()}
+    per_chip = max((v.total_bytes_per_bank * v.num_banks for _, v in views), default=0)
+    return per_chip * len(chips) if views else None
+
+
+def ttnn_dram() -> List[Tuple[Any, Any]]:
+    """Devices with what ttnn tells of the DRAM of each of their chips."""
+    ttnn: Any = sys.modules.get("ttnn")
+    if not hasattr(ttnn, "get_memory_view"):
+        return []
+    return [(each, ttnn.get_memory_view(each, ttnn.BufferType.DRAM)) for each in TTNN_DEVICES]
+
+
 def ttnn_hardware() -> Dict[str, Any]:
     """Of all devices together; submeshes are parts of another."""
     if not TTNN_DEVICES:
@@ -260,6 +286,8 @@ RUNTIMES: Tuple[Runtime, ...] = (
         in_torch=False,
         readable=False,
         compiled=ttnn_compiled,
+        held=ttnn_held,
+        room=ttnn_room,
         hardware=ttnn_hardware,
     ),
     Runtime(

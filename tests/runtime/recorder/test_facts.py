@@ -173,3 +173,49 @@ def test_metrics_that_the_script_clears_are_no_compilation(
         xla.compiled = compiled
         recorder.end(1.0)
     assert [each["kind"] for each in events(tmp_path, "sample")] == ["compile", "steady"]
+
+
+class Mesh:
+    """As much of a mesh of ttnn as tells of its memory."""
+
+    def __init__(self, *chips: int, per_bank: int) -> None:
+        self.chips, self.per_bank = list(chips), per_bank
+
+    def get_num_devices(self) -> int:
+        return len(self.chips)
+
+    def get_device_ids(self) -> list[int]:
+        return self.chips
+
+
+def view(mesh: Mesh, kind: str) -> SimpleNamespace:
+    """Of a chip with twelve banks of a GB, as ttnn 0.81.1 tells of it."""
+    assert kind == "DRAM"
+    if mesh.per_bank < 0:
+        raise RuntimeError("TT_THROW: not initialized")
+    return SimpleNamespace(
+        num_banks=12, total_bytes_per_bank=10**9, total_bytes_allocated_per_bank=mesh.per_bank
+    )
+
+
+def test_memory_of_ttnn_s_devices_is_that_of_all_chips(
+    monkeypatch: pytest.MonkeyPatch, recorder: Any, tmp_path: Path
+) -> None:
+    ttnn = SimpleNamespace(
+        MeshDevice=Mesh, BufferType=SimpleNamespace(DRAM="DRAM"), get_memory_view=view,
+        synchronize_device=lambda device: None,
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "ttnn", ttnn)
+    # A submesh has an allocator of its own on chips that are its parent's.
+    mesh, part = Mesh(0, 1, per_bank=100), Mesh(1, per_bank=10)
+    for _ in range(3):
+        recorder.begin(IMAGES)
+        recorder.end(IMAGES)
+        mesh.per_bank = -1  # it is closed, which is told once
+    first, *others = [each["memory"] for each in events(tmp_path, "sample")]
+    assert (first["held"], first["room"]) == (12 * (2 * 100 + 10), 2 * 12 * 10**9)
+    assert first["resident"] > 0 and all(set(each) == {"resident"} for each in others)
+    warned = [str(each) for each in events(tmp_path, "warning")]
+    assert sum("memory cannot be read" in text for text in warned) == 1
+    recorder.barrier.release()
+    del part
