@@ -437,6 +437,7 @@ class DeviceTelemetry(Struct, frozen=True):
         clock_mhz: AICLK, median.
         slower_percent: share of the readings with a clock below 95 % of the highest.
         power_w: mean.
+        card: type of its card, such as ``n300``, whose second chip has no node; '' where unknown.
     """
 
     device: str
@@ -447,13 +448,14 @@ class DeviceTelemetry(Struct, frozen=True):
     slower_percent: float | None = None
     power_w: float | None = None
     highest_temperature_c: float | None = None
+    card: str = ""
 
 
 class Telemetry(Struct, frozen=True):
     """Clock, power and temperature of the devices in use, during the steady steps.
 
     Attributes:
-        power_w: of all of them; None unless each tells it.
+        power_w: of all of them; None unless each chip tells it.
         step_energy_j: power x iteration, in joules; x timed region where no iteration was seen.
         sample_energy_j: power / throughput of the iteration.
     """

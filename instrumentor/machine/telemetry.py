@@ -40,6 +40,7 @@ class Telemetry:
 
     Attributes:
         used: nodes' names of devices that some process had open meanwhile.
+        cards: of each of them the type of its card, such as ``n300``; '' where it is not told.
     """
 
     def __init__(self, devices: Path, root: Path | None = None) -> None:
@@ -52,6 +53,7 @@ class Telemetry:
         self.folders = sorted((root or class_root()).glob("tenstorrent!*"))
         self.readings: list[dict[str, Any]] = []
         self.used: set[str] = set()
+        self.cards = {_device(folder): _card(folder) for folder in self.folders}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         if self.folders:
@@ -75,7 +77,10 @@ class Telemetry:
         if self._thread.is_alive():
             self._thread.join(LOOK_S)
         if folder is not None and self.readings:
-            lines = [{**each, "used": each["device"] in self.used} for each in self.readings]
+            lines = [
+                {**each, "used": each["device"] in self.used, "card": self.cards[each["device"]]}
+                for each in self.readings
+            ]
             text = "".join(json.dumps(line) + "\n" for line in lines)
             write_whole(folder / FILE, text.encode())
 
@@ -93,7 +98,19 @@ def reading(folder: Path) -> dict[str, Any] | None:
     known = {key: value for key, value in found.items() if value is not None}
     if not known:
         return None
-    return {"device": folder.name.partition("!")[2], "t_s": time.monotonic(), **known}
+    return {"device": _device(folder), "t_s": time.monotonic(), **known}
+
+
+def _device(folder: Path) -> str:
+    """The name of its node."""
+    return folder.name.partition("!")[2]
+
+
+def _card(folder: Path) -> str:
+    try:
+        return read_text(folder / "tt_card_type", "replace", limit=64).strip()
+    except OSError:
+        return ""
 
 
 def _number(path: Path) -> float | None:

@@ -20,6 +20,7 @@ def driver(tmp_path: Path) -> Path:
     for name in ("tenstorrent!0", "tenstorrent!1"):
         (root / name).mkdir(parents=True)
         (root / name / "tt_aiclk").write_text("1000\n")
+    (root / "tenstorrent!0" / "tt_card_type").write_text("n300\n")
     sensors = root / "tenstorrent!0" / "device" / "hwmon" / "hwmon3"
     sensors.mkdir(parents=True)
     (sensors / "power1_input").write_text("85000000\n")
@@ -52,7 +53,8 @@ def test_devices_are_read_until_it_ends_and_those_in_use_are_marked(
     wait_for(lambda: len(made.readings) >= 4 and bool(made.used))
     made.stop(tmp_path)
     written = [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]
-    assert {(each["device"], each["used"]) for each in written} == {("0", True), ("1", False)}
+    told = {(each["device"], each["used"], each["card"]) for each in written}
+    assert told == {("0", True, "n300"), ("1", False, "")}
     assert not made._thread.is_alive()
 
 

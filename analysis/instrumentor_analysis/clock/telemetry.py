@@ -2,6 +2,9 @@
 
 A reading belongs to the steps when it was taken between the begin of the first steady one and the
 end of the last: a device idles at another clock. Only devices that a process had open count.
+
+A node is a chip, and the driver shows that chip alone: of a card with a second chip behind it there
+is no power of the whole, and so no energy of a step.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ FILE = "telemetry.jsonl"
 SLOWER_SHARE = 0.95
 #: and the device is throttled when it is that in so many of the readings, percent.
 THROTTLED_PERCENT = 10.0
+#: Cards whose node is of one of their two chips.
+OF_TWO_CHIPS = ("n300",)
 #: Fewer readings than that say nothing.
 FEWEST = 3
 
@@ -35,6 +40,7 @@ class Reading(Struct, frozen=True):
     power_w: float | None = None
     temperature_c: float | None = None
     used: bool = False
+    card: str = ""
 
 
 def readings(folder: Path) -> tuple[Reading, ...]:
@@ -68,9 +74,14 @@ def telemetry(
     if not devices:
         return None
     powers = [each.power_w for each in devices]
-    power_w = None if None in powers else sum(each or 0.0 for each in powers)
+    power_w = None if None in powers or hidden(devices) else sum(each or 0.0 for each in powers)
     step_j, sample_j = (None, None) if power_w is None or wall is None else _energy(power_w, wall)
     return Telemetry(devices, power_w, step_energy_j=step_j, sample_energy_j=sample_j)
+
+
+def hidden(devices: Sequence[DeviceTelemetry]) -> bool:
+    """Whether a card has a chip of which the driver shows nothing."""
+    return any(each.card in OF_TWO_CHIPS for each in devices)
 
 
 def _inside(read: Sequence[Reading], samples: Sequence[Sample]) -> list[Reading]:
@@ -114,6 +125,7 @@ def _device(name: str, read: Sequence[Reading]) -> DeviceTelemetry | None:
         slower_percent=len(slower) / len(clocks) * 100 if clocks else None,
         power_w=statistics.fmean(powers) if powers else None,
         highest_temperature_c=max(degrees, default=None),
+        card=read[0].card,
     )
 
 

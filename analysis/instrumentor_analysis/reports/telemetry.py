@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from instrumentor_analysis.clock.telemetry import throttled
+from instrumentor_analysis.clock.telemetry import hidden, throttled
 from instrumentor_analysis.model import Telemetry
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import Column, Section, Table
@@ -14,8 +14,10 @@ def section(found: Telemetry | None) -> Section:
         return Section("")
     rows, slow = found.devices, throttled(found)
     tones = ["bad" if each in slow else "" for each in rows]
+    cards = [each.card for each in rows]
     columns = (
         Column("device", [each.device for each in rows]),
+        *([Column("card", cards, right=False)] if any(cards) else []),
         Column("clock", formatting.column([each.clock_mhz for each in rows], "MHz")),
         Column("lowest", formatting.column([x.lowest_clock_mhz for x in rows], "MHz"),
                colours=tones),
@@ -26,4 +28,9 @@ def section(found: Telemetry | None) -> Section:
     note = (
         "During the steady steps, as the driver shows it. Slower: below 95 % of its highest clock."
     )
+    if hidden(rows):
+        note += (
+            " Of a card with two chips the driver shows the one that has the node, so there is no "
+            "power of all chips and no energy of a step."
+        )
     return Section("Clock, power, temperature", (Table(columns, note),))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from instrumentor_analysis.clock.telemetry import Reading, readings, slower, telemetry, throttled
-from instrumentor_analysis.model import Iteration, Sample, WallClock
+from instrumentor_analysis.model import Iteration, Sample, Summary, WallClock
 from instrumentor_analysis.reports.summary import console
 from instrumentor_analysis.summary.summarise import summarise
 from tests.analysis.records import run_folder, steady_events
@@ -60,6 +62,19 @@ def test_unused_devices_and_too_few_readings_say_nothing() -> None:
 def test_without_power_there_is_no_energy() -> None:
     found = telemetry([at(10.1, power=None)] * 5, STEADY, WALL)
     assert found is not None and found.step_energy_j is None
+
+
+def test_a_chip_that_the_driver_does_not_show_leaves_no_power_of_all() -> None:
+    """An n300 has one node: its second chip takes power of which nothing is known."""
+    board = [replace(at(10 + n / 10), card="n300") for n in range(8)]
+    other = [replace(each, device="1", card="n150") for each in board]
+    found = telemetry([*board, *other], STEADY, WALL)
+    assert found is not None and found.power_w is None and found.step_energy_j is None
+    assert [(each.card, each.power_w) for each in found.devices] == [("n300", 50), ("n150", 50)]
+    text = console(Summary("wallclock", telemetry=found), width=120)
+    assert "no energy of a step" in " ".join(text.split()) and "n300" in text
+    single = telemetry(other, STEADY, WALL)
+    assert single is not None and single.step_energy_j == 5.0
 
 
 def test_a_report_names_throttling_first_and_in_the_verdict(tmp_path: Path) -> None:
