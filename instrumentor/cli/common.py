@@ -190,7 +190,7 @@ _WHERE = {
 
 
 def _kind(edit: Mapping[str, Any]) -> str:
-    return "replace" if edit["kind"] == "disable" and edit["code"] else str(edit["kind"])
+    return "replace" if edit["kind"] == "disable" and edit.get("code") else str(edit["kind"])
 
 
 def configured(context: typer.Context) -> frozenset[str]:
