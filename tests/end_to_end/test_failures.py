@@ -33,7 +33,7 @@ def test_the_code_of_a_failing_script_stands_in_the_summary(measured: Measure) -
     assert "ValueError: lost it" in ran.err
     assert "Kept in instrument-runs/repo-1/" in ran.err
     assert "instrument-runs/repo-1/run.log" in ran.err
-    assert " ms, 2 steps, " in ran.out
+    assert " ms, median of 2 steps, " in ran.out
     summary = read(ran.folder)
     assert (summary["script_exit_code"], summary["partial"]) == (1, True)
     assert summary["wall_clock_ms"]["samples"] == 2

@@ -49,7 +49,7 @@ def test_a_run_from_script_to_summary(git_repo: RepoFactory, measure: Measure) -
 
     assert "[TIMER] Step 1: fwd+bwd = " in ran.log
     assert "[TIMER] Summary" in ran.log
-    assert " ms, 4 steps, " in ran.out
+    assert " ms, median of 4 steps, " in ran.out
     assert read(ran.folder, "plan.json")["schema"] == "instrument-plan/1"
 
 
