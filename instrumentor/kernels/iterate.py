@@ -212,7 +212,7 @@ class Iteration:
             metrics={"simulated": _counts(report)},
             bottleneck=limit.title if limit else "",
             folder=str(result.folder),
-            validated=None if verdict is None else verdict.ok,
+            validated=(report.facts.approved or None) if verdict is None else verdict.ok,
         )
         if verdict is not None and not verdict.ok:
             said = f"simulated: {verdict.by}: {verdict.detail}"
@@ -292,7 +292,7 @@ class Iteration:
                     metrics={**version.metrics, **_metrics(report)},
                     bottleneck=report.limit.title if report.limit else "",
                     folder=str(result.folder),
-                    validated=None if verdict is None else verdict.ok,
+                    validated=version.validated if verdict is None else verdict.ok,
                 )
             walls += [report.wall_us] if report.wall_us is not None else []
             self._unchanged(version)

@@ -45,6 +45,8 @@ class Version(Struct, frozen=True):
         change: the first changed line of the diff to the version before, and its size.
         compared: sentence about the interval against the best version before.
         ratio: of the medians, new over best; below 1 is faster.
+        validated: whether a validation, or on the simulator the script's own check, found it right;
+            None where nothing looked.
         metrics: cores, DRAM traffic, bandwidth, bound; ``simulated``: the simulator's counts.
         problem: why it is invalid or failed.
         tried: edits of one number that were simulated on top of it.

@@ -31,6 +31,8 @@ def version_line(version: Version) -> str:
     elif version.median_us is not None and version.state != "failed":
         runs = f" (median of {len(version.wall_us)})" if len(version.wall_us) > 1 else ""
         told += f", {us(version.median_us)}{runs}"
+    if version.state in ("faster", "better") and version.validated is None:
+        told += ", result not checked"
     changed = f"changed {version.change}" if version.change else ""
     return "; ".join(filter(None, (told, changed, version.problem or version.compared)))
 

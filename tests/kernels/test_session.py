@@ -182,7 +182,9 @@ def test_a_session_of_counts_shows_no_time(tmp_path: Path) -> None:
         made = made.add(version, {"k.py": b""})
     text = "\n".join(summary_lines(made))
     assert "Baseline  DRAM 4.0 MB, busiest node 10 B, in 1 copies" in text
-    assert "Counts    DRAM traffic 0.5x" in text and "version 2: BETTER" in text
+    assert "Counts    DRAM traffic 0.5x" in text and "version 2: BETTER, result not checked" in text
+    checked = made.add(replace(better, number=3, state="better", validated=True), {"k.py": b""})
+    assert "version 3: BETTER, result" not in "\n".join(summary_lines(checked))
     assert " us" not in text and "Speed-up" not in text
     assert summary_json(made)["speedup"] is None
 
