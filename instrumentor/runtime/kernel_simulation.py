@@ -66,6 +66,7 @@ class Sums:
         self.flops: dict[int, int] = {}
         self.places: dict[tuple[str, str, str, str, str, int], int] = {}
         self.starts: dict[tuple[int, str], list[int]] = {}
+        self.reached: dict[str, Any] = {}
         self.written: dict[str, Any] = {}
         self.threads: dict[tuple[int, str], list[Any]] = {}
         self.problem: dict[str, Any] | None = None
@@ -189,32 +190,52 @@ class Sums:
         place = getattr(block, side, None) or ("", 0)
         buffer = _name(getattr(block, "dfb", None))
         self.at(kernel.func_name, what, name, buffer, place)
-        if what == "write" and name in self.tensors:
-            self._write(tensor, name, (kernel.linear_node, kernel.func_name, *place), original)
-        else:
+        if name not in self.tensors:
             original()
+        elif what == "read":
+            self._read(tensor, name)
+            original()
+        else:
+            self._write(tensor, name, (kernel.linear_node, kernel.func_name, *place), original)
 
-    def _write(self, tensor: Any, name: str, writer: Any, original: Any) -> None:
+    def _tiles(
+        self, tensor: Any, name: str, kept: dict[str, Any], kind: str
+    ) -> tuple[Any, list[int], list[int]] | None:
+        """What is kept of a tensor's tiles; where a slice of it begins, and how far it goes.
+
+        None where no places are kept, or that of this slice is not known.
+        """
         known = self.tensors[name]
         if known["units"] > self.writes.MOST:
-            original()
-            return
+            return None
         unit = _unit(known["shape"], known["tiled"])
-        written = self.written.get(name)
-        if written is None:
+        if name not in kept:
             grid = [-(-n // size) for n, size in zip(known["shape"], unit, strict=True)]
-            written = self.written[name] = self.writes.Written(grid)
+            kept[name] = getattr(self.writes, kind)(grid)
         whole = tuple(tensor.shape) == tuple(known["shape"])
         origin = getattr(tensor, "_element_origin", (0,) * len(unit) if whole else None)
         if origin is None or len(origin) != len(unit):
-            written.unplaced += 1
-            original()
-            return
+            kept[name].unplaced += 1
+            return None
         first = [at // size for at, size in zip(origin, unit, strict=True)]
         extents = [-(-n // size) for n, size in zip(tensor.shape, unit, strict=True)]
+        return kept[name], first, extents
+
+    def _read(self, tensor: Any, name: str) -> None:
+        found = self._tiles(tensor, name, self.reached, "Reached")
+        if found is not None:
+            found[0].reach(*found[1:])
+
+    def _write(self, tensor: Any, name: str, writer: Any, original: Any) -> None:
+        found = self._tiles(tensor, name, self.written, "Written")
+        if found is None:
+            original()
+            return
+        written, first, extents = found
         again = self.limits.get("arithmetic") and written.overlaps(first, extents)
         before = tensor.to_torch().clone() if again else None
         original()
+        unit = _unit(self.tensors[name]["shape"], self.tensors[name]["tiled"])
         differs = None if before is None else _differing(before, tensor.to_torch(), unit)
         written.add(first, extents, writer, differs)
 
@@ -269,10 +290,13 @@ class Sums:
             ]
             self.problem = {"kind": "deadlock", "message": "", "blocked": rows}
             return
+        # The scheduler puts the thread's name in front, node0-read: it has forgotten it by now.
+        running = re.match(r"node(\d+)-", str(error))
         error = _chain(error)[-1]
         file, line, thread = _raised(error, is_simulators)
         said = f"{type(error).__name__}: {error}"
         place = {"file": file, "line": line, "thread": thread, "buffer": _buffer_of(error)}
+        place["node"] = int(running[1]) if running else -1
         self.problem = {"kind": "error", "message": said, **place, "blocked": []}
 
     def write(self) -> None:
@@ -293,9 +317,10 @@ class Sums:
             dict(zip(names, (*key, count), strict=True)) for key, count in self.places.items()
         ]
         document["starts"] = [[*key, *row[1:]] for key, row in self.starts.items()]
-        # Of a part of a run it tells nothing.
-        whole = self.written if self.complete else {}
-        document["written"] = {name: of.summed() for name, of in whole.items()}
+        for key, kept in (("reached", self.reached), ("written", self.written)):
+            # Of a part of a run it tells nothing.
+            whole = kept if self.complete else {}
+            document[key] = {name: of.summed() for name, of in whole.items()}
         with open(self.output + ".part", "w", encoding="utf-8") as stream:
             json.dump(document, stream)
         os.replace(self.output + ".part", self.output)

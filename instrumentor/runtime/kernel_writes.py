@@ -1,7 +1,8 @@
-"""Which tiles of a tensor a simulated kernel writes, and who wrote them: bounded, by position.
+"""Which tiles of a tensor a simulated kernel reads and writes, and who wrote them, by position.
 
-A byte and a number for each tile: 200 kB for a tensor of 8192 x 8192. Loaded beside
-:mod:`instrumentor.runtime.kernel_simulation` in the script's interpreter: standard library only.
+A byte for each tile, and a number for one that is written: 200 kB for a tensor of 8192 x 8192.
+Loaded beside :mod:`instrumentor.runtime.kernel_simulation` in the script's interpreter: standard
+library only.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ NEVER, ONCE, AGAIN, SHARED, DIFFERING = range(5)
 Writer = tuple[int, str, str, int]
 
 
-class Written:
-    """The tiles of one tensor.
+class Reached:
+    """The tiles of one tensor, and which of them were reached.
 
     Args:
         extents: of the tensor in tiles.
@@ -36,10 +37,33 @@ class Written:
         self.extents = tuple(extents)
         self.states = bytearray(math.prod(self.extents))
         self.unplaced = 0
-        self._last = array("H", bytes(2 * len(self.states)))
-        self._writers: list[Writer] = []
-        self._numbers: dict[Writer, int] = {}
-        self._clashes: dict[tuple[int, int, int], dict[str, Any]] = {}
+
+    def reach(self, first: Sequence[int], extents: Sequence[int]) -> None:
+        """A block was read."""
+        for at, end in self._rows(first, extents):
+            self.states[at:end] = bytes((ONCE,)) * (end - at)
+
+    def coordinates(self, tile: int) -> tuple[int, ...]:
+        """A tile's place in the tensor."""
+        found: list[int] = []
+        for extent in reversed(self.extents):
+            found.insert(0, tile % extent)
+            tile //= extent
+        return tuple(found)
+
+    def summed(self) -> dict[str, Any]:
+        """What was never reached, as JSON types.
+
+        ``never``: how many tiles. ``box`` holds the first and the last of them by extent, ``first``
+        the first of all; both are empty where there are none.
+        """
+        never = self.states.count(NEVER)
+        return {
+            "never": never,
+            "unplaced": self.unplaced,
+            "box": self._box() if never else [],
+            "first": list(self.coordinates(self.states.find(NEVER))) if never else [],
+        }
 
     def _rows(self, first: Sequence[int], extents: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Where each row of a block begins and ends in the tensor."""
@@ -49,6 +73,27 @@ class Written:
             for coordinate, extent in zip((*place, last.start), self.extents, strict=True):
                 at = at * extent + coordinate
             yield at, at + len(last)
+
+    def _box(self) -> list[list[int]]:
+        low, high, width = list(self.extents), [0] * len(self.extents), self.extents[-1]
+        for start in range(0, len(self.states), width):
+            first = self.states.find(NEVER, start, start + width)
+            if first >= 0:
+                last = self.states.rfind(NEVER, start, start + width)
+                low = list(map(min, low, self.coordinates(first)))
+                high = list(map(max, high, self.coordinates(last)))
+        return [list(pair) for pair in zip(low, high, strict=True)]
+
+
+class Written(Reached):
+    """The tiles of one tensor, which of them were written, and by whom."""
+
+    def __init__(self, extents: Sequence[int]) -> None:
+        super().__init__(extents)
+        self._last = array("H", bytes(2 * len(self.states)))
+        self._writers: list[Writer] = []
+        self._numbers: dict[Writer, int] = {}
+        self._clashes: dict[tuple[int, int, int], dict[str, Any]] = {}
 
     def overlaps(self, first: Sequence[int], extents: Sequence[int]) -> bool:
         """Whether a tile of the block was written before."""
@@ -121,40 +166,17 @@ class Written:
         known = self._writers[number] if number < len(self._writers) else (-1, "", "", 0)
         return dict(zip(("node", "thread", "file", "line"), known, strict=True))
 
-    def coordinates(self, tile: int) -> tuple[int, ...]:
-        """A tile's place in the tensor."""
-        found: list[int] = []
-        for extent in reversed(self.extents):
-            found.insert(0, tile % extent)
-            tile //= extent
-        return tuple(found)
-
     def summed(self) -> dict[str, Any]:
-        """Counts and examples, as JSON types.
+        """What was never written, and what was more than once, as JSON types.
 
-        ``never``, ``again``, ``shared`` and ``differing`` are tiles: not written; written more
-        than once, by one node or several; by several nodes; of these those whose values differed
-        in between. ``box`` holds the first and the last of the tiles that are not written, by
-        extent, ``first`` the first of all.
+        ``again``, ``shared`` and ``differing`` are tiles: written more than once, by one node or
+        several; by several nodes; of these those whose values differed in between.
         """
         counts = [self.states.count(state) for state in range(DIFFERING + 1)]
         return {
-            "never": counts[NEVER],
+            **super().summed(),
             "again": sum(counts[AGAIN:]),
             "shared": sum(counts[SHARED:]),
             "differing": counts[DIFFERING],
-            "unplaced": self.unplaced,
-            "box": self._box() if counts[NEVER] else [],
-            "first": list(self.coordinates(self.states.find(NEVER))) if counts[NEVER] else [],
             "clashes": list(self._clashes.values()),
         }
-
-    def _box(self) -> list[list[int]]:
-        low, high, width = list(self.extents), [0] * len(self.extents), self.extents[-1]
-        for start in range(0, len(self.states), width):
-            first = self.states.find(NEVER, start, start + width)
-            if first >= 0:
-                last = self.states.rfind(NEVER, start, start + width)
-                low = list(map(min, low, self.coordinates(first)))
-                high = list(map(max, high, self.coordinates(last)))
-        return [list(pair) for pair in zip(low, high, strict=True)]

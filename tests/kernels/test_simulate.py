@@ -338,6 +338,11 @@ def test_the_script_and_the_reference_say_whether_it_is_right(here: Here, tmp_pa
     wrong = here.simulate(criteria=criteria)
     assert wrong.verdict is not None and "100 of 100 elements differ" in wrong.verdict.detail
     assert not (here.folder / "y.csv").exists()
+    # What an earlier run left is not what this one wrote.
+    (here.folder / "y.csv").write_bytes(reference.read_bytes())
+    here.edit('Path("y.csv").write_text(', "len(")
+    stale = here.simulate(criteria=criteria)
+    assert stale.verdict is not None and stale.verdict.detail == "the script did not write y.csv"
 
 
 def test_without_a_device_it_is_simulated_by_itself_and_said(here: Here) -> None:

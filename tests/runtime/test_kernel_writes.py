@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from instrumentor.runtime.kernel_writes import Written
+from instrumentor.runtime.kernel_writes import Reached, Written
 
 
 def test_what_is_written_once_and_whole_leaves_nothing_to_tell() -> None:
@@ -70,3 +70,14 @@ def test_counts_are_those_of_a_plain_count(seed: int) -> None:
     assert told["again"] == sum(len(nodes) > 1 for nodes in plain.values())
     assert told["shared"] == sum(len(set(nodes)) > 1 for nodes in plain.values())
     assert len(told["clashes"]) <= 8
+
+
+def test_what_is_read_leaves_what_is_not() -> None:
+    reached = Reached((4, 4))
+    for row in (0, 2):
+        reached.reach((row, 0), (2, 3))
+        reached.reach((row, 0), (2, 3))
+    box = [[0, 3], [3, 3]]
+    assert reached.summed() == {"never": 4, "unplaced": 0, "box": box, "first": [0, 3]}
+    reached.reach((0, 3), (4, 1))
+    assert reached.summed() == {"never": 0, "unplaced": 0, "box": [], "first": []}

@@ -8,6 +8,8 @@ from instrumentor_analysis.kernels.findings import Finding
 from instrumentor_analysis.kernels.simulated_facts import CORRECT, Simulated, plural
 from instrumentor_analysis.kernels.simulation import Problem, Simulation, Waiting
 
+#: What a pipe is called, which has no name of its own.
+PIPE = "a pipe"
 #: What ends a wait: done by a thread that asked with the second word.
 _GIVEN = {"wait": ("push", "reserve"), "reserve": ("pop", "wait")}
 
@@ -35,6 +37,8 @@ def deadlock(facts: Simulated) -> Iterator[Finding]:
 
 
 def _asked(row: Waiting) -> str:
+    if row.buffer == PIPE:
+        return "for data from"
     return "for a block of" if row.operation == "wait" else "for room in"
 
 
@@ -71,8 +75,8 @@ def _cause(facts: Simulated, problem: Problem) -> tuple[Waiting, str]:
     """The wait that explains the others, and what to do about it.
 
     A thread that waits for itself or for one that has ended is one whatever the others do. That
-    nobody has given a buffer anything is one only where all others wait for that thread in the end:
-    else whoever would give it is held up before it comes to that.
+    nobody has given a buffer anything is one only where all threads wait for that one in the end of
+    whom it is known for whom they wait: else whoever would give it is held up before that.
     """
     stuck = {row.thread for row in problem.blocked}
     givers = [(row, _givers(facts.simulation, row)) for row in problem.blocked]
@@ -86,10 +90,10 @@ def _cause(facts: Simulated, problem: Problem) -> tuple[Waiting, str]:
                 f"{facts.named(ended[0])} has ended, {facts.named(row.thread)} has not: make both "
                 f"loops use {row.buffer} equally often."
             )
-    nobody = [row for row, threads in givers if not threads]
-    for row in nobody:
-        if len(nobody) == len(givers) or _behind(row.thread, givers) >= stuck:
-            return row, _by_nobody(row)
+    known = {row.thread for row, threads in givers if threads}
+    for row, threads in givers:
+        if not threads and _behind(row.thread, givers) >= known:
+            return row, _by_nobody(facts, row)
     return problem.blocked[0], (
         "The threads wait for each other: let them take and give the buffers in the same order, or "
         "hold fewer blocks at once (block_count bounds how many)."
@@ -118,7 +122,12 @@ def _of_itself(facts: Simulated, row: Waiting) -> str:
     )
 
 
-def _by_nobody(row: Waiting) -> str:
+def _by_nobody(facts: Simulated, row: Waiting) -> str:
+    if row.buffer == PIPE:
+        return (
+            f"Nothing was sent over the pipe that {facts.named(row.thread)} receives from at line "
+            f"{row.line}: ttl.copy(block, pipe) on the node that is its source."
+        )
     if row.operation == "wait":
         return f"No thread has pushed a block of {row.buffer}: reserve and push it in one."
     return f"No thread has taken a block of {row.buffer}: wait for it and pop it in one."

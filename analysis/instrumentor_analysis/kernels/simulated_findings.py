@@ -30,8 +30,8 @@ from instrumentor_analysis.kernels.simulated_facts import (
     plural,
 )
 from instrumentor_analysis.kernels.simulated_names import misplaced
-from instrumentor_analysis.kernels.simulated_writes import writes
-from instrumentor_analysis.kernels.simulation import Copied, Simulation, Used, listed
+from instrumentor_analysis.kernels.simulated_writes import reads, writes
+from instrumentor_analysis.kernels.simulation import Copied, Problem, Simulation, Used, listed
 from instrumentor_analysis.shared.units import size
 
 __all__ = ["CORRECT", "TOO_LARGE", "Simulated", "simulated_findings", "tiles"]
@@ -61,23 +61,33 @@ def simulated_findings(facts: Simulated) -> tuple[Finding, ...]:
 
 def _error(facts: Simulated) -> Iterator[Finding]:
     problem = facts.simulation.problem
-    if problem is not None and problem.kind == "error":
-        where = f"{problem.thread}, line {problem.line}" if problem.line else "in the simulator"
-        kind, title, change = "error", f"the kernel fails in {where}", "Mend that line"
-        if problem.lacks:
-            kind, title = "simulator-lacks", f"the simulator does not know what {where} says"
-            change = (
-                "It may well be right: say it as the simulator knows it, or measure on a device"
-            )
-        said = problem.message.splitlines()[0] if problem.message else "no message"
-        if problem.buffer:
-            said += f" The block is one of {facts.named(problem.buffer)}."
-        # The simulator ends what it says of a block with what may follow.
-        following = re.search(r"^Next: (?!.*Details)(.+)", problem.message, re.MULTILINE)
-        if following and problem.buffer:
-            change = f"tt-lang allows next: {following[1].rstrip('.')}"
-        ends = f"{change}. The counts below end there."
-        yield Finding(kind, CORRECT, title, said, ends, limits=True)
+    if problem is None or problem.kind != "error":
+        return
+    where = f"{problem.thread}, line {problem.line}" if problem.line else "in the simulator"
+    kind, title, change = "error", f"the kernel fails in {where}", _mend(problem)
+    if problem.lacks:
+        kind, title = "simulator-lacks", f"the simulator does not know what {where} says"
+        change = "It may well be right: say it as the simulator knows it, or measure on a device"
+    said = problem.message.splitlines()[0] if problem.message else "no message"
+    if problem.buffer:
+        said += f" The block is one of {facts.named(problem.buffer)}."
+    if 0 <= problem.node < facts.simulation.nodes > 1:
+        said += f" On {facts.node(problem.node)}."
+    yield Finding(kind, CORRECT, title, said, f"{change}. The counts below end there.", limits=True)
+
+
+def _mend(problem: Problem) -> str:
+    """What to do about an error, as far as the simulator's own words tell."""
+    # It ends what it says of a block with what may follow.
+    following = re.search(r"^Next: (?!.*Details)(.+)", problem.message, re.MULTILINE)
+    if following and problem.buffer:
+        return f"tt-lang allows next: {following[1].rstrip('.')}"
+    if re.search(r"Tensor shape \((?:\d+, )*0\b", problem.message):
+        return (
+            "The slice begins at or behind the edge of the tensor, which leaves nothing of it: "
+            "look at the loop and the node that its bounds are made of"
+        )
+    return "Mend that line"
 
 
 def _wrong(facts: Simulated) -> Iterator[Finding]:
@@ -101,7 +111,7 @@ def _wrong(facts: Simulated) -> Iterator[Finding]:
 
 def _cause(facts: Simulated) -> str:
     """What is to be mended first of a kernel whose result is wrong."""
-    rules = (writes, misplaced, _untouched, _left_over) if facts.simulation.complete else ()
+    rules = (writes, misplaced, reads, _untouched, _left_over) if facts.simulation.complete else ()
     first = next((finding for rule in rules for finding in rule(facts)), None)
     if first is not None:
         return f"Most likely because {first.title}. {first.change}"
@@ -311,14 +321,15 @@ def _reread(facts: Simulated) -> Iterator[Finding]:
         if row.direction != "read" or not row.dram or times is None or times <= REDUNDANT:
             continue
         of = simulation.tensors[row.tensor]
-        again = row.dram * of.unit_bytes - of.units * of.unit_bytes
+        units = round(row.tiles / times)
+        again = (row.dram - units) * of.unit_bytes
         yield Finding(
             "read-again",
             TRAFFIC,
             f"{row.tensor} is read {times:.3g} times from DRAM",
-            f"{row.tiles:,} tiles of {of.units:,}; {size(max(again, 0))} of the "
+            f"{row.tiles:,} tiles of {units:,}; {size(max(again, 0))} of the "
             f"{size(total)} moved are repeats",
-            _reuse(simulation, row, of.units),
+            _reuse(simulation, row, units),
             limits=again > (REDUNDANT - 1) * total,
             tries=_larger(simulation),
         )
@@ -509,6 +520,7 @@ _ALWAYS = (deadlock, _error, _wrong, _l1)
 _WHOLE = (
     writes,
     misplaced,
+    reads,
     _left_over,
     _untouched,
     _idle,

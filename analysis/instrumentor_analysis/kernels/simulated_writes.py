@@ -1,12 +1,12 @@
-"""Which tiles of the outputs a simulated kernel writes: all of them, once each, or not."""
+"""Which tiles a simulated kernel reads and writes: all of them, the outputs' once each, or not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from instrumentor_analysis.kernels.findings import Finding
-from instrumentor_analysis.kernels.simulated_facts import CORRECT, Simulated, are, plural
-from instrumentor_analysis.kernels.simulation import Clash, Copied, Written
+from instrumentor_analysis.kernels.simulated_facts import CORRECT, Simulated, are, joined, plural
+from instrumentor_analysis.kernels.simulation import Clash, Copied, Reached, Written
 
 
 def _meant(facts: Simulated) -> str:
@@ -34,6 +34,32 @@ def writes(facts: Simulated) -> Iterator[Finding]:
             yield from _by_amount(facts, row, known.units)
         else:
             yield from _by_place(facts, row.tensor, known.units, placed)
+
+
+def reads(facts: Simulated) -> Iterator[Finding]:
+    """Tensors that are read in part: a loop that ends early.
+
+    Nothing where a check passed, or where an output has a hole: that loop is told already.
+    """
+    if facts.approved or any(finding.kind == "partly-written" for finding in writes(facts)):
+        return
+    alike: dict[str, list[str]] = {}
+    for name, of in facts.simulation.tensors.items():
+        known = facts.simulation.read(name)
+        if known is not None and 0 < known.never < of.units and of.devices <= 1:
+            amount = f"{of.units - known.never:,} of {of.units:,} tiles"
+            alike.setdefault(f"{amount}: {_box(known)}", []).append(name)
+    for said, names in alike.items():
+        amount, _, box = said.partition(": ")
+        places = [place for name in names for place in facts.places("read", name)]
+        at = f" at {where}" if (where := facts.where(places)) else ""
+        yield Finding(
+            "partly-read",
+            CORRECT,
+            f"{joined(names)} {are(len(names))} read only in part: {amount}",
+            f"never read: {box}{'; read' + at if at else ''}",
+            f"Check the bounds of the loops around the copy{at}.{_meant(facts)}",
+        )
 
 
 def _nothing(facts: Simulated) -> Finding:
@@ -116,8 +142,8 @@ def _at(facts: Simulated, name: str) -> str:
     return f" at {where}" if where else ""
 
 
-def _box(known: Written) -> str:
-    """Where the tiles lie that were not written: one, a whole box, or within one."""
+def _box(known: Reached) -> str:
+    """Where the tiles lie that were not reached: one, a whole box, or within one."""
     first, last = ([pair[end] for pair in known.box] for end in (0, 1))
     if first == last:
         return f"tile {_place(first)}"

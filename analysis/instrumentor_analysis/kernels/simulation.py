@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -114,10 +114,10 @@ class BufferFacts(Struct, frozen=True):
 
 
 class Waiting(Struct, frozen=True):
-    """Where a thread stood in a deadlock; ``operation`` is reserve or wait."""
+    """Where a thread stood in a deadlock."""
 
     thread: str
-    operation: str
+    operation: Literal["reserve", "wait"]
     buffer: str
     file: str
     line: int
@@ -128,6 +128,7 @@ class Problem(Struct, frozen=True):
     """Why the invocation did not end; ``kind`` is deadlock or error.
 
     Attributes:
+        node: on which it failed; -1 where that is not known, or of a deadlock.
         buffer: whose block refused what the line asks of it; '' where the error is of none.
         lacks: what of tt-lang or ttnn the simulator does not have; '' for an error of the kernel's.
     """
@@ -137,6 +138,7 @@ class Problem(Struct, frozen=True):
     file: str = ""
     line: int = 0
     thread: str = ""
+    node: int = -1
     buffer: str = ""
     blocked: tuple[Waiting, ...] = ()
     lacks: str = ""
@@ -178,25 +180,33 @@ class Clash(Struct, frozen=True):
     later: Writer
 
 
-class Written(Struct, frozen=True):
-    """Which tiles of a tensor were written.
+class Reached(Struct, frozen=True):
+    """Which tiles of a tensor were read, or written.
 
     Attributes:
         never: tiles that were not.
-        again: tiles that were more than once; ``shared`` of these by several nodes, ``differing``
-            of those with other values than before.
-        unplaced: writes whose place is not known: with some the others say little.
-        box: first and last of the tiles that were not written, by extent; ``first`` is one.
-        clashes: examples, one for each pair of lines.
+        unplaced: copies whose place is not known: with some the others say little.
+        box: first and last of the tiles that were not reached, by extent; ``first`` is one.
     """
 
     never: int = 0
-    again: int = 0
-    shared: int = 0
-    differing: int = 0
     unplaced: int = 0
     box: tuple[tuple[int, int], ...] = ()
     first: tuple[int, ...] = ()
+
+
+class Written(Reached, frozen=True):
+    """Which tiles of a tensor were written, and which of them more than once.
+
+    Attributes:
+        again: tiles that were more than once; ``shared`` of these by several nodes, ``differing``
+            of those with other values than before.
+        clashes: examples, one for each pair of lines.
+    """
+
+    again: int = 0
+    shared: int = 0
+    differing: int = 0
     clashes: tuple[Clash, ...] = ()
 
 
@@ -212,6 +222,7 @@ class Simulation(Struct, frozen=True):
         starts: (node, thread, copies, of these started while another one was under way).
         same: of a tensor with several names, such as one given for two parameters, the earlier ones
             and the last, by which its moves are counted.
+        reached: by tensor, what was read; of those whose tiles were kept by place, in whole runs.
         written: by tensor; of those whose tiles were kept by place, in whole runs.
     """
 
@@ -240,6 +251,7 @@ class Simulation(Struct, frozen=True):
     arithmetic: bool = True
     places: Annotated[tuple[Place, ...], Meta(max_length=MOST_PLACES)] = ()
     starts: tuple[tuple[int, str, int, int], ...] = ()
+    reached: Mapping[str, Reached] = field(default_factory=dict)
     written: Mapping[str, Written] = field(default_factory=dict)
 
     @property
@@ -275,9 +287,20 @@ class Simulation(Struct, frozen=True):
         return {key: Copied(-1, "", *key, *sums) for key, sums in found.items()}
 
     def times(self, row: Copied) -> float | None:
-        """How often the tensor was moved as a whole; None where its size is not known."""
+        """How often what is moved of the tensor was; None where its size is not known.
+
+        Of a tensor that is read in part only that part counts, where it is known.
+        """
         known = self.tensors.get(row.tensor)
-        return row.tiles / known.units if known is not None and known.units else None
+        if known is None or not known.units:
+            return None
+        read = self.read(row.tensor) if row.direction == "read" else None
+        return row.tiles / max(known.units - (read.never if read is not None else 0), 1)
+
+    def read(self, tensor: str) -> Reached | None:
+        """Which of its tiles were read; None where the places of all are not known."""
+        known = self.reached.get(tensor)
+        return None if known is None or known.unplaced else known
 
     @property
     def written_tiles(self) -> int:

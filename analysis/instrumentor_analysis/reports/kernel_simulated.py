@@ -135,7 +135,7 @@ def _tensors(counted: Simulation) -> Iterator[Sequence[str]]:
         yield (row.tensor, shape, row.direction, tiles, often, *levels, copies)
 
 
-_BUFFERS = ("buffer", "filled by -> used by", "block", "blocks", "bytes", "no room", "not there")
+_BUFFERS = ("buffer", "from -> to", "block", "blocks", "bytes", "no room", "not there")
 
 
 def _buffers(report: SimulatedReport) -> Iterator[Sequence[str]]:
@@ -170,10 +170,12 @@ def _nodes(counted: Simulation) -> Iterator[Sequence[str]]:
         return
     mean = sum(moved.values()) / counted.nodes
     most, least = max(moved, key=lambda n: moved[n]), min(moved, key=lambda n: moved[n])
-    rows = (("busiest", most), ("least busy", least))
-    for word, node in rows[: 1 + (len(moved) > 1)]:
+    alike = len(moved) > 1 and moved[most] == moved[least]
+    rows = (("each", most),) if alike else (("busiest", most), ("least busy", least))
+    for word, node in rows[: len(moved)]:
+        which = plural(len(moved), "node") if alike else counted.coordinates(node)
         share = f"{moved[node] / mean:.0%}" if mean else ""
-        yield word, counted.coordinates(node), size(moved[node]), f"{copies[node]:,}", share
+        yield word, which, size(moved[node]), f"{copies[node]:,}", share
     if counted.idle:
         yield "idle", plural(len(counted.idle), "node"), size(0), "0", "0%"
 

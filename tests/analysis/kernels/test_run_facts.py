@@ -31,6 +31,7 @@ FACTS: dict[str, Any] = {
 SIMULATION: dict[str, Any] = {
     "complete": False, "events": 1, "operations": 1, "grid": [2, 2], "l1_bytes": 10,
     "problem": {"kind": "deadlock", "message": "m", "file": "f", "line": 1, "thread": "t",
+                "node": 1, "buffer": "b",
                 "blocked": [{"thread": "t", "operation": "wait", "buffer": "b", "file": "f",
                              "line": 1, "nodes": [0]}]},
     "tensors": {"a": {"shape": [32, 32], "dtype": "bf16", "units": 1, "unit_bytes": 2048}},
@@ -40,6 +41,7 @@ SIMULATION: dict[str, Any] = {
     "threads": [[0, "t", "compute", True]], "flops": [[0, 10]], "starts": [[0, "t", 1, 1]],
     "places": [{"thread": "t", "what": "read", "name": "a", "buffer": "b", "file": "f",
                 "line": 1, "count": 1}],
+    "same": {"b": "a"}, "reached": {"a": {"never": 1, "box": [[0, 1]], "first": [0]}},
     "written": {"a": {"never": 1, "again": 1, "box": [[0, 1]], "first": [0],
                       "clashes": [{"tile": [0], "differ": True,
                                    "earlier": {"node": 0, "thread": "t", "file": "f", "line": 1},

@@ -78,6 +78,17 @@ WAITS = (("write", "wait", "y_dfb"), ("compute", "wait", "b_dfb"), ("read", "res
             "write waits",
             "The threads wait for each other",
         ),
+        # Of two that nobody gives anything the one is the cause for which a third waits.
+        (
+            _hung(
+                ("write", "wait", "y_dfb"),
+                ("compute", "wait", "a_dfb"),
+                ("read", "wait", "a pipe"),
+                uses="read a_dfb reserve, compute a_dfb wait",
+            ),
+            "read waits for data from a pipe",
+            "Nothing was sent over the pipe that read (line 9) receives from at line 5",
+        ),
         (
             _hung(("read", "reserve", "a_dfb"), uses="read a_dfb reserve"),
             "read waits for room in a_dfb",

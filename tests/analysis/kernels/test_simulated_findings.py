@@ -310,3 +310,39 @@ def test_a_block_that_refuses_is_named_with_what_may_follow(tmp_path: Path) -> N
     problem["message"] = said.replace("out_block.store(this_block)", "see allowed ops in Details")
     error = found(tmp_path, changed(complete=False, problem=problem))["error"]
     assert error.change.startswith("Mend that line.")
+
+
+def test_a_slice_behind_the_edge_is_told_as_that_with_its_node(tmp_path: Path) -> None:
+    said = "ValueError: Tensor shape (64, 0) does not match Block shape (2, 2)"
+    problem = {"kind": "error", "message": said, "thread": "read", "line": 9, "node": 1}
+    error = found(tmp_path, changed(complete=False, problem=problem))["error"]
+    assert error.evidence == f"{said} On node (1, 0)."
+    assert error.change.startswith("The slice begins at or behind the edge of the tensor")
+    problem.update(message=said.replace("(64, 0)", "(60, 32)"), node=7)
+    error = found(tmp_path, changed(complete=False, problem=problem))["error"]
+    assert "On node" not in error.evidence and error.change.startswith("Mend that line.")
+
+
+def test_a_tensor_that_is_read_in_part_is_told_where_nothing_checks_the_result(
+    tmp_path: Path,
+) -> None:
+    part = {"never": 2, "box": [[6, 7], [0, 0]], "first": [6, 0]}
+    document = changed(reached={"a": part})
+    finding = found(tmp_path, document)["partly-read"]
+    assert finding.title == "a is read only in part: 6 of 8 tiles" and not finding.limits
+    assert finding.evidence == "never read: tiles (6, 0) to (7, 0)"
+    assert "partly-read" not in found(tmp_path, document, own_check=50)
+    wrong = {"ok": False, "by": "pytest", "detail": "no"}
+    assert (
+        "a is read only in part"
+        in found(tmp_path, document, validation=wrong)["wrong-result"].change
+    )
+    assert not found(tmp_path, changed(reached={"a": {**part, "unplaced": 1}}))
+    both = found(tmp_path, changed(reached={"a": part, "y": part}))["partly-read"]
+    assert both.title == "a and y are read only in part: 6 of 8 tiles"
+    hole = changed(reached={"a": part}, written={"y": part})
+    assert "partly-read" not in found(tmp_path, hole)
+    # Of what is read in part only that part is read again.
+    document["copies"][0][5] = 40
+    document["copies"][0][8] = 40
+    assert found(tmp_path, document)["read-again"].title == "a is read 7.33 times from DRAM"

@@ -28,7 +28,7 @@ FACTS: dict[str, Any] = {
     "schema": "instrument-run/1", "script": "/p/train.py", "name": "a", "label": "",
     "arguments": ["--x"], "command": ["python"],
     "batch_size": 4, "batch_dim": 0, "scope": "fwd+bwd", "accumulation": "branch",
-    "duration_s": 1.5, "started": "2026-01-01",
+    "duration_s": 1.5, "time_budget_s": 30.0, "started": "2026-01-01",
     "script_exit_code": 0, "profiler": "wallclock", "machine": {"cpus": 2, "other_cpus": 0.1},
     "verification": {
         "status": "partly", "verified": ["forward"], "unverified": {"backward": "why"},
@@ -57,6 +57,7 @@ EVENTS: list[dict[str, Any]] = [
     {"event": "cancelled", "pid": 1, "name": "step_steady_2"},
     {"event": "phases", "pid": 1, "ms": 4.0, "parts": {"forward": 1.0}, "stepped": 1,
      "resident": {"forward": 9}, "allocated": {"forward": None}, "compiled": False},
+    {"event": "same_batch", "pid": 1, "ms": 3.0, "data_ms": 0.1, "inside_data_ms": 0.2},
     {"event": "profiled", "pid": 1, "name": "step_profiled_1", "index": 1, "ms": 3.0},
     {"event": "collectives", "pid": 1, "rank": 0, "world": 2, "step": 0, "ms": 3.0,
      "backend": "gloo", "calls": [["gloo:all_reduce", 0.5, 1.0]]},
