@@ -82,7 +82,8 @@ def _mend(problem: Problem) -> str:
     following = re.search(r"^Next: (?!.*Details)(.+)", problem.message, re.MULTILINE)
     if following and problem.buffer:
         return f"tt-lang allows next: {following[1].rstrip('.')}"
-    if re.search(r"Tensor shape \((?:\d+, )*0\b", problem.message):
+    shape = re.search(r"Tensor shape \(([\d, ]{1,80})\)", problem.message)
+    if shape and "0" in shape[1].split(", "):
         return (
             "The slice begins at or behind the edge of the tensor, which leaves nothing of it: "
             "look at the loop and the node that its bounds are made of"
