@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from instrumentor.runtime.recorder.facts import counted
+from instrumentor.runtime.recorder.facts import Memory, counted
 from instrumentor.runtime.recorder.recorder import Recorder
+from instrumentor.runtime.recorder.runtimes import TTNN_DEVICES, look_for_ttnn
 from tests.runtime.recorder.tensors import Tensor, events
 
 
@@ -208,14 +209,15 @@ def test_memory_of_ttnn_s_devices_is_that_of_all_chips(
     monkeypatch.setitem(sys.modules, "ttnn", ttnn)
     # A submesh has an allocator of its own on chips that are its parent's.
     mesh, part = Mesh(0, 1, per_bank=100), Mesh(1, per_bank=10)
+    look_for_ttnn()
+    memory, told = Memory(recorder.records), list[dict[str, int]]()
     for _ in range(3):
-        recorder.begin(IMAGES)
-        recorder.end(IMAGES)
+        told.append(memory.end((), ())["memory"])
         mesh.per_bank = -1  # it is closed, which is told once
-    first, *others = [each["memory"] for each in events(tmp_path, "sample")]
+    first, *others = told
     assert (first["held"], first["room"]) == (12 * (2 * 100 + 10), 2 * 12 * 10**9)
     assert first["resident"] > 0 and all(set(each) == {"resident"} for each in others)
     warned = [str(each) for each in events(tmp_path, "warning")]
     assert sum("memory cannot be read" in text for text in warned) == 1
-    recorder.barrier.release()
+    TTNN_DEVICES.clear()
     del part
