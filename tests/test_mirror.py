@@ -43,7 +43,7 @@ TESTED_IN = {
     "tests/locate/meaning/test_kinds.py": "locate/loop/by_hand",
     "tests/run/process/test_running.py": "run/process/model run/process/tree",
     "tests/machine/test_interpreter.py": "runtime/probe",
-    "tests/runtime/recorder/test_barrier.py": "runtime/recorder/produced runtime/recorder/runtimes",
+    "tests/runtime/recorder/test_barrier.py": "runtime/recorder/produced",
     "tests/runtime/recorder/test_phases.py": "runtime/recorder/resident",
     "tests/runtime/recorder/test_witness.py": "runtime/recorder/graph runtime/recorder/judging",
     "tests/end_to_end/test_discovery.py": "runtime/recorder/observer runtime/recorder/whole_step",
