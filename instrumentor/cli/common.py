@@ -175,7 +175,7 @@ def show_edits(edits: Sequence[Mapping[str, Any]]) -> None:
     places = [f"{console.shown(Path(edit['file']))}:{edit['line']}" for edit in edits]
     wide = max(map(len, places), default=0)
     for edit, place in zip(edits, places, strict=True):
-        console.out(f"  {place:<{wide}}  {_WHERE[_kind(edit)]:<10}  {edit['reason']}")
+        console.out(f"  {place:<{wide}}  {_WHERE[_kind(edit)]:<13}  {edit['reason']}")
 
 
 #: Where code comes to at the line of an edit, or what becomes of what stands there.
@@ -183,7 +183,7 @@ _WHERE = {
     "prelude": "at the top",
     "insert-before": "before",
     "insert-after": "behind",
-    "disable": "left out",
+    "disable": "commented out",
     "replace": "replaced",
     "move-after": "moved",
 }

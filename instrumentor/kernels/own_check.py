@@ -8,7 +8,7 @@ where nothing catches it, and where it reads values that come from what the kern
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from instrumentor.kernels.model import Found, Invocation
 from instrumentor.read.syntax import dotted
@@ -68,16 +68,34 @@ def _ends(node: ast.Assert | ast.Raise | ast.Call) -> bool:
     return word.startswith("assert") or word == "AssertionError"
 
 
-def _caught(node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> bool:
-    """Whether a handler around it goes on as if nothing had been found."""
+def _caught(
+    node: ast.AST, parents: Mapping[ast.AST, ast.AST], seen: frozenset[str] = frozenset()
+) -> bool:
+    """Whether a handler goes on as if nothing had been found: around it, or around a call of the
+    function that it stands in."""
     child = node
-    while (parent := parents.get(child)) is not None and not isinstance(child, ast.FunctionDef):
+    while (parent := parents.get(child)) is not None:
+        if isinstance(child, ast.FunctionDef):
+            calls = [] if child.name in seen else _calls(parents, child.name)
+            return any(_caught(call, parents, seen | {child.name}) for call in calls)
         if isinstance(parent, ast.Try) and child in parent.body:
             handlers = [h for h in parent.handlers if _CATCHING.intersection(_caught_names(h))]
             if any(not _goes_on_up(handler) for handler in handlers):
                 return True
+        if isinstance(parent, ast.With) and any(map(_suppresses, parent.items)):
+            return True
         child = parent
     return False
+
+
+def _calls(nodes: Iterable[ast.AST], name: str) -> list[ast.Call]:
+    found = [node for node in nodes if isinstance(node, ast.Call)]
+    return [call for call in found if isinstance(call.func, ast.Name) and call.func.id == name]
+
+
+def _suppresses(item: ast.withitem) -> bool:
+    call = item.context_expr
+    return isinstance(call, ast.Call) and dotted(call.func).rpartition(".")[2] == "suppress"
 
 
 def _caught_names(handler: ast.ExceptHandler) -> list[str]:

@@ -56,6 +56,25 @@ def test_a_check_that_is_caught_says_nothing(handler: str, counts: bool) -> None
 
 
 @pytest.mark.parametrize(
+    ("use", "counts"),
+    [
+        ("check(out)", True),
+        ("try:\n    check(out)\nexcept AssertionError as e:\n    print(e)", False),
+        ("try:\n    outer(out)\nexcept Exception:\n    pass", False),
+        ("try:\n    outer(out)\nfinally:\n    close()", True),
+        ("with contextlib.suppress(AssertionError):\n    check(out)", False),
+        ("with opened():\n    check(out)", True),
+    ],
+)
+def test_a_check_in_a_function_is_caught_where_the_function_is_called(
+    use: str, counts: bool
+) -> None:
+    functions = "def check(x):\n    assert right(x)\n    check(x)\ndef outer(x):\n    check(x)\n"
+    program = found(KERNEL + f"k(a, out)\n{functions}{use}\n")
+    assert bool(own_check(program, program.invocations[0], {"out"})) == counts
+
+
+@pytest.mark.parametrize(
     ("behind", "counts"),
     [
         ("assert right(out)", True),

@@ -322,7 +322,7 @@ def _reread(facts: Simulated) -> Iterator[Finding]:
         if row.direction != "read" or not row.dram or times is None or times <= REDUNDANT:
             continue
         of = simulation.tensors[row.tensor]
-        units = round(row.tiles / times)
+        units = simulation.units(row)
         again = (row.dram - units) * of.unit_bytes
         yield Finding(
             "read-again",

@@ -43,14 +43,13 @@ def reads(facts: Simulated) -> Iterator[Finding]:
     """
     if facts.approved or any(finding.kind == "partly-written" for finding in writes(facts)):
         return
-    alike: dict[str, list[str]] = {}
+    alike: dict[tuple[str, str], list[str]] = {}
     for name, of in facts.simulation.tensors.items():
         known = facts.simulation.read(name)
         if known is not None and 0 < known.never < of.units and of.devices <= 1:
             amount = f"{of.units - known.never:,} of {of.units:,} tiles"
-            alike.setdefault(f"{amount}: {_box(known)}", []).append(name)
-    for said, names in alike.items():
-        amount, _, box = said.partition(": ")
+            alike.setdefault((amount, _box(known)), []).append(name)
+    for (amount, box), names in alike.items():
         places = [place for name in names for place in facts.places("read", name)]
         at = f" at {where}" if (where := facts.where(places)) else ""
         yield Finding(
@@ -132,7 +131,7 @@ def _partly(facts: Simulated, name: str, written: int, units: int, seen: str) ->
         f"{name} is written only in part: {written:,} of {units:,} tiles",
         f"{seen}{'; written' + where if where else ''}; {units:,} tiles in the tensor",
         f"Check the slice{where}, the bounds of the loops around it, and the blocks at the edge."
-        f"{_meant(facts)}",
+        + _meant(facts),
         limits=not facts.approved,
     )
 

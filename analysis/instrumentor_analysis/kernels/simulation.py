@@ -287,15 +287,16 @@ class Simulation(Struct, frozen=True):
         return {key: Copied(-1, "", *key, *sums) for key, sums in found.items()}
 
     def times(self, row: Copied) -> float | None:
-        """How often what is moved of the tensor was; None where its size is not known.
+        """How often what is moved of the tensor was; None where its size is not known."""
+        units = self.units(row)
+        return row.tiles / units if units else None
 
-        Of a tensor that is read in part only that part counts, where it is known.
-        """
+    def units(self, row: Copied) -> int:
+        """Tiles of the tensor, of one that is read in part those of the part; 0 if not known."""
         known = self.tensors.get(row.tensor)
-        if known is None or not known.units:
-            return None
         read = self.read(row.tensor) if row.direction == "read" else None
-        return row.tiles / max(known.units - (read.never if read is not None else 0), 1)
+        whole = known.units if known is not None else 0
+        return max(whole - read.never, 1) if whole and read is not None else whole
 
     def read(self, tensor: str) -> Reached | None:
         """Which of its tiles were read; None where the places of all are not known."""
