@@ -12,7 +12,9 @@ iteration does (`if step % 10 == 0`), and the groups tell how much the machine w
 """
 
 import copy
+import sys
 import time
+import warnings
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from instrumentor.runtime.recorder.barrier import Barrier
@@ -30,6 +32,8 @@ ASTRAY = 20
 LEAST_WAIT = 0.02
 #: What may lie between the loop's next item and its body: the item goes to the loop's variables.
 UNPACKING = ("UNPACK_SEQUENCE", "UNPACK_EX", "NOP", "CACHE", "EXTENDED_ARG")
+#: What tells a variable without a value from one that holds None.
+TELL_UNBOUND = {"locals", "vars", "dir", "NameError", "UnboundLocalError"}
 
 
 class SameBatch:
@@ -148,8 +152,13 @@ class SameBatch:
 
     def send_back(self, frame: Any) -> bool:
         """Whether the loop goes on at the first line of its body."""
+        if tells_unbound(frame.f_code, frame.f_locals):
+            self.on = False
+            return False
         try:
-            frame.f_lineno = self.loop.line
+            with warnings.catch_warnings():  # CPython 3.12 warns of the variables it sets to None
+                warnings.simplefilter("ignore", RuntimeWarning)
+                frame.f_lineno = self.loop.line
         except ValueError:  # this version of Python cannot go there
             self.on = False
             return False
@@ -162,6 +171,24 @@ class SameBatch:
 def as_new(value: Any) -> Any:
     """A container as it is: the script may put other things into the one that it was given."""
     return copy.copy(value) if isinstance(value, (list, Mapping)) else value
+
+
+def tells_unbound(code: Any, local: Mapping[str, Any]) -> bool:
+    """Whether a function would notice that its variables without a value hold None.
+
+    From CPython 3.12 on, a frame that is sent to another line has them all set to None; only
+    there, an instruction that may find none is one of its own.
+    """
+    from dis import get_instructions
+
+    unbound = {name for name in code.co_varnames if name not in local}
+    if sys.version_info < (3, 12) or not unbound:
+        return False
+    return any(
+        each.argval in (unbound if each.opname == "LOAD_FAST_CHECK" else TELL_UNBOUND)
+        for each in get_instructions(code)
+        if each.opname in ("LOAD_FAST_CHECK", "LOAD_GLOBAL")
+    )
 
 
 def variables(code: Any, line: int) -> Tuple[Optional[List[str]], int]:
