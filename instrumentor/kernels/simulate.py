@@ -192,7 +192,8 @@ class SimulatedRun(KernelPipeline):
         if made.finished.timed_out:
             hint = "Simulate a smaller tensor, only copies and waits (--no-arithmetic), or longer: "
             return RunFailed(
-                f"the simulation did not end within {self.timeout_s:g} s",
+                f"the simulation did not end within {self.timeout_s:g} s{problem and ': '}"
+                f"{problem}",
                 f"{hint}--timeout {2 * (self.timeout_s or LIMIT_S):g}.",
             )
         records = read_records(self.folder / RECORD)
@@ -350,4 +351,6 @@ def _told(problem: Mapping[str, Any]) -> str:
         ]
         return f"deadlock: {', '.join(waits)}"
     where = f" at line {problem['line']} ({problem['thread']})" if problem.get("line") else ""
+    if problem["kind"] == "stopped":
+        return f"it stood{where}" if where else ""
     return f"the kernel failed{where}: {problem['message']}"

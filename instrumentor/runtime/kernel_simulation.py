@@ -293,11 +293,21 @@ class Sums:
         # The scheduler puts the thread's name in front, node0-read: it has forgotten it by now.
         running = re.match(r"node(\d+)-", str(error))
         error = _chain(error)[-1]
-        file, line, thread = _raised(error, is_simulators)
         said = f"{type(error).__name__}: {error}"
-        place = {"file": file, "line": line, "thread": thread, "buffer": _buffer_of(error)}
-        place["node"] = int(running[1]) if running else -1
+        place = self._stood(error, int(running[1]) if running else -1, is_simulators)
+        place["buffer"] = _buffer_of(error)
         self.problem = {"kind": "error", "message": said, **place, "blocked": []}
+
+    def stopped(self, error: BaseException, is_simulators: Any) -> None:
+        """The operation was ended from outside, while one of its threads ran."""
+        kernel = self.scheduler._current_kernel_id
+        place = self._stood(error, getattr(kernel, "linear_node", -1), is_simulators)
+        self.problem = {"kind": "stopped", "message": "", **place, "blocked": []}
+
+    @staticmethod
+    def _stood(error: BaseException, node: int, is_simulators: Any) -> dict[str, Any]:
+        file, line, thread = _raised(error, is_simulators)
+        return {"file": file, "line": line, "thread": thread, "node": node, "buffer": ""}
 
     def write(self) -> None:
         """The sums as they are, whole or not at all."""
@@ -608,6 +618,9 @@ def _watch_runs(sums: Sums, scheduler: Any, trace: Any, is_simulators: Any) -> N
         try:
             original(self)
             sums.complete = True
+        except KeyboardInterrupt as error:
+            sums.stopped(error, is_simulators)
+            raise
         except Exception as error:
             sums.failed(error, is_simulators)
             raise

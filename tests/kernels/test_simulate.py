@@ -374,9 +374,13 @@ def test_what_was_counted_until_the_limit_is_kept(here: Here) -> None:
     with pytest.raises(RunFailed, match="did not end within 20 s") as caught:
         here.simulate(timeout_s=20.0)
     assert isinstance(caught.value.result, KernelRun)
+    assert re.search(r": it stood at line \d+ \(compute\)$", str(caught.value))
     report = report_of(caught.value.result)
-    assert not report.simulation.complete and report.floor is None and not report.found
-    assert "until then" in " ".join(report.warnings)
+    assert not report.simulation.complete and report.floor is None
+    (finding,) = report.found
+    assert re.fullmatch(r"it was ended in compute, line \d+", finding.title)
+    assert "on node (0, 0)" in finding.evidence
+    assert finding.change.endswith("The counts below end there.")
 
 
 def test_the_chosen_of_two_is_counted_and_the_other_runs_too(here: Here) -> None:

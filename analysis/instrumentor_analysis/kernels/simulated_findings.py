@@ -76,6 +76,22 @@ def _error(facts: Simulated) -> Iterator[Finding]:
     yield Finding(kind, CORRECT, title, said, f"{change}. The counts below end there.", limits=True)
 
 
+def _stopped(facts: Simulated) -> Iterator[Finding]:
+    problem = facts.simulation.problem
+    if problem is None or problem.kind != "stopped" or not problem.line:
+        return
+    on = f" on {facts.node(problem.node)}" if 0 <= problem.node < facts.simulation.nodes else ""
+    yield Finding(
+        "stopped",
+        CORRECT,
+        f"it was ended in {problem.thread}, line {problem.line}",
+        f"by Ctrl-C or its time limit, while {facts.named(problem.thread)} ran{on}",
+        "Look whether the loop there can end; if it can, simulate a smaller tensor, or give it "
+        "more time. The counts below end there.",
+        limits=True,
+    )
+
+
 def _mend(problem: Problem) -> str:
     """What to do about an error, as far as the simulator's own words tell."""
     # It ends what it says of a block with what may follow.
@@ -112,7 +128,7 @@ def _wrong(facts: Simulated) -> Iterator[Finding]:
 
 def _cause(facts: Simulated) -> str:
     """What is to be mended first of a kernel whose result is wrong."""
-    rules = (writes, misplaced, reads, _untouched, _left_over) if facts.simulation.complete else ()
+    rules = _CAUSES if facts.simulation.complete else ()
     first = next((finding for rule in rules for finding in rule(facts)), None)
     if first is not None:
         return f"Most likely because {first.title}. {first.change}"
@@ -179,6 +195,27 @@ def _twice(facts: Simulated) -> str:
             ends = joined(list(dict.fromkeys(place.buffer for place in reads)))
             return f": {name} is read into {ends} at {facts.where(reads)}"
     return ""
+
+
+def _apart(facts: Simulated) -> Iterator[Finding]:
+    """Nodes that do nothing, in a kernel of pipes, and that are an end of none of them."""
+    pipes = facts.simulation.pipes
+    ends = {row.node for row in pipes}
+    apart = [node for node in facts.simulation.idle if node not in ends]
+    if pipes and apart:
+        amount = plural(len(apart), "node")
+        holes = any(finding.kind == "partly-written" for finding in writes(facts))
+        names = listed(list(dict.fromkeys(row.pipe for row in pipes)))
+        yield Finding(
+            "in-no-pipe",
+            CORRECT if holes else CORES,
+            f"{amount} {are(len(apart))} in no pipe, and {'does' if len(apart) == 1 else 'do'} "
+            f"nothing: {facts.nodes(apart)}",
+            f"{facts.at_grid}; pipes: {names}",
+            "Let the destinations of the PipeNet take in every node that is to work: the end of a "
+            "slice is not part of it, slice(1, 4) reaches nodes 1 to 3.",
+            limits=not holes or not facts.approved,
+        )
 
 
 def _left_over(facts: Simulated) -> Iterator[Finding]:
@@ -256,7 +293,7 @@ def _large_grid(facts: Simulated) -> Iterator[Finding]:
 
 def _idle(facts: Simulated) -> Iterator[Finding]:
     idle, total = facts.simulation.idle, facts.simulation.nodes
-    if idle and len(idle) < total:
+    if idle and len(idle) < total and not any(_apart(facts)):
         blocks = facts.simulation.output_blocks
         output = f"; the output has {plural(blocks, 'block')}" if blocks else ""
         yield Finding(
@@ -516,9 +553,12 @@ def _deeper(simulation: Simulation, buffer: str) -> int:
     return simulation.buffers[buffer].blocks + 1
 
 
-#: Rules that hold of a part of a run too, and those that need all of it.
-_ALWAYS = (deadlock, _error, _wrong, _l1)
+#: Rules that tell why a result is wrong, the likeliest first; those that hold of a part of a run
+#: too, and those that need all of it.
+_CAUSES = (_apart, writes, misplaced, reads, _untouched, _left_over)
+_ALWAYS = (deadlock, _error, _stopped, _wrong, _l1)
 _WHOLE = (
+    _apart,
     writes,
     misplaced,
     reads,

@@ -125,7 +125,7 @@ class Waiting(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """Why the invocation did not end; ``kind`` is deadlock or error.
+    """Why the invocation did not end; ``kind`` is deadlock, error, or stopped from outside.
 
     Attributes:
         node: on which it failed; -1 where that is not known, or of a deadlock.

@@ -57,7 +57,7 @@ def _document(report: SimulatedReport) -> Document:
 
 def _outcome(report: SimulatedReport) -> str:
     run, problem = report.facts.run, report.simulation.problem
-    if problem is not None:
+    if problem is not None and problem.kind != "stopped":
         return "DEADLOCK" if problem.kind == "deadlock" else "FAILED"
     if not report.simulation.complete:
         return "not at its end"

@@ -216,6 +216,36 @@ def test_idle_nodes_get_work_by_the_loops_or_by_more_blocks(tmp_path: Path) -> N
     assert many.change.startswith("8 blocks are enough for 3 nodes: let each node take one in 3")
 
 
+def test_a_node_that_no_pipe_reaches_is_told_of_the_pipes(tmp_path: Path) -> None:
+    """Other loops would not employ it."""
+    document = changed(grid=[3, 1])
+    document["pipes"] = [
+        [0, "pipe_(0,0)_to_(0:2,0)", "send", 1, 1],
+        [1, "pipe_(0,0)_to_(0:2,0)", "receive", 1, 1],
+    ]
+    kinds = found(tmp_path, document)
+    said = kinds["in-no-pipe"]
+    assert said.title == "1 node is in no pipe, and does nothing: (2, 0)" and said.goal == 1
+    assert "pipe_(0,0)_to_(0:2,0)" in said.evidence and "idle-nodes" not in kinds
+    document["tensors"]["y"]["units"] = 3 * document["tensors"]["y"]["units"]
+    assert found(tmp_path, document)["in-no-pipe"].goal == 4
+    wrong = {"ok": False, "by": "the script's own checks", "detail": "wrong result"}
+    result = found(tmp_path, document, validation=wrong)["wrong-result"]
+    assert result.change.startswith("Most likely because 1 node is in no pipe")
+    document["pipes"].append([2, "pipe_(0,0)_to_(0:2,0)", "receive", 1, 1])
+    assert "idle-nodes" in found(tmp_path, document)
+
+
+def test_a_run_that_was_ended_tells_where_it_stood(tmp_path: Path) -> None:
+    problem = {"kind": "stopped", "line": 28, "thread": "compute", "node": 1}
+    (finding,) = found(tmp_path, changed(complete=False, problem=problem)).values()
+    assert (
+        finding.title == "it was ended in compute, line 28" and "on node (1, 0)" in finding.evidence
+    )
+    problem["line"] = 0
+    assert not found(tmp_path, changed(complete=False, problem=problem))
+
+
 def test_a_shard_is_whole_where_its_tensor_is_not(tmp_path: Path) -> None:
     document = changed()
     document["tensors"]["y"].update(units=32, devices=4)
