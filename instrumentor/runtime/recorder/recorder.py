@@ -330,8 +330,9 @@ class Recorder:
         ):
             self.extra.behind = True
             if self.sampling.why == "busy":  # nothing else can be told of such a machine, either
-                if not self.phases.wanted:  # what was asked for is measured nevertheless
-                    self.coming.clear()
+                # What was asked for is measured nevertheless.
+                kept = [self.phases] if self.phases.wanted else []
+                self.coming = [each for each in self.coming if each in kept]
                 self.extra.stop()
         self.iterations.own_s += time.perf_counter() - asked
         return self.extra.behind and not self.extra.due

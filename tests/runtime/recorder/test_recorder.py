@@ -11,6 +11,8 @@ import pytest
 from instrumentor.runtime.recorder.recorder import Recorder
 from tests.runtime.recorder.tensors import events
 
+ALL = ("phases", "same_batch", "modules", "programs", "collectives")
+
 
 def test_what_stays_ahead_of_the_first_sample_is_named_with_its_time(
     recorder: Recorder, tmp_path: Path
@@ -49,10 +51,10 @@ def test_what_a_script_puts_in_place_of_json_dumps_writes_no_record(
 @pytest.mark.parametrize(
     ("why", "phases", "more", "profiled"),
     [
-        ("budget", None, True, True),
-        ("busy", None, False, False),
-        ("busy", 0, False, False),
-        ("busy", 12, True, False),
+        ("budget", None, ALL, True),
+        ("busy", None, (), False),
+        ("busy", 0, (), False),
+        ("busy", 12, ("phases",), False),  # from the others nothing would be predicted
     ],
 )
 def test_a_busy_machine_ends_the_extra_steps_that_nobody_asked_for(
@@ -60,11 +62,12 @@ def test_a_busy_machine_ends_the_extra_steps_that_nobody_asked_for(
     monkeypatch: pytest.MonkeyPatch,
     why: str,
     phases: int | None,
-    more: bool,
+    more: tuple[str, ...],
     profiled: bool,
 ) -> None:
     recorder.phases.wanted = phases
     monkeypatch.setattr(recorder.sampling, "enough", lambda *_: True)
     recorder.sampling.why, recorder.extra.hook, recorder.extra.taken = why, "hook.py", 1
     assert recorder.sampled() is not profiled
-    assert (bool(recorder.coming), recorder.extra.due) == (more, profiled)
+    assert tuple(each.name for each in recorder.coming) == more
+    assert recorder.extra.due is profiled
