@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from msgspec import Struct
 
@@ -14,7 +13,6 @@ from instrumentor_analysis.reports.document import Column, Table
 from instrumentor_analysis.reports.drawing import (
     CHARACTER,
     COLOURS,
-    FORM,
     PARTS,
     Bar,
     Drawing,
@@ -24,6 +22,7 @@ from instrumentor_analysis.reports.drawing import (
     Scale,
     Shape,
     grid,
+    in_unit,
 )
 from instrumentor_analysis.reports.headline import shown_parts, step_word, title
 
@@ -44,8 +43,6 @@ _LEAST_NAME = 5
 
 #: Share from which a part is named within its bar, where the name has room, percent.
 _NAMED_PERCENT = 6.0
-#: Units of the clock in a chart, and how many of each a millisecond has.
-_PER_MS = {"us": 1e3, "ms": 1.0, "s": 1e-3, "min": 1 / 60e3}
 #: Steps that have their names below them; of more, round numbers.
 _MOST_NAMES = 40
 #: Room for a number below the bars, units.
@@ -76,7 +73,7 @@ def steps(summary: Summary) -> Drawing | None:
     longest = max([ms for apart, ms in every if not apart] or [ms for _, ms in every])
     y = Scale(0, longest * 1.08 or 1.0, _HEIGHT, flipped=True)
     _, unit = formatting.alike([longest], "ms")
-    form = partial(_in_unit, per_ms=_PER_MS[unit])
+    form = in_unit(unit)
     shapes: list[Shape] = [
         *grid(None, y, (WIDTH, _HEIGHT), form),
         Label(-8, -6, unit, anchor="end"),
@@ -104,10 +101,6 @@ def steps(summary: Summary) -> Drawing | None:
         tuple(keys),
         f"The first {left_out} steps are not drawn." if left_out else "",
     )
-
-
-def _in_unit(ms: float, per_ms: float) -> str:
-    return FORM(round(ms * per_ms, 9))
 
 
 def _numbers(shown: Sequence[Step]) -> list[Label]:

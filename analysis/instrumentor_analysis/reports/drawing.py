@@ -49,6 +49,8 @@ COLOURS = {
 PARTS = 8
 #: Format of the values at an axis.
 FORM = "{:,.10g}".format
+#: Units of the clock at an axis, and how many of each a millisecond has.
+_PER_MS = {"us": 1e3, "ms": 1.0, "s": 1e-3, "min": 1 / 60e3}
 #: Width of most characters of a label, units.
 CHARACTER = 7.0
 _SIZE = 12
@@ -119,6 +121,7 @@ class Drawing(Struct, frozen=True):
         box: left, top, width and height of all that is drawn.
         note: a sentence below it.
         id: on a page, whose script lets a keyboard walk from dot to dot.
+        fits: it has so few labels that a narrow page can show all of it, with larger letters.
     """
 
     title: str
@@ -128,6 +131,7 @@ class Drawing(Struct, frozen=True):
     keys: tuple[Key, ...] = ()
     note: str = ""
     id: str = ""
+    fits: bool = False
 
 
 class Scale(Struct, frozen=True):
@@ -189,6 +193,11 @@ def grid(
             at, label = x.at(value), Label(x.at(value), size[1] + 18, form(value), anchor="middle")
             found += Line(((at, 0), (at, size[1]))), label
     return found
+
+
+def in_unit(unit: str) -> Callable[[float], str]:
+    """How milliseconds are written at an axis of that unit."""
+    return lambda ms: FORM(round(ms * _PER_MS[unit], 9))
 
 
 def svg(drawing: Drawing, colour: Colour = "var(--{})".format, *, attributes: str = "") -> str:

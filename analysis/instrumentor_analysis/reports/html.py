@@ -66,6 +66,7 @@ def _svg(drawing: Drawing) -> Any:
     from markupsafe import Markup
 
     attributes = f' id="{drawing.id}" tabindex="0"' if drawing.id else ""
+    attributes += ' class="fits"' if drawing.fits else ""
     return Markup(svg(drawing, attributes=attributes))
 
 

@@ -9,7 +9,7 @@ from instrumentor_analysis.clock.intervals import ASSUMED
 from instrumentor_analysis.model import Cause, Phase, Phases, Ranks, WhatIf
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import Column, Section, Table
-from instrumentor_analysis.reports.drawing import Bar, Drawing, Label, Scale, Shape, grid
+from instrumentor_analysis.reports.drawing import Bar, Drawing, Label, Scale, Shape, grid, in_unit
 from instrumentor_analysis.summary.what_if import REPLAY_MOST_MS, REPLAY_MS, TRACE
 
 TITLE = "Where the iteration goes"
@@ -22,22 +22,27 @@ SAID = {
     names.OPTIMIZER: "optimizer steps",
     names.OTHER: "the rest of the loop: clipping, logging, callbacks",
 }
+#: What belongs to none of them.
+_UNOWNED = "no owner"
 _COLOURS = {
     names.DATA: "host",
     names.PREPARE: "tm",
     names.FORWARD: "compute",
     names.BACKWARD: "dm",
     names.OPTIMIZER: "ccl",
+    _UNOWNED: "wait",
 }
 _WIDTH, _LEFT, _PITCH, _BAR = 1000.0, 150.0, 30.0, 20.0
 #: What each kind of prediction rests on.
 _BASIS = {
     "measured": "measured: extra iterations with the batch of the one before; the interval is of "
-    f"another run's median, if runs differ by {ASSUMED:.0%} as usual.",
+    f"another run's median, if runs differ by {100 * ASSUMED:.0f} % as usual.",
     "at most": "at most: the iteration less what it waits; behind a wait a host is slow for a "
     "while, so that it would take less.",
     "model": "model, not measured: the iteration without this, where the rest stays as it is.",
 }
+#: Share from which what has no owner is drawn, percent.
+_DRAWN_PERCENT = 0.1
 #: Sizes of memory that differ by less are not worth a column, as a share.
 _ALIKE = 0.01
 
@@ -62,7 +67,7 @@ def what_if(found: Sequence[WhatIf]) -> Section:
     between = [
         formatting.ABSENT
         if each is None
-        else f"{formatting.number(each.low)} .. {formatting.number(each.high)}"
+        else f"{formatting.number(each.low)} to {formatting.number(each.high)}"
         for each in intervals
     ]
     columns = (
@@ -166,19 +171,28 @@ def note(found: Phases) -> str:
 
 
 def waterfall(found: Phases) -> Drawing:
-    """A bar for each phase, in the order in which they come, each from where the last one ends."""
-    count = len(found.phases)
+    """A bar for each phase, in the order in which they come, each from where the last one ends.
+
+    What has no owner is the last one.
+    """
+    rest = found.unowned_percent
+    parts = [(each.name, each.ms, each.percent) for each in found.phases]
+    parts += [(_UNOWNED, found.ms * rest / 100, rest)] if rest >= _DRAWN_PERCENT else []
+    count = len(parts)
+    _, unit = formatting.alike([found.ms], "ms")
     x = Scale(0, found.ms or 1.0, _WIDTH - _LEFT)
     height = count * _PITCH
-    shapes: list[Shape] = [*grid(x, None, (_WIDTH - _LEFT, height))]
+    shapes: list[Shape] = [
+        *grid(x, None, (_WIDTH - _LEFT, height), in_unit(unit)),
+        Label(-20, height + 18, unit, anchor="end"),
+    ]
     start_ms = 0.0
-    for at, each in enumerate(found.phases):
-        left, width = x.at(start_ms), max(x.at(each.ms), 1.0)
-        said = f"{each.name}: {formatting.ms(each.ms)}, {formatting.percent(each.percent)}"
-        colour = _COLOURS.get(each.name, "other")
-        shapes.append(Label(-10, at * _PITCH + 19, each.name, "text", "end"))
-        shapes.append(Bar(left, at * _PITCH + 5, width, _BAR, colour, said))
-        start_ms += each.ms
-    says = "; ".join(f"{each.name} {formatting.ms(each.ms)}" for each in found.phases)
+    for at, (name, ms, percent) in enumerate(parts):
+        left, width = x.at(start_ms), max(x.at(ms), 1.0)
+        said = f"{name}: {formatting.ms(ms)}, {formatting.percent(percent)}"
+        shapes.append(Label(-10, at * _PITCH + 19, name, "text", "end"))
+        shapes.append(Bar(left, at * _PITCH + 5, width, _BAR, _COLOURS.get(name, "other"), said))
+        start_ms += ms
+    says = "; ".join(f"{name} {formatting.ms(ms)}" for name, ms, _ in parts)
     # The last value of the axis may stand right at its end, and reaches half its width beyond.
-    return Drawing(TITLE, says, (-_LEFT, -8, _WIDTH + 24, height + 40), tuple(shapes))
+    return Drawing(TITLE, says, (-_LEFT, -8, _WIDTH + 24, height + 40), tuple(shapes), fits=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from instrumentor_analysis.model import Phase, Phases, RankRow, Ranks, Summary
@@ -54,9 +55,18 @@ def test_the_axis_has_room_for_its_last_value() -> None:
 
 def test_each_bar_of_the_waterfall_begins_where_the_last_one_ends() -> None:
     bars = [shape for shape in owners.waterfall(FOUND).shapes if isinstance(shape, Bar)]
-    assert len(bars) == 3
+    assert len(bars) == 4 and "no owner: " in bars[-1].tip
     for one, following in pairwise(bars):
         assert abs(one.x + one.width - following.x) < 0.1
+    owned = msgspec.structs.replace(FOUND, unowned_percent=0.0)
+    assert "no owner" not in owners.waterfall(owned).says
+
+
+@pytest.mark.parametrize(("ms", "unit"), [(0.2, "us"), (100.0, "ms"), (12_000.0, "s")])
+def test_the_axis_of_the_waterfall_has_its_unit(ms: float, unit: str) -> None:
+    longer = msgspec.structs.replace(FOUND, ms=ms)
+    labels = [shape.text for shape in owners.waterfall(longer).shapes if isinstance(shape, Label)]
+    assert unit in labels and {"0.2": "150", "100.0": "100", "12000.0": "10"}[str(ms)] in labels
 
 
 def test_every_format_shows_them_and_none_without() -> None:
