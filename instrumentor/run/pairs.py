@@ -165,8 +165,8 @@ def run_pairs(
         except (KeyboardInterrupt, InstrumentError) as error:
             stopped = isinstance(error, (KeyboardInterrupt, Interrupted))
             raised = error if isinstance(error, InstrumentError) else Interrupted("interrupted")
+            raised.result = paired(interrupted=stopped) if pairs else None
             if pairs:
-                raised.result = paired(interrupted=stopped)
                 write_json(folder / RECORD, raised.result.to_json())
             raise raised from error
         found = paired()

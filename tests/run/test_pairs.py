@@ -88,7 +88,9 @@ def test_ctrl_c_keeps_the_pairs_so_far(tmp_path: Path, machine: Machine) -> None
 
 
 def test_a_version_that_fails_is_named(tmp_path: Path, machine: Machine) -> None:
-    machine.fails_at = 1, RunFailed("the script ended with exit code 1")
+    failure = RunFailed("the script ended with exit code 1")
+    failure.result = "the run's own, which is no pairs"
+    machine.fails_at = 1, failure
     with pytest.raises(RunFailed) as failed:
         go(tmp_path)
     assert failed.value.message == "HEAD: the script ended with exit code 1"

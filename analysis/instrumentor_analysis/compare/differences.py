@@ -34,6 +34,9 @@ _ENVIRONMENT: dict[str, tuple[str, Weight, str]] = {
     "torch_version": ("torch", "doubt", ""),
     "devices": ("devices", "doubt", ""),
     "cpu_count": ("CPUs", "doubt", ""),
+    "cpu_model": ("CPU", "doubt", ""),
+    "torch_threads": ("threads of torch", "doubt", ""),
+    "simulator": ("simulator", "doubt", ""),
     "tt_xla": ("tt-xla checkout", "doubt", ""),
     "instrumentor": ("instrumentor", "doubt", ""),
 }

@@ -57,6 +57,11 @@ def test_device_times_alone_are_comparable() -> None:
         ({"environment": {"host": "a"}}, {"environment": {"host": "b"}}, ("host", "b", "doubt")),
         # What one side did not record is no difference, but for the batch size.
         ({"environment": {"host": "a"}}, {}, None),
+        (
+            {"environment": {"torch_threads": 2}},
+            {"environment": {"torch_threads": 1}},
+            ("threads of torch", "1", "doubt"),
+        ),
         ({"batch_size": 32}, {}, ("batch size", "unknown", "doubt")),
         (
             {"environment": {"torch_version": "2.9.0"}},
