@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from instrumentor.kernels.environment import without_profilers
+from instrumentor.kernels.number_files import numbers_in
 from instrumentor.kernels.options import Criteria
 from instrumentor.run import process
 from instrumentor.run.profilers import Launch
 from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.shared.project import Project
-from instrumentor_analysis.shared.documents import read
-from instrumentor_analysis.shared.files import opened, opened_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -160,7 +159,7 @@ def compare_files(output: Path, reference: Path, rtol: float, atol: float, by: s
     """
     import numpy as np
 
-    new, old = _numbers(output), _numbers(reference)
+    new, old = numbers_in(output), numbers_in(reference)
     if sorted(new) != sorted(old):
         return Verdict(False, by, f"arrays {sorted(new)} instead of {sorted(old)}")
     limits, worst = f"rtol {rtol:g}, atol {atol:g}", 0.0
@@ -184,31 +183,3 @@ def _worst(difference: np.ndarray[Any, Any], apart: float) -> str:
     none = int(np.isnan(difference).sum())
     of = f"; {none:,} are no number" if none else ""
     return of if none == difference.size else f"{of}; at most by {apart:g}"
-
-
-def _numbers(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of a file by name; one without a name is under ''."""
-
-    import numpy as np
-
-    try:
-        match path.suffix:
-            case ".npz":
-                # A pickle could run code.
-                with opened(path) as stream, np.load(stream, allow_pickle=False) as archive:
-                    return {name: archive[name].astype(float) for name in archive.files}
-            case ".npy":
-                with opened(path) as stream:
-                    return {"": np.load(stream, allow_pickle=False).astype(float)}
-            case ".json":
-                return {"": np.asarray(read(path), dtype=float)}
-            case ".csv" | ".txt":
-                delimiter = "," if path.suffix == ".csv" else None
-                with opened_text(path) as lines:
-                    return {"": np.loadtxt(lines, delimiter=delimiter, ndmin=1)}
-    except (OSError, ValueError, TypeError, EOFError, RecursionError) as error:
-        raise UsageError(f"{path}: cannot be read as numbers: {error}") from error
-    raise UsageError(
-        f"{path}: of a kind that is not compared",
-        "Write .npy, .npz, .json, .csv or .txt, or use --validate COMMAND.",
-    )

@@ -15,9 +15,12 @@ from instrumentor.locate.rules.several_chips import (
     MultiChipMesh,
 )
 from instrumentor.read.syntax import Source, dotted
+from instrumentor.shared.errors import UsageError
+from instrumentor.shared.yaml_text import TooMuch, read_yaml
 from instrumentor_analysis.shared.caveats import Caveat
-from instrumentor_analysis.shared.files import read_bytes, read_text
+from instrumentor_analysis.shared.files import SETTINGS_BYTES, Unfit, read_bytes
 
+_MOST_CHIPS = 1_000_000
 _MULTI_CHIP = ("galaxy", "loudbox", "quietbox", "tg", "multi_chip", "multichip")
 # A key of a mesh that is not plainly null: only then is the YAML library loaded.
 _MESH_KEY = r"['\"]?mesh(_shape)?['\"]?[^\S\n]*:"
@@ -82,18 +85,31 @@ def _is_own_folder(node: ast.AST) -> bool:
 
 
 def read_config(path: Path) -> Mapping[str, object]:
-    """The YAML's top level; empty when it is missing, unreadable or no mapping."""
-    try:
-        text = read_text(path)
-    except (OSError, UnicodeDecodeError):
-        return {}
-    import yaml
+    """The YAML's top level; empty when it is missing, unreadable or no mapping.
 
+    Raises:
+        UsageError: it is more than is read of one.
+    """
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        value = read_yaml(_bytes(path).decode("utf-8-sig"))
+    except TooMuch as error:
+        raise UsageError(f"{path}: the configuration {error}") from error
+    except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _bytes(path: Path) -> bytes:
+    """Of a configuration.
+
+    Raises:
+        OSError: it cannot be read.
+        UsageError: it is larger than any, or no file.
+    """
+    try:
+        return read_bytes(path, SETTINGS_BYTES)
+    except Unfit as error:
+        raise UsageError(f"{path}: the configuration {error.strerror}") from error
 
 
 def mesh_reason(source: Source, arguments: Sequence[str]) -> Reason | None:
@@ -108,10 +124,10 @@ def mesh_reason(source: Source, arguments: Sequence[str]) -> Reason | None:
     if part:
         where, line = (source.path, named_at) if named_at else (path, 1)
         return MultiChipConfig.of(where, line, path=relative, part=part)
-    if not path.is_file() or not _SET_MESH.search(read_bytes(path)):
+    if not path.is_file() or not _SET_MESH.search(_bytes(path)):
         return None
     for key, shape in _meshes(read_config(path)):
-        lines = read_text(path, "replace").splitlines()
+        lines = _bytes(path).decode("utf-8", "replace").splitlines()
         line = next((n for n, t in enumerate(lines, 1) if re.search(_MESH_KEY, t)), 1)
         return MultiChipMesh.of(path, line, key=key, shape=shape)
     return None
@@ -149,9 +165,10 @@ def _chips(shape: object) -> float:
         return 1
     sizes = re.split(r"[,x\s]+", shape.strip("()[] ")) if isinstance(shape, str) else shape
     try:
-        return math.prod(int(size) for size in (sizes if isinstance(sizes, list) else [sizes]))
-    except (TypeError, ValueError):
+        chips = math.prod(int(size) for size in (sizes if isinstance(sizes, list) else [sizes]))
+    except (TypeError, ValueError, OverflowError):
         return math.inf
+    return chips if abs(chips) < _MOST_CHIPS else math.inf
 
 
 def mesh_default_warning(sources: Sequence[Source]) -> Caveat | None:

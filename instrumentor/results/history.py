@@ -23,7 +23,8 @@ from msgspec.structs import fields
 from instrumentor.shared import private
 from instrumentor.shared.errors import UsageError
 from instrumentor_analysis.shared.documents import converted, parsed
-from instrumentor_analysis.shared.files import LIMIT_BYTES, Unfit, opened
+from instrumentor_analysis.shared.files import Unfit, opened
+from instrumentor_analysis.shared.packed import unpacked
 from instrumentor_analysis.summary.history_entry import Entry, Failed, conditions, was_busy
 
 SCHEMA_VERSION = 3  # of the database (`PRAGMA user_version`)
@@ -33,6 +34,8 @@ PATIENCE_S = 10.0
 WORK_S = 8.0
 #: Runs and pins of one store, and characters of their texts: more are no history, but a flood.
 MOST_ROWS, MOST_CHARACTERS = 250_000, 64 << 20
+#: Of one run's summary, unpacked.
+MOST_BYTES = 32 << 20
 #: The end of a rollback journal that names a super-journal (SQLite's file format, section 3).
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 _TABLES = """
@@ -71,19 +74,6 @@ def default_path(environment: Mapping[str, str] | None = None) -> Path:
     # The specification tells us to ignore a relative path.
     root = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
     return root / "instrumentor" / "history.sqlite"
-
-
-def _unpacked(data: bytes) -> bytes:
-    """A packed document.
-
-    Raises:
-        ValueError, zlib.error: it is none, or larger than any file that is read.
-    """
-    reader = zlib.decompressobj()
-    document = reader.decompress(data, LIMIT_BYTES)
-    if not reader.eof:
-        raise ValueError("a packed summary is cut short, or larger than any")
-    return document
 
 
 def place_of(script: Path) -> tuple[str, str]:
@@ -245,7 +235,7 @@ class History:
         """The document of the run's summary.json."""
         with self._read() as connection:
             row = connection.execute("SELECT summary FROM runs WHERE id = ?", (entry.id,))
-            return dict(parsed(_unpacked(row.fetchone()[0])))
+            return dict(parsed(unpacked(row.fetchone()[0], MOST_BYTES)))
 
     def _entries(self, condition: str, values: tuple[Any, ...]) -> tuple[Entry, ...]:
         if not self.path.is_file():

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from instrumentor.locate.experiment_yaml import read_config
+from instrumentor.shared.yaml_text import read_yaml
 from instrumentor.tune.settings import DTYPE, Setting, Value
 from instrumentor.tune.statements import Changes, Way
 from instrumentor.tune.target import NotApplicable, Target
@@ -82,10 +83,8 @@ def override(data: bytes, key: str, value: Any) -> bytes:
     import yaml
 
     text = data.decode("utf-8-sig")
-    try:
-        root, before = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"the YAML cannot be read: {error}") from error
+    before = read_yaml(text)
+    root = yaml.compose(text, yaml.SafeLoader)
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
     nodes = [v for k, v in pairs if getattr(k, "value", None) == key]
     if len(nodes) != 1 or not isinstance(nodes[0], yaml.ScalarNode):
@@ -95,8 +94,8 @@ def override(data: bytes, key: str, value: Any) -> bytes:
     spelled = f"{quote}{_text(value)}{quote}"
     new = text[: node.start_mark.index] + spelled + text[node.end_mark.index :]
     try:
-        after = yaml.safe_load(new)
-    except yaml.YAMLError as error:
+        after = read_yaml(new)
+    except ValueError as error:
         raise ValueError(f"{key} cannot be set by its text: {error}") from error
     if after != {**before, key: value}:  # an anchor, an empty value: the text means more than it
         raise ValueError(f"{key} cannot be set without changing something else")

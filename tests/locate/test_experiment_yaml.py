@@ -8,6 +8,7 @@ import pytest
 
 from instrumentor import Explanation, explain
 from instrumentor.locate.experiment_yaml import chips_of
+from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
 from tests.warned import texts
 
@@ -73,6 +74,8 @@ def test_mesh_of_the_default_configuration(tmp_path: Path, default: str) -> None
         ("device:\n  mesh_shape: 1,8\n", 2),
         ("parallelism: {tensor: {mesh: {shape: [8]}}}\n", 1),
         ("mesh_shape: all\n", 1),
+        (f"mesh_shape: [{'9' * 4000}]\n", 1),
+        ("mesh_shape: [.inf, .nan]\n", 1),
     ],
 )
 def test_a_mesh_of_several_chips_in_any_form(tmp_path: Path, yaml: str, line: int) -> None:
@@ -92,6 +95,20 @@ def test_a_mesh_of_several_chips_in_any_form(tmp_path: Path, yaml: str, line: in
 )
 def test_single_chip(tmp_path: Path, yaml: str) -> None:
     assert explained(tmp_path, yaml).eligible
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mesh: &a [*a ]\n", "holds itself"),
+        ("mesh: [" + "1," * 60_000 + "]\n", "more than 50,000 values"),
+        ("mesh: 8\n#" + "x" * (1 << 20), "larger than 1 MiB"),
+    ],
+    ids=["itself", "values", "size"],
+)
+def test_a_configuration_without_an_end_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=f"llama.yaml: the configuration .*{said}"):
+        explained(tmp_path, text)
 
 
 def test_the_configuration_may_be_missing(tmp_path: Path) -> None:

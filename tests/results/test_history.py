@@ -235,11 +235,11 @@ def test_a_store_that_somebody_prepared_is_refused(tmp_path: Path, planted: str,
     "packed",
     [
         b"", b"plain", zlib.compress(b"[" * 100_000), zlib.compress(b"1"),
-        zlib.compress(bytes(300 << 20)),
+        zlib.compress(b"{}" + b" " * (40 << 20)),
     ],
 )  # fmt: skip
 def test_a_summary_that_somebody_prepared_is_refused(tmp_path: Path, packed: bytes) -> None:
-    """Three hundred kilobytes of zeros, packed, are 300 MB."""
+    """Forty kilobytes, packed, are 40 MB."""
     history = History(tmp_path / "history.sqlite")
     history.add(tmp_path, document(), PLACE)
     with closing(sqlite3.connect(history.path)) as connection:
@@ -335,12 +335,12 @@ def test_a_summary_that_is_not_whole_is_refused(
     if cut == "the sum at the end":
         packed = packed[:-4]
     else:
-        monkeypatch.setattr(module, "LIMIT_BYTES", 100)
+        monkeypatch.setattr(module, "MOST_BYTES", 100)
     with closing(sqlite3.connect(history.path)) as connection:
         connection.execute("UPDATE runs SET summary = ?", (packed,))
         connection.commit()
     (entry,) = history.of_script(PLACE)
-    with pytest.raises(UsageError, match="cut short, or larger than any"):
+    with pytest.raises(UsageError, match="cut short, or more than"):
         history.summary(entry)
 
 

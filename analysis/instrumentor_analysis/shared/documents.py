@@ -27,6 +27,11 @@ _WIDE = re.compile(r"\d{19}|[eE]\+?\d{3}")
 _NONE = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 
 
+#: Of a document, in characters, and objects and lists of a larger one: they take a hundred times
+#: the memory of their text.
+_LARGE, MOST_PARTS = 16 << 20, 4_000_000
+
+
 def parsed(text: str | bytes, *, infinite: bool = False) -> Any:
     """JSON of whatever origin, in values that every reader can handle.
 
@@ -36,10 +41,12 @@ def parsed(text: str | bytes, *, infinite: bool = False) -> Any:
         infinite: NaN and infinity stay what they are; else they are None, as we write them.
 
     Raises:
-        ValueError: it is none, or nested deeper than any document of ours.
+        ValueError: it is none, or nested deeper or of more parts than any document of ours.
     """
     if isinstance(text, bytes):
         text = text.decode()  # json.loads() would take halves of characters
+    if len(text) > _LARGE and text.count("[") + text.count("{") > MOST_PARTS:
+        raise ValueError(f"it has more than {MOST_PARTS:,} parts")
     try:
         whole = _whole if infinite else _finite_whole
         value = json.loads(

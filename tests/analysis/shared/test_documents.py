@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct, ValidationError
 
+from instrumentor_analysis.shared import documents
 from instrumentor_analysis.shared.documents import converted, fitted, object_in, parsed, read
 
 
@@ -73,3 +74,12 @@ def test_what_a_document_lacks_has_its_default() -> None:
 def test_a_name_that_is_no_text_is_the_usual_error() -> None:
     with pytest.raises(ValidationError):
         converted(["\udcff"], list[float])
+
+
+def test_a_document_of_more_parts_than_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of nothing takes fifty times its two characters."""
+    monkeypatch.setattr(documents, "_LARGE", 100)
+    monkeypatch.setattr(documents, "MOST_PARTS", 60)
+    assert len(documents.parsed("[" + "[]," * 50 + "1]")) == 51
+    with pytest.raises(ValueError, match="more than 60 parts"):
+        documents.parsed("[" + "[]," * 60 + "1]")

@@ -1,0 +1,75 @@
+"""A file of a kilobyte takes no gigabytes when it is unpacked."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+
+from instrumentor_analysis.shared import packed
+from instrumentor_analysis.shared.files import Unfit
+from instrumentor_analysis.shared.packed import members, unpacked
+
+LIMIT = 1 << 20
+
+
+def archive(path: Path, content: bytes, method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as new:
+        for name in ("a", "b"):
+            new.writestr(name, content)
+    return path
+
+
+def test_members_of_an_archive(tmp_path: Path) -> None:
+    found = members(archive(tmp_path / "x.zip", b"words"), LIMIT)
+    assert list(found) == [("a", b"words"), ("b", b"words")]
+
+
+def test_what_comes_out_is_bounded_together(tmp_path: Path) -> None:
+    path = archive(tmp_path / "x.zip", bytes(LIMIT // 2 + 1))
+    assert path.stat().st_size < 4096
+    with pytest.raises(Unfit, match="unpacks to more than 1 MiB") as error:
+        next(members(path, LIMIT))
+    assert str(path) in str(error.value)
+
+
+def test_an_entry_gives_no_more_than_it_says(tmp_path: Path) -> None:
+    path = archive(tmp_path / "x.zip", bytes(LIMIT // 4))
+    size = (LIMIT // 4).to_bytes(4, "little")
+    path.write_bytes(path.read_bytes().replace(size, (10).to_bytes(4, "little")))
+    with pytest.raises(ValueError, match="CRC"):
+        list(members(path, LIMIT))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_ways_of_packing_are_refused(tmp_path: Path, method: int) -> None:
+    with pytest.raises(ValueError, match="another way"):
+        next(members(archive(tmp_path / "x.zip", b"words", method), LIMIT))
+
+
+def test_an_archive_of_any_size_and_any_number_of_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = archive(tmp_path / "x.zip", b"words")
+    with pytest.raises(Unfit, match="is larger"):
+        next(members(path, 10))
+    monkeypatch.setattr(packed, "_PORTION_BYTES", 50)
+    with pytest.raises(Unfit, match="of names"):
+        next(members(path, LIMIT))
+
+
+def test_no_archive_is_one_kind_of_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    path.write_bytes(b"PK\5\6junk")
+    with pytest.raises(ValueError, match="not a zip file"):
+        next(members(path, LIMIT))
+
+
+def test_unpacked() -> None:
+    assert unpacked(zlib.compress(b"words"), 5) == b"words"
+    with pytest.raises(ValueError, match="cut short, or more"):
+        unpacked(zlib.compress(bytes(LIMIT + 1)), LIMIT)
+    with pytest.raises(ValueError, match="cut short, or more"):
+        unpacked(zlib.compress(b"words")[:-4], 5)
