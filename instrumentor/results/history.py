@@ -286,6 +286,7 @@ class History:
                 connection.execute("COMMIT")
 
     def _connect(self, *, writing: bool) -> sqlite3.Connection:
+        self._refuse_place_of_others()
         self._refuse_link_of_others()
         if self.path.exists():  # by its name then: its journal stands beside it
             opened(self.path).close()
@@ -298,6 +299,13 @@ class History:
         late = time.monotonic() + WORK_S
         connection.set_progress_handler(lambda: time.monotonic() > late, 100_000)
         return connection
+
+    def _refuse_place_of_others(self) -> None:
+        """Between any look and SQLite's they would put another file there, or a journal beside."""
+        place = self.path.parent.resolve() / self.path.name
+        named = self.path != default_path()
+        if fault := private.exchangeable(place, named=named):
+            raise Unfit(self.path, fault)
 
     def _refuse_link_of_others(self) -> None:
         """It would choose which file of this user's is made, or grows tables."""
@@ -338,7 +346,8 @@ class History:
         try:
             yield
         except (sqlite3.Error, OSError, zlib.error, ValueError, TypeError, MsgspecError) as error:
+            fault = getattr(error, "strerror", None) or error
             raise UsageError(
-                f"{self.path}: the history cannot be used: {error}",
+                f"{self.path}: the history cannot be used: {fault}",
                 "Give another store (--history PATH), or go without (--no-history).",
             ) from error

@@ -89,24 +89,29 @@ def refusal(base: Path) -> str:
 
 def _refusal(base: Path) -> str:
     """As :func:`refusal`; what is not there, or was exchanged meanwhile, is an OSError."""
-    return _exchangeable(base) or _fault(base, tighten=not is_named(base))
+    return exchangeable(base) or _fault(base, tighten=not is_named(base))
 
 
-def _exchangeable(base: Path) -> str:
-    """Which folder above lets another user put something else in a base's place; empty for none.
+def exchangeable(path: Path, *, named: bool = False) -> str:
+    """Which folder above lets another user put something else in a place; empty for none.
 
-    Asked before the base exists, too: what is made there would not stay this user's.
+    Asked before it exists, too: what is made there would not stay this user's.
+
+    Args:
+        path: resolved.
+        named: the user chose it, perhaps among colleagues: only what lies open to everyone counts.
     """
     # The owner of / can exchange everything: root, whatever its number is in a container.
     trusted = {os.getuid(), 0, Path("/").lstat().st_uid}
-    for folder in base.parents:
+    write = stat.S_IWOTH if named else OTHERS_WRITE
+    for folder in path.parents:
         try:
             facts = folder.lstat()
         except FileNotFoundError:  # made by us, closed
             continue
-        if facts.st_uid not in trusted:
+        if facts.st_uid not in trusted and not named:
             return f"lies in {folder}, which belongs to another user ({facts.st_uid})"
-        if facts.st_mode & OTHERS_WRITE and not facts.st_mode & stat.S_ISVTX:
+        if facts.st_mode & write and not facts.st_mode & stat.S_ISVTX:
             return (
                 f"lies in {folder}, where other users can replace it "
                 f"(chmod go-w {shlex.quote(str(folder))} forbids that)"

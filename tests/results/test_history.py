@@ -301,6 +301,31 @@ def test_the_folders_of_the_users_own_store_are_closed(
     assert History().path.stat().st_mode & 0o022 == 0
 
 
+@pytest.mark.parametrize(
+    ("named", "mode", "fits"),
+    [
+        (True, 0o777, False), (True, 0o1777, True), (True, 0o775, True), (True, 0o755, True),
+        (False, 0o777, False), (False, 0o1777, True), (False, 0o775, False), (False, 0o755, True),
+    ],
+)  # fmt: skip
+def test_a_folder_that_others_may_write_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool, mode: int, fits: bool
+) -> None:
+    """Colleagues may share one that they name; the user's own is the user's alone."""
+    open_to = tmp_path / "open"
+    open_to.mkdir()
+    monkeypatch.setenv("XDG_DATA_HOME", str(open_to))
+    history = History(open_to / "below" / "h.sqlite") if named else History()
+    history.add(tmp_path, document(), PLACE)
+    open_to.chmod(mode)
+    for use in (history.newest, lambda: history.add(tmp_path, document(), PLACE)):
+        if fits:
+            assert use()
+        else:
+            with pytest.raises(UsageError, match=f"chmod go-w {open_to} "):
+                use()
+
+
 @pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
 def test_a_link_beside_a_store_is_not_followed(tmp_path: Path, ending: str) -> None:
     """To a journal of another store, which would be played back into this one and be removed."""
