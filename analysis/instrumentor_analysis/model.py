@@ -377,6 +377,41 @@ class ModuleTree(Struct, frozen=True):
     uncounted: tuple[str, ...] = ()
 
 
+class ModuleOps(Struct, frozen=True):
+    """The ops of one module, without those of the modules that it calls.
+
+    Attributes:
+        name: as in `modules`, of several models behind its class; None: ops of no module, such as
+            a loss or the sum of gradients.
+        ops: in one step, forward and backward.
+        forward_ms: of those that its forward runs.
+        backward_ms: of those that autograd runs for them, and what it calls again.
+        percent: of the time of all ops.
+    """
+
+    name: str | None
+    ops: int
+    forward_ms: float
+    backward_ms: float
+    percent: float
+
+
+class OpsByModule(Struct, frozen=True):
+    """The ops of a step under torch.profiler by the module that they belong to.
+
+    Attributes:
+        ms: time of all ops.
+        on_device: it is that of their kernels; else their own time on the CPU.
+        unknown_percent: of ops that the step which tells modules called another number of times.
+        modules: those of most time first.
+    """
+
+    ms: float
+    on_device: bool
+    unknown_percent: float
+    modules: tuple[ModuleOps, ...]
+
+
 class ChipPrograms(Struct, frozen=True):
     """What one chip ran in a step: medians.
 
@@ -1046,6 +1081,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
         what_if: predictions, each with what it rests on.
         ranks: processes that train together; None of a process alone.
         modules: what each module's forward takes; None where no extra steps were taken for it.
+        module_ops: the ops under torch.profiler by module; None where no step told them.
         programs: what ttnn told of its devices; None where it told nothing.
         telemetry: clock, power and temperature of the devices; None where the driver shows none.
         step_wall_clock_ms: wall clock of the very step that ``window`` shows.
@@ -1138,6 +1174,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
     what_if: tuple[WhatIf, ...] = ()
     ranks: Ranks | None = None
     modules: ModuleTree | None = None
+    module_ops: OpsByModule | None = None
     programs: DevicePrograms | None = None
     telemetry: Telemetry | None = None
     verification: Mapping[str, Any] | None = None

@@ -3,6 +3,8 @@
 ``open_profile()`` before each, ``close_profile(profile, device_type, number)`` after its barrier.
 Writes ``trace.json`` (Chrome trace of the first) and ``ops.csv`` (of all of them) into the folder
 INSTRUMENT_HOOK_OUTPUT.
+In a step that is to tell modules, each call of one is a range of the profiler. What autograd runs
+backward carries the number of the node that a forward op made, and so belongs to its module.
 A failure here must not cost the user's run: it becomes a warning in the record file.
 
 Self-contained, Python 3.8 or newer, torch 1.13 or newer.
@@ -17,7 +19,7 @@ import json
 import os
 import sys
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 COLUMNS = [
     "op",
@@ -32,8 +34,12 @@ COLUMNS = [
     "sequence",
     "source",
     "step",
+    "module",
+    "pass",
 ]
 OPERATIONS = ("cpu_op", "Operator")  # the second is the category's older name
+RANGE, RANGES = "instrument module ", "user_annotation"  # of a module's call, and their category
+NODE = "autograd::engine::evaluate_function"  # what the ops of one node's backward lie in
 DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")  # what Kineto calls work on a GPU
 
 
@@ -49,11 +55,84 @@ def warn(text: str) -> None:
         stream.write(line + "\n")
 
 
-def open_profile() -> object:
-    """Start the profiler; None when it cannot be started."""
+class Named:
+    """Tells the profiler of each call of a module, while it is on.
+
+    Attributes:
+        found: the script's module and, within it, the name of each that may be called.
+    """
+
+    def __init__(self) -> None:
+        from torch.nn import Module
+        from torch.profiler import record_function
+
+        self.owner: Any = Module
+        self.range: Any = record_function
+        self.real: Any = Module.__call__
+        self.found: list[tuple[str, str]] = []
+        self.known: dict[int, tuple[int, Any]] = {}  # place in `found`, and what keeps the id
+
+    def on(self) -> None:
+        """From now on."""
+        named, real = self, self.real
+
+        def instrument_call(this: Any, *args: Any, **kwargs: Any) -> Any:
+            with named.range(RANGE + str(named.place(this))):
+                return real(this, *args, **kwargs)
+
+        self.owner.__call__ = self.mine = instrument_call
+
+    def off(self) -> None:
+        """No more; what somebody else has put there since stays."""
+        if self.owner.__call__ is self.mine:
+            self.owner.__call__ = self.real
+
+    def place(self, module: Any) -> int:
+        """Where its name stands; one that is called for the first time tells those within it."""
+        if id(module) not in self.known:
+            root = type(module).__name__
+            again = len({first for first, name in self.found if first.partition("#")[0] == root})
+            root += f"#{again + 1}" if again else ""
+            for name, each in module.named_modules():
+                if id(each) not in self.known:
+                    self.known[id(each)] = len(self.found), each
+                    self.found.append((root, name))
+        return self.known[id(module)][0]
+
+    def names(self) -> list[str]:
+        """Within the script's only model, or behind the class of one of several."""
+        several = len({root for root, name in self.found if name}) > 1
+        return [
+            (root + "." + name if several else name) if name else root for root, name in self.found
+        ]
+
+
+class Running(NamedTuple):
+    """What runs at some point of a thread."""
+
+    end: float
+    module: str
+    backward: bool
+
+
+NOTHING = Running(float("inf"), "", False)
+#: The step that is to tell modules, while it runs.
+TELLING: list[Named] = []
+
+
+def open_profile(modules: bool = False) -> object:
+    """Start the profiler; None when it cannot be started.
+
+    Args:
+        modules: tell which module each op belongs to.
+    """
+    del TELLING[:]
     try:
         import torch
         from torch.profiler import ProfilerActivity, profile
+
+        if modules:  # ahead of the profiler: it would go on if this failed
+            TELLING.append(Named())
 
         activities = [ProfilerActivity.CPU]
         # Not for a GPU that the script has not opened itself.
@@ -63,6 +142,8 @@ def open_profile() -> object:
             warnings.simplefilter("ignore")
             profiler = profile(activities=activities, record_shapes=True, with_stack=False)
             profiler.start()
+        for each in TELLING:
+            each.on()
         return profiler
     except Exception as error:  # noqa: BLE001 - see the module's text
         warn(f"torch.profiler could not be started: {type(error).__name__}: {error}")
@@ -79,7 +160,10 @@ def close_profile(profiler: object, device_type: str, number: int = 0) -> None:
     """
     if profiler is None:
         return
+    named = TELLING.pop() if TELLING else None
     try:
+        if named is not None:
+            named.off()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             profiler.stop()  # type: ignore[attr-defined]
@@ -98,6 +182,8 @@ def close_profile(profiler: object, device_type: str, number: int = 0) -> None:
         if number:
             os.remove(trace)
         rows = operations(events, device_type == "cuda", number)
+        if named is not None:
+            tell_modules(rows, events, named.names())
         write_table(rows, os.path.join(folder, "ops.csv"))
     except Exception as error:  # noqa: BLE001 - see the module's text
         warn(f"torch.profiler's result was lost: {type(error).__name__}: {error}")
@@ -136,9 +222,56 @@ def operations(
                 "sequence": args.get("Sequence number", ""),
                 "source": "",
                 "step": number,
+                "module": "",
+                "pass": "",
             }
         )
     return rows
+
+
+def tell_modules(
+    rows: list[dict[str, Any]], events: list[dict[str, Any]], names: list[str]
+) -> None:
+    """Enter the module of each operation, and whether it ran forward or backward.
+
+    Backward, that is the module of the last operation with the number of the node that is
+    evaluated: it made the node. An operation of none has no name: the loss, or the sum of
+    gradients.
+
+    Args:
+        rows: as :func:`operations` makes them of the events.
+        names: of the ranges, by their number.
+    """
+    ranges = [
+        each
+        for each in events
+        if each.get("cat") == RANGES and each.get("ph") == "X" and each["name"].startswith(RANGE)
+    ]
+    ops = [each for each in events if each.get("cat") in OPERATIONS and each.get("ph") == "X"]
+    ops.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
+    of_row = {id(event): row for event, row in zip(ops, rows)}  # noqa: B905 - 3.8
+    running: dict[object, list[Running]] = {}
+    makers: dict[object, dict[object, str]] = {}  # number of a node -> module by thread
+    # A range that begins with an operation is around it.
+    for event in sorted(ranges + ops, key=lambda e: (e["ts"], -e.get("dur", 0), id(e) in of_row)):
+        thread = event.get("pid"), event.get("tid")
+        stack = running.setdefault(thread, [NOTHING])
+        while stack[-1].end <= event["ts"]:
+            stack.pop()
+        _, module, backward = stack[-1]
+        number = event.get("args", {}).get("Sequence number")
+        row = of_row.get(id(event))
+        if row is None:
+            module = names[int(event["name"][len(RANGE) :])]
+        elif event["name"].startswith(NODE):
+            made = set(makers.get(number, {}).values())
+            # Each thread counts its own nodes: of a number that two have used, nothing is known.
+            module, backward = made.pop() if len(made) == 1 else "", True
+        elif number is not None:
+            makers.setdefault(number, {})[thread] = module
+        if row is not None:
+            row.update({"module": module, "pass": "backward" if backward else "forward"})
+        stack.append(Running(event["ts"] + event.get("dur", 0), module, backward))
 
 
 def self_times(ops: list[dict[str, Any]]) -> list[float]:

@@ -41,6 +41,8 @@ def test_torch_on_the_cpu(own_experiments_repo: Path, measure: Measure) -> None:
     # The profiled steps are more, and no samples: how many, the time decides.
     assert len(records(ran.folder, "sample")) == 5
     assert 1 <= len(records(ran.folder, "profiled")) == summary["profiled_steps"] <= 5
+    if summary["profiled_steps"] > 1:  # the second one tells modules
+        assert sum(each["backward_ms"] > 0 for each in summary["module_ops"]["modules"]) > 2
     assert "validation" not in ran.log.partition("[TIMER] Step 1")[0].lower().replace(
         "validation batches", ""
     )

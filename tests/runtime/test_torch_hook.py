@@ -114,3 +114,124 @@ def test_compiles_for_the_oldest_python(interpreter: Path) -> None:
             [interpreter, "-c", "import sys; compile(open(sys.argv[1]).read(), 'f', 'exec')", file],
             check=True,
         )
+
+
+class Doubled(torch.autograd.Function):  # type: ignore[misc]
+    """A function of the script's own, whose ops autograd does not see."""
+
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: object, grad: torch.Tensor) -> torch.Tensor:
+        return grad * 2
+
+
+class Inner(torch.nn.Module):
+    """A layer with one product of matrices and one function."""
+
+    def __init__(self, width: int, out: int) -> None:
+        super().__init__()
+        self.line = torch.nn.Linear(width, out)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = Doubled.apply(torch.tanh(self.line(x)))
+        return made
+
+
+class Net(torch.nn.Module):
+    """Three layers of different widths, the second computed again in the backward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([Inner(6, 5), Inner(5, 4), Inner(4, 3)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        from torch.utils.checkpoint import checkpoint
+
+        first, second, third = self.layers
+        made: torch.Tensor = third(checkpoint(second, first(x), use_reentrant=False))
+        return made
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """Rows of a real step that tells its modules."""
+    monkeypatch.setenv("INSTRUMENT_HOOK_OUTPUT", str(tmp_path))
+    real, net = torch.nn.Module.__call__, Net()
+    profile = torch_hook.open_profile(True)
+    loss = net(torch.ones(2, 6)).square().sum() + torch.nn.L1Loss()(
+        net.layers[0].line.bias, torch.ones(5)
+    )
+    loss.backward()
+    torch_hook.close_profile(profile, "cpu")
+    assert torch.nn.Module.__call__ is real
+    with (tmp_path / "ops.csv").open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_each_op_has_its_module_forward_and_backward(told: list[dict[str, str]]) -> None:
+    assert all(row["pass"] for row in told)
+
+    def of(op: str, run: str) -> list[str]:
+        return [row["module"] for row in told if (row["op"], row["pass"]) == (op, run)]
+
+    lines = [f"layers.{at}.line" for at in range(3)]
+    assert of("aten::addmm", "forward") == lines
+    assert of("aten::addmm", "backward") == lines[1:2]  # called again by the checkpoint
+    assert of("aten::tanh", "forward") == ["layers.0", "layers.1", "layers.2"]
+    assert of("aten::tanh_backward", "backward") == ["layers.2", "layers.1", "layers.0"]
+    assert of("DoubledBackward", "backward") == ["layers.2", "layers.1", "layers.0"]
+    assert set(of("torch::autograd::AccumulateGrad", "backward")) == {""}
+    assert set(of("aten::square", "forward")) == {""} and of("aten::sub", "forward") == ["L1Loss"]
+    # Which layer a product of the backward is of, its shapes tell as well.
+    products = [row for row in told if row["op"] == "aten::mm" and row["pass"] == "backward"]
+    assert len(products) == 5  # the input of the first one needs no gradient
+    for row in products:
+        width = 6 - int(row["module"].split(".")[1])
+        sides = [side for shape in json.loads(row["input_shapes"]) for side in shape]
+        assert {width, width - 1, 2} >= set(sides) and width - 1 in sides
+
+
+def test_models_of_one_class_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    named, nets = torch_hook.Named(), (Inner(2, 2), Inner(2, 2), torch.nn.L1Loss())
+    places = [named.place(each) for net in nets for each in net.modules()]
+    names = named.names()
+    first, second = ["Inner", "Inner.line"], ["Inner#2", "Inner#2.line"]
+    assert [names[place] for place in places] == [*first, *second, "L1Loss"]
+
+
+def test_of_numbers_that_two_threads_have_used_no_module_is_known() -> None:
+    def event(name: str, ts: int, dur: int, tid: int, **args: int) -> dict[str, object]:
+        known = {key.replace("_", " "): value for key, value in args.items()}
+        cat = "user_annotation" if name.startswith(torch_hook.RANGE) else "cpu_op"
+        return {
+            "ph": "X",
+            "name": name,
+            "cat": cat,
+            "ts": ts,
+            "dur": dur,
+            "tid": tid,
+            "args": known,
+        }
+
+    node = f"{torch_hook.NODE}: MmBackward0"
+    events = [
+        event(f"{torch_hook.RANGE}0", 0, 10, 1),
+        event("aten::mm", 0, 10, 1, Sequence_number=4),
+        event(f"{torch_hook.RANGE}1", 0, 20, 2),
+        event("aten::mm", 1, 5, 2, Sequence_number=4),
+        event("aten::mm", 8, 5, 2, Sequence_number=5),
+        event("aten::view", 22, 1, 2, Sequence_number=6),  # makes no node: the number stays
+        event(f"{torch_hook.RANGE}0", 23, 5, 2),
+        event("aten::mm", 24, 3, 2, Sequence_number=6),
+        event(node, 30, 5, 3, Sequence_number=4, Fwd_thread_id=1),
+        event(node, 40, 5, 3, Sequence_number=5, Fwd_thread_id=2),
+        event(node, 50, 5, 3, Sequence_number=6, Fwd_thread_id=2),
+    ]
+    rows = torch_hook.operations(events, on_device=False)
+    torch_hook.tell_modules(rows, events, ["a", "b"])
+    found = [(row["module"], row["pass"][0]) for row in rows]
+    forward = [("a", "f"), ("b", "f"), ("b", "f"), ("", "f"), ("a", "f")]
+    assert found == [*forward, ("", "b"), ("b", "b"), ("a", "b")]

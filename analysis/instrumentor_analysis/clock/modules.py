@@ -87,11 +87,16 @@ def modules(steps: Sequence[Called]) -> ModuleTree | None:
     )
 
 
+def starred(name: str) -> str:
+    """A name with a star for each number: what layers of one kind have in common."""
+    return _NUMBER.sub("*", name)
+
+
 def alike(found: ModuleTree) -> tuple[ModuleTime, ...]:
     """Modules that differ in their numbers alone as one, those of most time of their own first."""
     groups: dict[tuple[str, str], list[ModuleTime]] = {}
     for each in found.modules:
-        groups.setdefault((_NUMBER.sub("*", each.name), each.kind), []).append(each)
+        groups.setdefault((starred(each.name), each.kind), []).append(each)
     merged = (_together(name, kind, group) for (name, kind), group in groups.items())
     return tuple(sorted(merged, key=lambda each: -each.self_ms))
 

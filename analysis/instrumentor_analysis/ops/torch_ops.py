@@ -28,6 +28,7 @@ from instrumentor_analysis.load.table import (
     concat,
     total,
 )
+from instrumentor_analysis.model import ModuleOps, OpsByModule
 from instrumentor_analysis.ops.categories import torch_category
 from instrumentor_analysis.shared.errors import DamagedFile, NotAnOpsFile
 from instrumentor_analysis.shared.files import opened_text
@@ -41,7 +42,7 @@ class TorchOps(Struct, frozen=True):
 
     Attributes:
         frame: the columns of ops.csv, plus ``torch_category``: ours; the rows of the step in the
-            middle, with the medians of all.
+            middle, with the medians of all, and with ``module`` and ``pass``, which one step tells.
         steps: the rows of each step.
         op_self_time_ms: sum of the self times, the median of the steps.
         device_time_ms: the same of the kernels' times; None on the CPU.
@@ -83,7 +84,7 @@ def read_torch_ops(path: Path) -> TorchOps:
     steps = _steps(every)
     on_device = any_known(every["device_time_us"])
     return TorchOps(
-        _middle(steps, "device_time_us" if on_device else "self_time_us"),
+        _told(_middle(steps, "device_time_us" if on_device else "self_time_us"), steps),
         steps,
         _median_ms(steps, "self_time_us"),
         _median_ms(steps, "device_time_us"),
@@ -109,6 +110,61 @@ def _middle(steps: tuple[Table, ...], time: str) -> Table:
     first = sum(map(len, steps[:at]))
     which = calls.which[first : first + len(steps[at])]
     return steps[at].assign(**{name: calls.medians(every[name])[which] for name in TIMES})
+
+
+def _told(shown: Table, steps: tuple[Table, ...]) -> Table:
+    """The rows with the module and the pass of each, from the step that was to tell them.
+
+    Both are blank where that step called an op another number of times: then the n-th call is
+    another one.
+    """
+    telling = next((each for each in steps if "pass" in each and each["pass"].known().any()), None)
+    if telling is None:
+        return shown
+    told: dict[str, list[tuple[str | None, str]]] = {}
+    names, modules, runs = (telling[name].tolist() for name in ("op", "module", "pass"))
+    for op, module, run in zip(names, modules, runs, strict=True):
+        told.setdefault(op, []).append((module, run))
+    calls = Groups(shown["op"])
+    sizes, nths = (each.tolist() for each in (calls.sizes[calls.which], calls.nth()))
+    found = [
+        told[op][nth] if len(told.get(op, ())) == size else (None, None)
+        for op, size, nth in zip(shown["op"].tolist(), sizes, nths, strict=True)
+    ]
+    columns = (Categorical.of([each[at] for each in found]) for at in (0, 1))
+    return shown.assign(**dict(zip(("module", "pass"), columns, strict=True)))
+
+
+def by_module(frame: Table) -> OpsByModule | None:
+    """Time of the ops by the module that they belong to; None where no step told them.
+
+    Args:
+        frame: of :class:`TorchOps`.
+    """
+    if "pass" not in frame or not frame["pass"].known().any():
+        return None
+    on_device = any_known(frame["device_time_us"])
+    every_ms = total(frame["device_time_us" if on_device else "self_time_us"]) / 1000
+    told = frame.take(frame["pass"].known())
+    time_ms = told["device_time_us" if on_device else "self_time_us"] / 1000
+    backward, groups = told["pass"].equals("backward"), Groups(told["module"])
+    parts = zip(
+        told["module"][groups.first].tolist(),
+        groups.sizes.tolist(),
+        groups.sums(np.where(backward, 0.0, time_ms)).tolist(),
+        groups.sums(np.where(backward, time_ms, 0.0)).tolist(),
+        strict=True,
+    )
+    found = [
+        ModuleOps(name, ops, ahead, back, (ahead + back) / every_ms * 100 if every_ms else 0.0)
+        for name, ops, ahead, back in parts
+    ]
+    return OpsByModule(
+        ms=every_ms,
+        on_device=on_device,
+        unknown_percent=100 - total(time_ms) / every_ms * 100 if every_ms else 0.0,
+        modules=tuple(sorted(found, key=lambda each: (-each.percent, each.name or ""))),
+    )
 
 
 def _median_ms(steps: tuple[Table, ...], time: str) -> float | None:

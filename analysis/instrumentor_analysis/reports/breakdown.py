@@ -56,6 +56,7 @@ def sections(summary: Summary, most: Most) -> tuple[Section, ...]:
         owners.ranks(summary.ranks),
         owners.causes(summary.causes, most.places),
         module_tree.section(summary.modules, most.ops, phases=summary.phases),
+        module_tree.ops(summary.module_ops, most.ops),
         programs.section(summary.programs, most.ops),
         telemetry.section(summary.telemetry),
         Section("Where the device time goes", (categories(summary),)),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from instrumentor_analysis.clock.modules import alike
+from instrumentor_analysis.clock.modules import alike, starred
 from instrumentor_analysis.clock.phases import FORWARD
-from instrumentor_analysis.model import ModuleTime, ModuleTree, Phases
+from instrumentor_analysis.model import ModuleOps, ModuleTime, ModuleTree, OpsByModule, Phases
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import Column, Section, Table
 
-TITLE = "Forward by module"
+TITLE, OPS_TITLE = "Forward by module", "Ops by module"
+#: Ops that belong to none.
+NO_MODULE = "no module"
 #: A module of less than this share is not worth a row of the tree, percent.
 LEAST_PERCENT = 0.1
 
@@ -29,6 +31,61 @@ def section(
     top = alike(found)
     more = (_tree(found, rows),) if rows else ()
     return Section(TITLE, (_table(top[:most], _note(found, len(top) - most, phases)), *more))
+
+
+def ops(found: OpsByModule | None, most: int) -> Section:
+    """The modules whose ops take most time, forward and backward; nothing where none is known."""
+    if found is None:
+        return Section("")
+    rows = _together(found.modules)
+    shown = rows[:most]
+    shares = [each.percent for each in shown]
+    ours = [each.name is None for each in shown]
+    ahead, back = ([getattr(x, key) for x in shown] for key in ("forward_ms", "backward_ms"))
+    columns = (
+        Column(
+            "module",
+            [NO_MODULE if each.name is None else each.name for each in shown],
+            right=False,
+            foreign=[not each for each in ours],
+            least=16,
+        ),
+        Column("ops", [formatting.count(each.ops) for each in shown]),
+        Column("forward", formatting.column(ahead, "ms", back)),
+        Column("backward", formatting.column(back, "ms", ahead)),
+        Column("share", [formatting.share(each) for each in shares]),
+        Column("", shares=shares, right=False, colours="cyan", optional=True),
+    )
+    return Section(OPS_TITLE, (Table(columns, _of_ops(found, len(rows) - len(shown))),))
+
+
+def _together(found: Sequence[ModuleOps]) -> list[ModuleOps]:
+    """Modules that differ in their numbers alone as one, those of most time first."""
+    groups: dict[str | None, list[ModuleOps]] = {}
+    for each in found:
+        groups.setdefault(each.name and starred(each.name), []).append(each)
+    sums = (
+        ModuleOps(
+            name,
+            *(sum(getattr(each, key) for each in group) for key in ModuleOps.__struct_fields__[1:]),
+        )
+        for name, group in groups.items()
+    )
+    return sorted(sums, key=lambda each: -each.percent)
+
+
+def _of_ops(found: OpsByModule, left: int) -> str:
+    """Whose time it is, and how it is known to be that."""
+    whose = "of their kernels" if found.on_device else "of their own on the CPU"
+    text = (
+        f"Time {whose}, {formatting.ms(found.ms)} in a profiled step, without what inner modules "
+        "run. Backward: of the nodes that the module's forward made."
+    )
+    if any(each.name is None for each in found.modules):
+        text += f" {NO_MODULE.capitalize()}: what is called outside of all, and sums of gradients."
+    if found.unknown_percent >= LEAST_PERCENT:
+        text += f" Of {formatting.percent(found.unknown_percent)} the module is not known."
+    return f"{text} {formatting.plural(left, 'more row')} in the JSON." if left > 0 else text
 
 
 def _table(shown: Sequence[ModuleTime], note: str) -> Table:

@@ -126,6 +126,8 @@ _TORCH = (
     _Source("duration", "Duration", "duration_us", 112, 1, "us"),
     _Source("self", "Self time", "self_time_us", 116, 1, "us"),
     _Source("time", "Device time", "device_time_us", 122, 1, "us", optional=True),
+    _Source("module", "Module", "module", 200, optional=True),
+    _Source("pass", "Pass", "pass", 92, optional=True),
     _Source("shapes", "Input shapes", "input_shapes", 240, optional=True, form=shapes_in_words),
     _Source("source", "Source", "source", 260, optional=True),
 )

@@ -188,6 +188,7 @@ def _page_sections(summary: Summary, detail: Detail) -> Iterator[Section]:
     yield owners.causes(summary.causes, _MOST_ROWS)
     phases = summary.phases
     yield module_tree.section(summary.modules, _MOST_MODULES, rows=_MOST_ROWS, phases=phases)
+    yield module_tree.ops(summary.module_ops, _MOST_MODULES)
     yield programs.section(summary.programs, _MOST_MODULES)
     yield telemetry.section(summary.telemetry)
     steps, parts = charts.steps(summary), charts.breakdown(summary)

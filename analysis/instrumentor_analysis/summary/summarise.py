@@ -417,7 +417,7 @@ def _of_ops(summary: Summary, device: DeviceSteps, ops: Table, folder: RunFolder
 
 def _torch(analysis: Analysis, csv: Path) -> Analysis:
     from instrumentor_analysis.ops.figures import categories, torch_slow_ops
-    from instrumentor_analysis.ops.torch_ops import read_torch_ops
+    from instrumentor_analysis.ops.torch_ops import by_module, read_torch_ops
 
     ops = read_torch_ops(csv)
     on_device = ops.device_time_ms is not None
@@ -430,6 +430,7 @@ def _torch(analysis: Analysis, csv: Path) -> Analysis:
         op_count=len(ops.frame),
         categories=categories(ops.frame, column="torch_category") if on_device else (),
         slow_ops=torch_slow_ops(ops.steps),
+        module_ops=by_module(ops.frame),
     )
     profiled = analysis.timings.profiled
     if on_device and profiled:

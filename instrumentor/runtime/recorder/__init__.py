@@ -17,8 +17,8 @@ The environment it reads:
 * ``INSTRUMENT_PROFILER``: tracy, torch, wallclock or auto (signposts when Tracy runs the script);
 * ``INSTRUMENT_STEPS``, ``INSTRUMENT_WARMUP``: instead of the numbers written into the copy, and
   ``INSTRUMENT_BUDGET_S`` with them: seconds for as many steps as the median needs;
-* ``INSTRUMENT_HOOK``: file with ``open_profile()`` / ``close_profile(profile, device)``, used for
-  one extra step after the samples;
+* ``INSTRUMENT_HOOK``: file with ``open_profile(modules)`` and ``close_profile(profile, device)``,
+  used for one extra step after the warm-up and some behind the samples;
 * ``INSTRUMENT_LOSS``: 1 records each sample's loss, read after the clock and the barrier. Never
   by default: a loss that is read is an output of the compiled graph, which changes what is timed.
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor_analysis.ops.figures import torch_slow_ops
-from instrumentor_analysis.ops.torch_ops import read_torch_ops
+from instrumentor_analysis.ops.torch_ops import by_module, read_torch_ops
 from instrumentor_analysis.shared.errors import DamagedFile, NotAnOpsFile
 
 HEADER = "op,category,start_us,duration_us,self_time_us,device_time_us,input_shapes\n"
@@ -77,3 +77,31 @@ def test_foreign_and_damaged_files(tmp_path: Path) -> None:
     assert (caught.value.line, caught.value.column) == (3, "start_us")
     with pytest.raises(DamagedFile):
         read_torch_ops(write(path, "aten::mm,cpu_op,0,9,8,,,,,,,\nx\n"))
+
+
+def test_modules_that_one_step_tells_are_those_of_the_shown_ops(tmp_path: Path) -> None:
+    header = HEADER.strip() + ",step,module,pass\n"
+    rows = [
+        *(
+            "aten::mm,cpu_op,0,4,4,,,0,,",
+            "aten::mm,cpu_op,4,2,2,,,0,,",
+            "aten::t,cpu_op,9,3,3,,,0,,",
+        ),
+        *("aten::mm,cpu_op,0,6,6,,,1,a.0,forward", "aten::mm,cpu_op,8,2,2,,,1,a.1,backward"),
+        *("aten::t,cpu_op,11,1,1,,,1,,backward", "aten::t,cpu_op,12,1,1,,,1,a.0,backward"),
+    ]
+    ops = read_torch_ops(write(tmp_path / "ops.csv", "\n".join(rows), header))
+    # Of `t`, which that step called once more than the one that is shown, nothing is known.
+    assert ops.frame["module"].tolist() == ["a.0", "a.1", None]
+    assert ops.frame["pass"].tolist() == ["forward", "backward", None]
+    found = by_module(ops.frame)
+    assert found is not None and not found.on_device
+    times = [(each.name, each.ops, each.forward_ms, each.backward_ms) for each in found.modules]
+    assert times == [("a.0", 1, 0.005, 0.0), ("a.1", 1, 0.0, 0.002)]
+    assert found.unknown_percent == pytest.approx(100 - 7 / found.ms / 10)
+
+
+def test_no_modules_where_no_step_told_them(tmp_path: Path) -> None:
+    for header in (HEADER, HEADER.strip() + ",step,module,pass\n"):
+        rows = "aten::mm,cpu_op,0,4,4,," + ",0,," * (header != HEADER)
+        assert by_module(read_torch_ops(write(tmp_path / "ops.csv", rows, header)).frame) is None

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.model import ModuleTime, ModuleTree, Phase, Phases
-from instrumentor_analysis.reports.modules import section
+from instrumentor_analysis.model import (
+    ModuleOps,
+    ModuleTime,
+    ModuleTree,
+    OpsByModule,
+    Phase,
+    Phases,
+)
+from instrumentor_analysis.reports.modules import NO_MODULE, ops, section
 
 TREE = ModuleTree(
     3,
@@ -48,3 +55,22 @@ def test_ops_without_a_formula_are_named() -> None:
 
 def test_nothing_where_no_module_was_followed() -> None:
     assert section(None, 10).tables == ()
+
+
+def test_ops_of_layers_that_differ_in_their_number_are_one_row() -> None:
+    rows = (
+        ModuleOps("layers.0", 9, 2.0, 1.0, 30.0),
+        ModuleOps(None, 1, 0.5, 0.5, 10.0),
+        ModuleOps("layers.1", 9, 2.0, 2.5, 45.0),
+    )
+    (table,) = ops(OpsByModule(10.0, True, 15.0, rows), 10).tables
+    module, count, forward, backward, *_ = table.columns
+    assert list(module.texts) == ["layers.*", NO_MODULE] and list(count.texts) == ["18", "1"]
+    assert (forward.texts[0], backward.texts[0]) == ("4.000 ms", "3.500 ms")
+    # The script names modules, and what belongs to none is our word.
+    assert (module.is_foreign(0), module.is_foreign(1)) == (True, False)
+    assert "of their kernels" in table.note and "Of 15" in table.note
+
+
+def test_no_ops_where_no_step_told_their_modules() -> None:
+    assert ops(None, 10).tables == ()
