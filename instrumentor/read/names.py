@@ -139,6 +139,11 @@ class Names(Modules, eq=False, dict=True):
             return False
         return any(isinstance(b, Imported) for b in self.bound(source, where, node.id))
 
+    def is_of_a_library(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Whether such a name means nothing of the program's own as well."""
+        values = self.of(source, scope, node)
+        return self.is_imported(source, scope, node) and all(map(external_name, values))
+
     def qualified(self, source: Source, scope: ScopeNode, node: ast.AST) -> str:
         """`torch.optim.SGD` for whatever spelling of it; '' for anything of the program's own."""
         return next(filter(None, map(external_name, self.of(source, scope, node))), "")

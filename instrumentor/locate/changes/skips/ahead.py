@@ -105,6 +105,8 @@ class Ahead(Struct, eq=False):
         if any(isinstance(v, Class) for v in values):
             return None
         functions = self.facts.reader.functions(frame, outer)
+        if functions and self.facts.storage.leaves(frame, outer):
+            return None
         if functions:
             return [cell for f in functions for cell in _parameters(outer, f, node)]
         return [] if self._is_harmless(frame, outer, node) else None

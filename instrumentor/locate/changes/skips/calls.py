@@ -19,7 +19,7 @@ from instrumentor.locate.changes.skips.storage import (
 )
 from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.roles import Effect, Role
-from instrumentor.read.syntax import arguments
+from instrumentor.read.syntax import arguments, last
 from instrumentor.read.values import Member
 
 _MAKES_FILE = Files.WRITES | Files.NEEDS_FOLDER
@@ -61,6 +61,8 @@ class LibraryCalls(Struct, eq=False):
             found.add(self._method(frame, statement, call, call.func))
         elif "." in name:
             found.add(self._function(frame, statement, call, name))
+            if isinstance(call.func, ast.Attribute) and self.objects.is_own_too(*where, call.func):
+                found.add(self._method(frame, statement, call, call.func))
         else:
             found.add(_unread(frame, call))
         return found
@@ -104,11 +106,11 @@ class LibraryCalls(Struct, eq=False):
         if name == "torch.set_grad_enabled" and isinstance(statement, (ast.With, ast.AsyncWith)):
             return Effects()
         effect = libraries.effect_of(name)
-        if effect is Effect.PROCESS:
-            return _unread(frame, call)
-        found = Effects(
-            draws=[NOWHERE] if libraries.draws(name) else [],
-        )
+        word = last(name)
+        of_its_own = name.count(".") > 1 and word in methods.PUTS | methods.TAKES | {"update"}
+        if effect is Effect.PROCESS or (effect is Effect.GIVEN and of_its_own):
+            return _unread(frame, call)  # `library.table.append(x)`
+        found = Effects(draws=[NOWHERE] if libraries.draws(name) else [])
         if effect is Effect.SAVES or libraries.role_of(name) is Role.SAVE:
             found.files = _FOLDERS.get(name, _MAKES_FILE)
         elif effect is Effect.LOADS:

@@ -140,7 +140,8 @@ class Carried(Struct, eq=False):
         if not self._is_own(function, root):
             bare = not words and binder is not None
             # `torch.add(x, y)` adds nothing to torch
-            if bare and not self.program.names.is_imported(function.source, function.node, owner):
+            where = (function.source, function.node)
+            if bare and not self.program.names.is_of_a_library(*where, owner):
                 yield Cell(root, binder)
         elif root not in parameters(function.node):
             values = self.program.names.bound(function.source, function.node, root)

@@ -40,10 +40,11 @@ class Objects(Struct, eq=False):
 
     def is_sink(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Takes values and gives none back: a logger, a progress bar."""
-        return any(
+        values = self._values(source, scope, node)
+        return bool(values) and all(
             libraries.made_by(external_name(v)) is Kind.LOGGER
             or self.knowledge.kinds.of_value(v) == (Kind.LOGGER, Evidence.TYPE)
-            for v in self._values(source, scope, node)
+            for v in values
         )
 
     def tells(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
@@ -88,6 +89,10 @@ class Objects(Struct, eq=False):
     def is_library(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """A module, function or class of an installed package, not one of its objects."""
         return any(isinstance(v, External) for v in self._values(source, scope, node))
+
+    def is_own_too(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Whether it may be something else than what installed packages define."""
+        return not all(map(external_name, self._values(source, scope, node)))
 
     def object_of(self, source: Source, scope: ScopeNode, node: ast.expr) -> str:
         """Qualified name of the library class or function that an object comes from."""

@@ -194,20 +194,31 @@ class EffectsReader(Struct, eq=False, dict=True):
                 functions = functions + self.program.methods(cls, word, overrides=False)
         for function in functions:
             found.add(self._summary(function, self.storage.arguments(frame, call, function)))
-        if functions:
-            return found
-        for function in self._handed(frame, call):
+        leaves = self.storage.leaves(frame, call) or not (functions or made)
+        for function in self._handed(frame, call) if leaves or not functions else ():
             found.add(self._summary(function, ()))
-        if not made:
-            found.add(self._library.of(frame, statement, call))
-            found.add(changes(frame, call, self.carried.by(*where, call.func)))
-            if any(map(self._draws, self._methods.run_by(*where, call.func))):
-                found.draws.append(NOWHERE)
-            by_library = Effects()
-            for argument in arguments(call):
-                self._special(frame, argument, by_library)
-            by_library.files &= ~Files.READS  # a data set reads its own
-            found.add(by_library)
+        if not leaves:
+            return found
+        found.add(self._by_library(frame, statement, call))
+        return found
+
+    def _by_library(self, frame: Frame, statement: ast.stmt, call: ast.Call) -> Effects:
+        """Of what the program does not define."""
+        found, where = Effects(), (frame.source, frame.scope)
+        lambdas = self.storage.lambdas(frame, call)
+        if not all(map(_hands_on, lambdas)):
+            return unread(frame, call, f"{ast.unparse(call.func)}()")
+        if lambdas and len(lambdas) == len(self.program.names.of(*where, call.func)):
+            return found
+        found.add(self._library.of(frame, statement, call))
+        found.add(changes(frame, call, self.carried.by(*where, call.func)))
+        if any(map(self._draws, self._methods.run_by(*where, call.func))):
+            found.draws.append(NOWHERE)
+        by_library = Effects()
+        for argument in arguments(call):
+            self._special(frame, argument, by_library)
+        by_library.files &= ~Files.READS  # a data set reads its own
+        found.add(by_library)
         return found
 
     def _draws(self, function: Function) -> bool:
@@ -292,6 +303,11 @@ class EffectsReader(Struct, eq=False, dict=True):
                 found.add(unread(frame, decorator, "a decorator"))
         self._suite(frame, function.node.body, found, certain=True)
         return found
+
+
+def _hands_on(node: ast.Lambda) -> bool:
+    """`lambda x, **options: x`"""
+    return isinstance(node.body, (ast.Name, ast.Constant))
 
 
 def _switches_itself(node: ast.AST) -> bool:

@@ -21,12 +21,22 @@ from msgspec.structs import replace
 from instrumentor.locate.meaning import methods
 from instrumentor.locate.meaning.roles import Gives
 from instrumentor.read import handed_on
-from instrumentor.read.bindings import Binding, Bound, Imported, Parameter, Put
+from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.program import Function, Program
-from instrumentor.read.signatures import default_of, is_method, passed
-from instrumentor.read.syntax import ScopeNode, Source, arguments, last, own_calls, own_nodes
-from instrumentor.read.values import Class, Object
+from instrumentor.read.signatures import default_of, is_method, is_property, passed
+from instrumentor.read.syntax import (
+    ScopeNode,
+    Source,
+    all_parameters,
+    arguments,
+    below,
+    last,
+    own_calls,
+    own_nodes,
+    parameters,
+)
+from instrumentor.read.values import Class, External, Item, Member, Object, Opaque, Value
 
 _DEPTH = 24
 #: Expressions that are followed in one program; a trainer whose classes all know each other leads
@@ -183,6 +193,7 @@ class Storage(Struct, eq=False, dict=True):
 
     program: Program
     _answers: Answers = field(default_factory=Answers)
+    _owners: dict[str, set[Value]] = field(default_factory=dict)
     _followed: int = 0
     _depth: int = 0
 
@@ -425,38 +436,125 @@ class Storage(Struct, eq=False, dict=True):
         for value in self.program.names.of(frame.source, frame.scope, node.value):
             if isinstance(value, Source):
                 return replace(self._name(Frame(value, value.tree), node.attr), path=path)
-        if self.program.names.is_imported(frame.source, frame.scope, node.value):
+        if self.program.names.is_of_a_library(frame.source, frame.scope, node.value):
             if not owner.cells:
                 return Reach(path=path)
         shared = self.program.names.is_of_a_class(node.attr)  # by all objects of that class
         if owner.fresh and not owner.cells | owner.held and not shared:
             return Reach(fresh=True, path=path)
-        stored = self.program.names.puts_of(node.attr)
-        found = self._ask(node.attr, lambda: self._put(node.attr, stored))
+        found = self._ask(node.attr, lambda: self._put(node.attr))
+        for given in self._by_property(frame, node, owner):
+            found = found.either(given)
         own = found.cells | {Cell(node.attr)}
         if not owner.own:
             own |= owner.view.cells  # `p.data` is p
-        elif not stored:
+        elif not self.program.names.puts_of(node.attr):
             own |= owner.held  # a field of a dataclass
-        return replace(found, cells=own, fresh=False, own=False, path=path, constant="")
+        plain = found.plain and self._is_set(frame, node)
+        return replace(
+            found, cells=own, fresh=False, plain=plain, own=False, path=path, constant=""
+        )
 
-    def _put(self, name: str, stored: list[tuple[Source, Put]]) -> Iterator[Reach]:
+    def _put(self, name: str) -> Iterator[Reach]:
+        stored = [*self._stored(name)]
         for source in self.program.sources.values() if stored else ():
             yield from self._grown(source, name)
-        for source, put in stored:
-            if not (isinstance(put.bound.value, ast.Constant) and put.bound.value.value is None):
-                yield self._bound(Frame(source, put.scope, run="before"), put.bound)
+        for source, scope, bound in stored:
+            if not (isinstance(bound.value, ast.Constant) and bound.value.value is None):
+                yield self._bound(Frame(source, scope, run="before"), bound)
+
+    def _stored(self, name: str) -> Iterator[tuple[Source, ScopeNode, Bound]]:
+        """What an attribute of that name is set to, of any object or class."""
+        for source, put in self.program.names.puts_of(name):
+            yield source, put.scope, put.bound
+        yield from self._set_otherwise.get(name, ())
+        yield from self._set_otherwise.get("", ())
+
+    @cached_property
+    def _set_otherwise(self) -> dict[str, list[tuple[Source, ScopeNode, Bound]]]:
+        """By the body of a class, `setattr(x, "name", value)`; `x.__dict__[...] = value` by ''."""
+        found: dict[str, list[tuple[Source, ScopeNode, Bound]]] = {}
+        for source in self.program.sources.values():
+            for cls, table in self.program.bindings_of(source).classes.items():
+                for name, bindings in table.items():
+                    bound = [b for b in bindings if isinstance(b, Bound)]
+                    where = (source, source.scope_of(cls))
+                    found.setdefault(name, []).extend((*where, b) for b in bound)
+        for source, scope, call in self.program.calls_named("setattr"):
+            match call.args:
+                case [_, ast.Constant(value=str(name)), value]:
+                    found.setdefault(name, []).append((source, scope, Bound(value)))
+        for source, put in self.program.names.puts_of(""):
+            if isinstance(put.owner, ast.Attribute) and put.owner.attr == "__dict__":
+                found.setdefault("", []).append((source, put.scope, put.bound))
+        return found
+
+    def _by_property(self, frame: Frame, node: ast.Attribute, owner: Reach) -> Iterator[Reach]:
+        if node.attr not in self.program.methods_by_name:
+            return
+        for value in self.program.names.of(frame.source, frame.scope, node.value):
+            if not (isinstance(value, Object) and isinstance(value.made_by, Class)):
+                continue
+            every = value.node is None
+            for method in self.program.methods(value.made_by, node.attr, overrides=every):
+                first = next(iter(all_parameters(method.node)), None)
+                if is_property(method.node) and first is not None:
+                    inner = Frame(method.source, method.node, ((first.arg, owner),), "called")
+                    yield self._ask(inner, partial(self._given_back, inner))
+
+    def _is_set(self, frame: Frame, node: ast.Attribute) -> bool:
+        """Whether it is set in sight, of all objects that this may be one of."""
+        values = self.program.names.of(frame.source, frame.scope, node.value)
+        if node.attr not in self._owners:
+            puts = self.program.names.puts_of(node.attr)
+            owners = (v for s, put in puts for v in self.program.names.of(s, put.scope, put.owner))
+            self._owners[node.attr] = {getattr(v, "made_by", v) for v in owners}
+        return bool(values) and all(
+            getattr(v, "made_by", v) in self._owners[node.attr]
+            or (isinstance(v, Object) and isinstance(v.made_by, Class))
+            for v in values
+        )
 
     # -- calls ---------------------------------------------------------------------------------
 
+    def leaves(self, frame: Frame, call: ast.Call) -> bool:
+        """Whether a call may run what the program does not define, beside what it does.
+
+        As behind `try: from tqdm import tqdm` with a function of that name for where it is missing.
+        """
+        values = self.program.names.of(frame.source, frame.scope, call.func)
+        return any(_is_elsewhere(value) for value in values)
+
+    def lambdas(self, frame: Frame, call: ast.Call) -> list[ast.Lambda]:
+        """Those among what a call may run."""
+        values = self.program.names.of(frame.source, frame.scope, call.func)
+        nodes = (value.node for value in values if isinstance(value, Opaque))
+        return [node for node in nodes if isinstance(node, ast.Lambda)]
+
     def _result(self, frame: Frame, call: ast.Call) -> Reach:
-        names = self.program.names
+        own: list[Reach] = []
         functions = self.program.resolve(frame.source, frame.scope, call)
         if self._constructs(frame, call):
-            return self._holding(frame, arguments(call))
-        if functions:
-            return self._returned(frame, call, functions)
-        full = names.qualified(frame.source, frame.scope, call.func)
+            own.append(self._holding(frame, arguments(call)))
+        elif functions:
+            own.append(self._returned(frame, call, functions))
+        if own and not self.leaves(frame, call):
+            return own[0]
+        own += self._of_lambdas(frame, call)
+        return _one_of([*own, self._of_library(frame, call)])
+
+    def _of_lambdas(self, frame: Frame, call: ast.Call) -> Iterator[Reach]:
+        """What a lambda names that is none of its parameters."""
+        for function in self.lambdas(frame, call):
+            home = next(s for s in self.program.sources.values() if function in s.lambdas)
+            outside = Frame(home, home.scope_of(function), run="before")
+            for node in (function.body, *below(function.body)):
+                names = {n.id for n in (node, *below(node)) if isinstance(n, ast.Name)}
+                if isinstance(node, (ast.Name, ast.Attribute)) and not names & parameters(function):
+                    yield self.of(outside, node).view
+
+    def _of_library(self, frame: Frame, call: ast.Call) -> Reach:
+        full = self.program.names.qualified(frame.source, frame.scope, call.func)
         if not full and isinstance(call.func, ast.Attribute):
             return self._of_method(frame, call, call.func)
         gives = methods.gives(full)
@@ -549,6 +647,18 @@ class Storage(Struct, eq=False, dict=True):
                 held = _one_of(given[several.arg]).view.cells
                 given[several.arg] = [Reach(held=held, fresh=True)]
         return tuple(sorted((name, _one_of(reaches)) for name, reaches in given.items()))
+
+
+def _is_elsewhere(value: Value) -> bool:
+    """Of a library, an object of one included, or without a name: `lambda x: x`."""
+    match value:
+        case External() | Opaque(node=ast.Lambda()):
+            return True
+        case Object(made_by=External(name="builtins.getattr")):
+            return False  # of what it looks into
+        case Member(owner=inner) | Item(owner=inner) | Object(made_by=inner):
+            return _is_elsewhere(inner)
+    return False
 
 
 def _led_by(owner: ast.expr) -> Iterator[ast.expr]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from msgspec import Struct
 
@@ -21,8 +22,16 @@ from instrumentor.locate.changes.skips.storage import ANYWHERE, FAR, Cell, Frame
 from instrumentor.read.bindings import Parameter
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function
-from instrumentor.read.signatures import is_method, passed
-from instrumentor.read.syntax import ScopeNode, Source, arguments, callee, own_calls
+from instrumentor.read.signatures import is_method, is_property, passed
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    FunctionNode,
+    ScopeNode,
+    Source,
+    arguments,
+    callee,
+    own_calls,
+)
 from instrumentor.read.values import Group, Object
 
 
@@ -96,11 +105,13 @@ class Uses(Struct, eq=False):
 
     def _goes_to(self, mention: Mention) -> list[Cell] | None:
         """The names that an object is handed on to, none if it is only changed; None for a read."""
-        source, _, node = mention
+        source, scope, node = mention
         statement = source.statement_of(node)
         match statement:
             case None:
                 return []
+            case ast.Return(value=value) if value is node and _is_read_as_attribute(scope):
+                return [Cell(scope.name)]
             case ast.Assign(targets=targets, value=value) if value is node:
                 return self._bound(mention, statement, targets)
             case ast.Assign(targets=targets):
@@ -142,7 +153,8 @@ class Uses(Struct, eq=False):
             for parameter, value in passed(call, f.node, bound=is_method(f))
             if node in (value, getattr(value, "value", None))
         ]
-        return taken if functions else None
+        outside = self.facts.storage.leaves(Frame(source, scope), call)
+        return taken if functions and not outside else None
 
     def _keeps_to_itself(self, mention: Mention) -> bool:
         """Whether a call on an object, its value unused, can change nothing but the object."""
@@ -238,6 +250,10 @@ class Uses(Struct, eq=False):
                     return None
                 found.add(text)
         return found or None
+
+
+def _is_read_as_attribute(scope: ScopeNode) -> TypeGuard[FunctionNode]:
+    return isinstance(scope, FUNCTIONS) and is_property(scope)
 
 
 def _may_spell(parts: list[ast.expr], name: str) -> bool:

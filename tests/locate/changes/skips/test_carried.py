@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 import pytest
 
+from instrumentor import Options
+from instrumentor.locate import locate_file
 from tests.locate.cases import looped, plan_of
 from tests.warned import texts
 
@@ -124,6 +127,14 @@ KEEPS_TO_ITSELF = {
 @pytest.mark.parametrize("name", KEEPS_TO_ITSELF)
 def test_what_a_forward_sets_for_itself_keeps_none(name: str) -> None:
     assert plan_of(script(KEEPS_TO_ITSELF[name]))["skipped_validation"]
+
+
+def test_a_list_of_another_module_is_handed_on(tmp_path: Path) -> None:
+    (tmp_path / "state.py").write_text("seen = []\n")
+    (tmp_path / "train.py").write_text(
+        "from state import seen\n" + script("seen.append(x)\ny = self.fc(x) * len(seen)")
+    )
+    assert not locate_file(tmp_path / "train.py", Options(), [tmp_path]).skipped
 
 
 def test_what_training_mode_hands_on_counts_where_nobody_leaves_it() -> None:

@@ -62,6 +62,12 @@ def changes(setup: str, body: str, **more: str) -> Evaluation:
     return Evaluation(setup, body, f"scale({name})", **more)
 
 
+def imported_or(own: str, name: str = "note", library: str = "fast") -> str:
+    """A name of a library, or what the program has where the library is missing."""
+    own = textwrap.indent(own, "    ")
+    return f"try:\n    from {library} import {name}\nexcept ImportError:\n{own}\n"
+
+
 def kept_class(method: str, body: str, use: str) -> Evaluation:
     own = f"class Own:\n    {method}\n        state['n'] += 1\n        {body}\n"
     return Evaluation(f"{STATE}\n{own}own = Own()", use, "scale(state)")
@@ -106,7 +112,87 @@ def run_by_syntax(name: str, body: str) -> Evaluation:
     return Evaluation(f"{STATE}\n{own}", use, "scale(state)")
 
 
+#: What is used where a progress bar is not installed: with what it writes, and without.
+STANDS_IN = {
+    "function": ("def tqdm(rows):\n    {}\n    return rows", "state['n'] += 1", "pass"),
+    "class": (
+        "class tqdm:\n    seen = {}\n    def __init__(self, rows):\n        self.rows = rows\n"
+        "        tqdm.seen.update(n=1)\n    def __iter__(self):\n        return iter(self.rows)",
+        "state",
+        "{}",
+    ),
+    "lambda": ("tqdm = lambda rows: {}rows", "state.update(n=1) or ", ""),
+}
+
+
+def progress(kind: str, *, writes: bool) -> Evaluation:
+    own, writing, harmless = STANDS_IN[kind]
+    own = own.replace("{}", writing if writes else harmless)
+    setup = f"{STATE}\n{imported_or(own, 'tqdm', 'tqdm')}"
+    return Evaluation(setup, "for a, b in tqdm(val_loader):\n    print(a)", "scale(state)")
+
+
+#: How an attribute comes to be the object `state` of the module, and what changes it.
+HELD_BY_A_CLASS = {
+    "body": ("held = state", "", "Own.held.update(n=1)"),
+    "body_with_a_type": ("held: dict = state", "", "own.held['n'] = 1"),
+    "body_of_two": ("held, n = state, 1", "", "own.held['n'] = 1"),
+    "property": ("@property\n    def held(self):\n        return state", "", "own.held['n'] = 1"),
+    "setattr": ("pass", "setattr(own, 'held', state)", "own.held['n'] = 1"),
+    "dict": ("pass", "own.__dict__['held'] = state", "own.held['n'] = 1"),
+}
+
+
+def held_by_a_class(name: str, what: str) -> Evaluation:
+    body, setup, use = (text.replace("state", what) for text in HELD_BY_A_CLASS[name])
+    return Evaluation(
+        f"{STATE}\nother = {{}}\nclass Own:\n    {body}\nown = Own()\n{setup}", use, "scale(state)"
+    )
+
+
+#: Objects of a class of the script hold a number that has the name of something else.
+NUMBER = "class Meter:\n    def __init__(self):\n        self.data = self.rows = 0\nown = Meter()\n"
+
+
 STAYS: dict[str, Evaluation] = {
+    **{f"held_by_{name}": held_by_a_class(name, "state") for name in HELD_BY_A_CLASS},
+    "weights_that_are_no_number_of_a_meter": Evaluation(
+        NUMBER, "for p in model.parameters():\n    p.data.add_(1)"
+    ),
+    "a_list_that_is_no_number_of_a_meter": Evaluation(
+        NUMBER + "class Box:\n    rows = [1]", "Box.rows.append(1)", "scale(Box.rows)"
+    ),
+    **{f"progress_that_writes_by_{kind}": progress(kind, writes=True) for kind in STANDS_IN},
+    "may_be_a_library_that_writes": Evaluation(
+        STATE + "\n" + imported_or("def note(x):\n    return 0"), "note(state)", "scale(state)"
+    ),
+    "may_be_a_class_of_a_library": Evaluation(
+        STATE + "\n" + imported_or("class Note:\n    def __init__(self, x):\n        pass", "Note"),
+        "Note(state)",
+        "scale(state)",
+    ),
+    "may_be_given_back_by_a_library": Evaluation(
+        "buf = [1]\n" + imported_or("def note(x):\n    return list(x)"),
+        "own = note(buf)\nown.append(1)",
+        "scale(buf)",
+    ),
+    "may_be_read_by_a_library": Evaluation(
+        STATE + "\n" + imported_or("def note(x):\n    return 0"),
+        PARTS.replace("s[", "state["),
+        "scale(note(state))",
+    ),
+    "may_end_the_process": Evaluation(
+        imported_or("def exit():\n    pass", "exit", "sys"), "if total > 3:\n    exit()"
+    ),
+    "a_function_or_one_of_a_library": Evaluation(
+        STATE + "\nfrom fast import one\ndef two(x):\n    pass\nnote = one if ready else two",
+        "note(state)",
+        "scale(state)",
+    ),
+    "a_list_that_a_lambda_gives": changes(
+        "get = lambda: buf\nown = get()\nbuf = [1]", "own.append(1)"
+    ),
+    "a_list_of_a_library": Evaluation("import fast", "fast.rows.append(total)", "scale(fast.rows)"),
     **{f"{name}_of_a_class": run_by_syntax(name, "state['n'] += 1") for name in RUN_BY_SYNTAX},
     **{
         f"global_by_{name}": changes("calls = 0", f"global calls\n{text}")
@@ -400,6 +486,13 @@ def test_an_evaluation_that_training_feels_stays(name: str) -> None:
 
 
 GOES: dict[str, Evaluation] = {
+    **{
+        f"other_held_by_{name}": held_by_a_class(name, "other")
+        for name in HELD_BY_A_CLASS
+        if name != "dict"
+    },
+    "a_number_of_a_meter": Evaluation(NUMBER, "own.rows += 1\nprint(own.rows)", "scale(own.data)"),
+    **{f"progress_by_{kind}": progress(kind, writes=False) for kind in STANDS_IN},
     **{f"{name}_of_a_class": run_by_syntax(name, "pass") for name in RUN_BY_SYNTAX},
     **{
         f"its_own_{name}": Evaluation("calls = 0", text)
