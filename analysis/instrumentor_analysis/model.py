@@ -1093,8 +1093,10 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
         devices: each of several devices; None of a single one.
         op_count, host_op_count: ops of the window's step, and how many of them are on the host.
         categories: device time by category.
-        matmul_flops_percent: FLOPs utilisation of all matmuls, weighted by device time.
-        dram_percent: DRAM utilisation of modelled ops over the device time of all ops.
+        matmul_flops_percent: FLOPs utilisation of all matmuls, weighted by device time; of several
+            chips that of one, in each op the slowest.
+        dram_percent: DRAM utilisation of modelled ops over the device time of all ops; of several
+            chips that of one, in each op the slowest.
         slow_ops: ops by name, most time first.
         limits: what limits the ops, most time first; they overlap.
         savings: what changes could win at most; they do not add up.

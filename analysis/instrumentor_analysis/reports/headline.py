@@ -504,7 +504,15 @@ def _gap(summary: Summary) -> str:
     return note
 
 
+def _of_chips(key: str) -> _Note:
+    """What is said of a share of a peak; of several chips that it is one's, not all of theirs."""
+    about = next(each.about for each in of_group("step") if each.key == key)
+    return lambda summary: about if summary.devices is None else f"{about}; of one chip"
+
+
 _STEP_NOTES: Mapping[str, _Note] = {
+    "matmul_flops_percent": _of_chips("matmul_flops_percent"),
+    "dram_percent": _of_chips("dram_percent"),
     "step_wall_clock_ms": _step_wall,
     "device_time_ms": _device_time,
     "op_self_time_ms": _cpu_only,

@@ -21,7 +21,7 @@ from instrumentor_analysis.shared.errors import (
     NothingMeasured,
 )
 from instrumentor_analysis.summary.summarise import analyse, summarise
-from tests.analysis.ops_rows import FIXTURES, header, op, signpost, step, text, write
+from tests.analysis.ops_rows import FIXTURES, Row, header, matmul, op, signpost, step, text, write
 from tests.analysis.records import Event, event, run_folder, steady_events
 from tests.warned import texts
 
@@ -323,6 +323,22 @@ def test_a_lone_csv_of_somebody_else() -> None:
     assert (summary.profiler, summary.wall_clock, summary.op_count) == ("tracy", None, 5)
     assert summary.device_time.devices == 2
     assert warned(summary, "no step signposts")
+
+
+def test_a_mesh_uses_as_much_of_its_peaks_as_each_of_its_chips(tmp_path: Path) -> None:
+    """Were bytes of all chips held against one's bandwidth, four would use four times."""
+    meshes = [[row for chip in range(chips) for row in products(chip)] for chips in (1, 4)]
+    found = [summarise(write(tmp_path / f"{len(mesh)}.csv", mesh)) for mesh in meshes]
+    one, four = found
+    assert one.dram_percent == four.dram_percent and (one.dram_percent or 0) > 10
+    assert one.matmul_flops_percent == four.matmul_flops_percent
+    said = [" ".join(console(each).split()) for each in found]
+    assert ["of one chip" in each for each in said] == [False, True]
+
+
+def products(chip: int) -> list[Row]:
+    """What one chip runs: a product of matrices and a copy."""
+    return [matmul(32, 4096, 4096, 200.0, device=chip), op(us=50.0, device=chip)]
 
 
 def test_nothing_measured(tmp_path: Path) -> None:
