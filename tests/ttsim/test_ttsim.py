@@ -109,6 +109,13 @@ def test_no_time_is_taken_before_the_device_is_idle(
     assert done.returncode == 0, done.stdout + done.stderr
     # What is printed behind the region, where the script waits for itself: nothing was left.
     assert statistics.median(shares_left((folder / "out" / "run.log").read_text())) < 0.02
+    # The product that stays is in the DRAM of the device at the end of each sample: 64 tiles of
+    # 2,048 bytes, which lie in 12 banks, so 6 in the fullest and as much room in each.
+    held = [each["memory"] for each in events(folder / "out", "sample")]
+    assert {each["held"] for each in held} == {6 * 12 * 2048}
+    assert {each["room"] for each in held} == {next(iter(held))["room"]} and held[0]["room"] > 1e10
+    memory = json.loads((folder / "out" / "summary.json").read_text())["memory"]
+    assert len(memory["samples"]) == len(held)
 
 
 def test_the_programs_of_a_step_are_counted_where_ttnn_keeps_them(run: Run, folder: Path) -> None:
