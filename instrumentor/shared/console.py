@@ -38,6 +38,11 @@ def visible(text: str) -> str:
     return formatting.visible(text, keep="\n\t")
 
 
+def _foreign(text: str) -> str:
+    """What is said of others' names, which may have any length."""
+    return visible(formatting.bounded(as_typed(text)))
+
+
 def _shown(text: str, painted: bool) -> str:
     """A line of ours, in which colours may stand when it was painted."""
     if not painted:
@@ -186,7 +191,7 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     """A warning."""
-    say(f"{paint('warning:', 'yellow', sys.stderr)} {visible(as_typed(text))}")
+    say(f"{paint('warning:', 'yellow', sys.stderr)} {_foreign(text)}")
 
 
 def warn_all(
@@ -199,16 +204,16 @@ def warn_all(
     """
     for each in by_weight(without(caveats, ignored), notes=notes):
         if each.weight == "note":
-            say(f"{paint('note:', 'dim', sys.stderr)} {visible(as_typed(each.labelled))}")
+            say(f"{paint('note:', 'dim', sys.stderr)} {_foreign(each.labelled)}")
         else:
             warn(each.labelled)
 
 
 def fail(error: InstrumentError) -> None:
     """An error as what / do this."""
-    say(f"{paint('error:', 'red', sys.stderr)} {visible(as_typed(error.message))}")
+    say(f"{paint('error:', 'red', sys.stderr)} {_foreign(error.message)}")
     if error.hint:
-        say(f"{paint('hint:', 'bold', sys.stderr)} {visible(as_typed(error.hint))}")
+        say(f"{paint('hint:', 'bold', sys.stderr)} {_foreign(error.hint)}")
 
 
 def diff(patch: bytes) -> None:
@@ -315,7 +320,7 @@ class Narrator:
         self.heard = time.monotonic()
         if not self.quiet:
             elapsed = self.heard - self.start
-            say(f"{paint(f'[{elapsed:6.1f} s]', 'dim', sys.stderr)} {visible(as_typed(text))}")
+            say(f"{paint(f'[{elapsed:6.1f} s]', 'dim', sys.stderr)} {_foreign(text)}")
 
     @contextlib.contextmanager
     def alive(self) -> Iterator[None]:

@@ -271,6 +271,13 @@ def test_the_last_line_of_a_terminal_says_what_goes_on(monkeypatch: pytest.Monke
     assert "\x1b" not in terminal.getvalue().rpartition("a stall")[2]
 
 
+def test_an_error_has_an_end_whatever_it_names(capsys: pytest.CaptureFixture[str]) -> None:
+    console.fail(NotReady("a" * 4_000_000, "b" * 4_000_000))
+    console.warn("c" * 4_000_000)
+    said = capsys.readouterr().err
+    assert len(said) < 40_000 and said.count("(4,000,000 characters)") == 3
+
+
 def test_quiet_still_warns(capsys: pytest.CaptureFixture[str]) -> None:
     narrator = console.Narrator(quiet=True)
     narrator.stage("running", "5 steps")

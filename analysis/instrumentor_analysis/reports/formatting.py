@@ -28,6 +28,8 @@ __all__ = [
     "quantity",
     "size",
 ]
+#: Of one text of a report, in characters: a name, a note, a command.
+LONGEST = 10_000
 _BAR = "\N{FULL BLOCK}"
 _WORDS = re.compile(r"\([^()\s]*(?: [^()\s]+){1,3}\)\S*|\S+(?: %\S*)?")
 #: Eighths of a block, none first.
@@ -69,6 +71,13 @@ def share(value: float | None) -> str:
     return percent(value, ABSENT)
 
 
+def bounded(text: str) -> str:
+    """A text as long as anybody reads one; of a longer one the beginning, and how long it is."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}… ({len(text):,} characters)"
+
+
 def visible(text: str, keep: str = "") -> str:
     """Foreign text for a terminal: control characters shown (``\\x1b``), not obeyed.
 
@@ -76,8 +85,9 @@ def visible(text: str, keep: str = "") -> str:
     let one name pass for another.
 
     Args:
-        keep: control characters that stay; without any, the text is one line.
+        keep: control characters that stay; without any, the text is one line, and bounded.
     """
+    text = text if keep else bounded(text)
     if text.isprintable():
         return text
     # Of each character once: a report has millions, of a hundred kinds.

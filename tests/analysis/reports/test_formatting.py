@@ -7,6 +7,15 @@ import pytest
 from instrumentor_analysis.reports import formatting
 
 
+def test_a_text_without_an_end_is_shown_by_its_beginning() -> None:
+    most = formatting.LONGEST
+    for end in ("", "\n"):
+        shown = formatting.visible("x" * most + "y" * 4_000_000 + end)
+        assert shown == "x" * most + f"… ({most + 4_000_000 + len(end):,} characters)"
+    assert formatting.visible("x" * most) == "x" * most
+    assert formatting.visible("x\n" * most, keep="\n") == "x\n" * most  # a whole report
+
+
 def test_visible_shows_what_a_terminal_would_obey() -> None:
     assert formatting.visible("a\x1b[2Jb\n\u202e\u200b") == r"a\x1b[2Jb\n\u202e\u200b"
     assert formatting.visible("a\tb\n\x9b2J", keep="\n\t") == "a\tb\n\\x9b2J"

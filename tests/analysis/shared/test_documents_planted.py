@@ -17,6 +17,7 @@ import pytest
 
 from instrumentor_analysis.compare.comparing import compare
 from instrumentor_analysis.compare.side import load_side, side_of_document
+from instrumentor_analysis.reports.summary import console
 from instrumentor_analysis.reports.write import write_all
 from instrumentor_analysis.shared.documents import parsed
 from instrumentor_analysis.shared.errors import AnalysisError
@@ -183,3 +184,25 @@ def test_whatever_a_summary_holds_it_is_read_or_refused(base: Path) -> None:
             except Exception:
                 print(f"{path} = {new!r:.40}")
                 raise
+
+
+def test_a_text_of_any_length_makes_no_report_longer(tmp_path: Path) -> None:
+    """All texts of a folder at once, each longer than a report shows."""
+    long, kinds = 60_000, ("x", "\n", "<&", "a ")
+
+    def grown(value: Any, at: int = 0) -> Any:
+        if isinstance(value, dict):
+            kept = ("schema", "event", "name", "device", "barrier", "started", "artifacts")
+            return {k: v if k in kept else grown(v, len(k)) for k, v in value.items()}
+        if isinstance(value, list):
+            return [grown(each, at) for each in value]
+        return kinds[at % len(kinds)] * long if isinstance(value, str) else value
+
+    events = [grown(each) if at == 22 or at > 10 else each for at, each in enumerate(EVENTS)]
+    folder = run_folder(tmp_path / "run", *events, **grown(FACTS))
+    analysis = analyse(folder)
+    made = write_all(analysis.summary, folder, analysis=analysis, formats=("markdown", "html"))
+    assert made and "60,000 characters)" in console(analysis.summary)
+    for path in (folder / "summary.md", folder / "report.html"):
+        text = path.read_text()
+        assert "60,000 characters)" in text and len(text) < 500_000
