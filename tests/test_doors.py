@@ -97,7 +97,7 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "instrumentor/runtime/recorder/flops.py": ({"open", "json.load"}, _SCRIPTS),
     "instrumentor/runtime/recorder/records.py": ({"os.open"}, _SCRIPTS),
     "instrumentor/runtime/recorder/others.py": ({"open"}, "of /proc, in the script's process"),
-    "instrumentor/runtime/recorder/resident.py": ({"open"}, _SCRIPTS),
+    "instrumentor/runtime/recorder/resident.py": ({"os.open"}, _SCRIPTS),
     "instrumentor/runtime/recorder/runtimes.py": ({"open"}, _SCRIPTS),
     "instrumentor/runtime/recorder/recorder.py": ({".open"}, "no file"),
 }

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -71,9 +70,9 @@ def train(optimizer):
         optimizer.zero_grad()
 
 
-start = time.perf_counter()
+start = time.process_time()
 train(Optimizer())
-print(f"{(time.perf_counter() - start) / STEPS * 1e6:.3f}", file=sys.stderr)
+print(f"{(time.process_time() - start) / STEPS * 1e6:.3f}", file=sys.stderr)
 """
 
 
@@ -170,28 +169,27 @@ def _copies_s(script: Path, cache: Path) -> tuple[float, float]:
 
 
 def _rewriting(path: Path, rounds: int = 30) -> tuple[float, float]:
-    """Median seconds of rewrite() and of a parse with its way back to text."""
+    """CPU seconds of rewrite() and of a parse with its way back to text, the least of several."""
     import libcst
 
     from instrumentor.rewrite import rewrite
 
     source = path.read_bytes()
-    ours = _median_s(lambda: rewrite(source), rounds)
-    return ours, _median_s(lambda: libcst.parse_module(source).code, rounds)
-
-
-def _median_s(call: Callable[[], object], rounds: int) -> float:
-    call()
-    seconds = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: rewrite(source),
+        lambda: libcst.parse_module(source).code,
+    )
+    taken: tuple[list[float], ...] = ([], [])
+    for _ in range(rounds):  # in turn, so that a busy machine hits both
+        for call, seconds in zip(calls, taken, strict=True):
+            start = time.process_time()
+            call()
+            seconds.append(time.process_time() - start)
+    return min(taken[0]), min(taken[1])
 
 
 def _step_cost_us(folder: Path, rounds: int = 5) -> float:
-    """Microseconds per step that the injected code adds: the smallest of several runs each."""
+    """CPU microseconds per step that the injected code adds: the least of several runs each."""
     from instrumentor.rewrite import rewrite
     from instrumentor.shared.options import Options
 

@@ -122,7 +122,8 @@ class Barrier:
 
     def clear(self) -> None:
         """Wait for what runs still, such as the last update, which is not the next sample's."""
-        self.opened = opened_runtimes(look=not self.settled)
+        if self.ways or not self.settled:
+            self.opened = opened_runtimes(look=not self.settled)
         while self.drain() and not self.settled and self.ways[0] is not self.ways[-1]:
             try:
                 self.ways[-1].wait(self.loss, self.leaves)

@@ -61,7 +61,9 @@ def of_xla(called: Mapping[str, Mapping[Tuple[Place, ...], int]]) -> Iterator[Ca
 
 def fallbacks() -> Dict[str, int]:
     """Ops that torch_xla has run on the host so far, and how often."""
-    lowest: Any = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
+    if "torch_xla" not in sys.modules:
+        return {}
+    lowest: Any = getattr(sys.modules["torch_xla"], "_XLAC", None)
     names: List[str] = getattr(lowest, "_xla_counter_names", list)()
     return {n: int(lowest._xla_counter_value(n)) for n in names if n.startswith("aten::")}
 

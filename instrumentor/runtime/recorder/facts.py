@@ -15,7 +15,7 @@ from instrumentor.runtime.recorder.compiler_breaks import fallbacks
 from instrumentor.runtime.recorder.given import Given, first_tensor
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.resident import resident_bytes
-from instrumentor.runtime.recorder.runtimes import RUNTIMES
+from instrumentor.runtime.recorder.runtimes import COUNTING, MEASURING, loaded
 
 
 class Batches:
@@ -132,7 +132,7 @@ def counted() -> Dict[str, int]:
     """Graphs compiled in this process so far, by each that counts them."""
     found: Dict[str, int] = {}
     try:
-        for runtime in RUNTIMES:
+        for runtime in loaded(COUNTING):
             count = runtime.compiled()
             if count is not None:
                 found[runtime.module] = count
@@ -180,7 +180,9 @@ class Layers:
 
 def measured_layers() -> Dict[str, Tuple[int, float]]:
     """Count and nanoseconds so far of each of torch_xla's layers; {} without it."""
-    read = getattr(getattr(sys.modules.get("torch_xla"), "_XLAC", None), "_xla_metric_data", None)
+    if "torch_xla" not in sys.modules:
+        return {}
+    read = getattr(getattr(sys.modules["torch_xla"], "_XLAC", None), "_xla_metric_data", None)
     found = {} if read is None else {name: read(name) for name in LAYERS}
     return {name: (int(data[0]), float(data[1])) for name, data in found.items() if data}
 
@@ -223,7 +225,7 @@ class Memory:
         """``memory``: bytes by ``resident`` (of this process), ``held`` and ``room`` (devices)."""
         found = {"resident": resident_bytes()}
         try:
-            opened = [each for each in RUNTIMES if self.told and each.opened()]
+            opened = [each for each in loaded(MEASURING) if self.told and each.opened()]
             for name in ("held", "room"):
                 sizes = [getattr(each, name)() for each in opened]
                 known = [size for size in sizes if size is not None]

@@ -80,25 +80,22 @@ class Iterations:
         event = sample.get("event", "iteration")
         if event == "iteration":
             self.taken[sample["name"]] = milliseconds, tuple(stepped)
-        parts = {
-            "data_ms": now.data_s - self.outside.data_s,
-            "optimizer_ms": now.optimizer_s - self.outside.optimizer_s + updating_s,
-            "inside_data_ms": self.outside.data_s - self.begun.data_s,
-            "inside_optimizer_ms": self.outside.optimizer_s - self.begun.optimizer_s,
-            **self.around_entry(now, called_s),
-        }
-        self.records.write(
+        self.records.again(
             event,
+            {"stepped": stepped},
             index=sample["index"],
             name=sample["name"],
             ms=milliseconds,
             own_ms=self.own_s * 1000.0,
-            stepped=stepped,
-            **{part: seconds * 1000.0 for part, seconds in parts.items()},
+            data_ms=(now.data_s - self.outside.data_s) * 1000.0,
+            optimizer_ms=(now.optimizer_s - self.outside.optimizer_s + updating_s) * 1000.0,
+            inside_data_ms=(self.outside.data_s - self.begun.data_s) * 1000.0,
+            inside_optimizer_ms=(self.outside.optimizer_s - self.begun.optimizer_s) * 1000.0,
+            **self.around_entry(now, called_s),
         )
 
     def around_entry(self, now: Known, called_s: float) -> Dict[str, float]:
-        """Seconds from the last thing seen to the entry of the body, and from there to the region.
+        """Milliseconds from the last thing seen to the entry, and from there to the region.
 
         The first is the next batch where the loop's own iterator makes it, with what the body does
         last; neither holds what a mark is around. Nothing where the entry was not seen.
@@ -109,6 +106,6 @@ class Iterations:
         last_s = max(self.left_s, ended_s if ended_s <= self.entered else 0.0)
         marked_s = sum(now[:2]) - sum(self.at_entry[:2])
         return {
-            "next_ms": self.entered - last_s,
-            "lead_ms": max(0.0, called_s - self.entered - marked_s),
+            "next_ms": (self.entered - last_s) * 1000.0,
+            "lead_ms": max(0.0, called_s - self.entered - marked_s) * 1000.0,
         }

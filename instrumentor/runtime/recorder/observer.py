@@ -68,11 +68,11 @@ class Observer:
 
     def start(self) -> None:
         """Begin to watch, in the process that trains."""
-        if self.records.ours:
+        if self.records.active:
             self.watch.on()
 
     def seen(self, event: Event) -> None:
-        if not self.records.ours:
+        if not self.records.active:
             return
         if event.kind == "step" and self.optimizer is None:
             self.optimizer, self.frames = event.about, running_frames()

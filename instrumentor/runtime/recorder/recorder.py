@@ -25,6 +25,8 @@ from instrumentor.runtime.recorder.same_batch import SameBatch
 from instrumentor.runtime.recorder.sampling import Sampling
 from instrumentor.runtime.recorder.witness import Witness
 
+#: Samples that are printed: so many first ones, and then one in so many seconds.
+PRINTED, PRINTED_EVERY_S = 10, 1.0
 MOST_UNASKED = 5  # steps in a row that do not come to the early stop
 #: Of several ranks, where no number was asked for: samples, and leading ones of them at least.
 RANKS_STEPS, RANKS_WARMUP = 25, 2
@@ -91,13 +93,13 @@ class Recorder:
         self.name: Optional[str] = None  # of the open region
         self.label: Optional[str] = None  # of the last sample
         self.done = False
-        self.started = 0.0
+        self.started = self.printed_s = 0.0  # of the last sample, and of the last that was printed
         if self.records.active:
             atexit.register(self.summarise)
 
     def enter(self) -> None:
         """Note that the body of the loop is entered: what came before fetched its batch."""
-        if self.done or not self.records.ours:
+        if self.done or not self.records.active:
             return
         entered = getattr(self.behind, "enter", None)
         if entered is not None:
@@ -111,7 +113,7 @@ class Recorder:
             resume: keep one that is open.
             when: whether this iteration comes to the region's end, as far as the script tells.
         """
-        if self.done or not self.records.ours or not when:
+        if self.done or not self.records.active or not when:
             return
         called = time.perf_counter()
         if self.name is not None and resume and self.behind is not None:
@@ -176,7 +178,7 @@ class Recorder:
                 else what the optimizers hold, is looked at behind them.
             batch: what entered the forward, where the begin could not know it.
         """
-        if self.name is None or not self.records.ours:
+        if self.name is None or not self.records.active:
             return
         values = (*values, *(self.differentiated.take() or self.marks.seen))
         if self.behind is not None:
@@ -213,8 +215,7 @@ class Recorder:
             values: what the step produced, as for :meth:`end`.
             batch: what entered the forward, where the begin could not know it.
         """
-        sample: Dict[str, Any] = {"index": self.taken, "name": name, "kind": ""}
-        sample.update(device=waited.device, barrier=waited.method)
+        sample: Dict[str, Any] = {"device": waited.device, "barrier": waited.method}
         for fact in self.facts:
             sample.update(fact.end(values, batch))
         self.model.end(values, sample["batch_samples"])
@@ -228,20 +229,22 @@ class Recorder:
                 sample.update(device=self.barrier.device, barrier=CHECK)
         nodes = sample.get("nodes")
         kind = self.sampling.add(label, name, milliseconds, compiled, self.started, nodes)
-        sample.update(kind=kind, label=label, ms=milliseconds, start_s=self.started)
-        self.records.write("sample", **sample)
+        sample.update(kind=kind, label=label)
         number, self.taken, self.label = self.taken, self.taken + 1, label
+        facts = {"name": name, "index": number, "ms": milliseconds}
+        self.records.again("sample", sample, start_s=self.started, **facts)
         self.witness.end(label)
         if self.witness.wants_another and self.records.rank is None:
             self.sampling.spend_one()
         if self.extra.due and not runtime_of(waited.device).profiled:
             self.extra.cancel(waited.device)
-        shown = kind if kind != "compile" else "compiled" if compiled else "first"
-        line = "[TIMER] Step %d: %s = %.1f ms  (%s)"
-        print(line % (number, label, milliseconds, shown), flush=True)
+        if number < PRINTED or self.started - self.printed_s >= PRINTED_EVERY_S:
+            self.printed_s = self.started
+            shown = kind if kind != "compile" else "compiled" if compiled else "first"
+            line = "[TIMER] Step %d: %s = %.1f ms  (%s)"
+            print(line % (number, label, milliseconds, shown), flush=True)
         if self.witness.failed:
             self.complete()
-        facts = {"name": name, "index": self.taken - 1, "ms": milliseconds}
         self.iterations.end(**facts)  # last: what this took is no part of it
 
     def aside(self, what: str = "") -> None:
@@ -372,7 +375,7 @@ class Recorder:
 
     def summarise(self) -> None:
         """Print the samples in short, at the end of the process."""
-        if not self.records.ours:
+        if not self.records.active:
             return
         self.extra.abandon()
         if self.behind is not None:  # there were enough samples, and no more steps

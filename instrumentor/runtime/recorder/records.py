@@ -33,28 +33,49 @@ class Records:
     """Appends events to the file that INSTRUMENT_RECORD names; without it, to none.
 
     Attributes:
+        active: whether this is the process that measures, not a worker or a fork of it.
         rank: of this process among `world` that a launcher started; None of a process alone. Every
             event bears both.
     """
 
     def __init__(self) -> None:
-        self.pid = os.getpid()
         self.rank, self.world = launched_as()
         self.active = is_main_process()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.leave)
         path = os.environ.get("INSTRUMENT_RECORD", "")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         self.file = os.open(path, flags, 0o644) if path else None
         self.warned: Set[str] = set()
+        self.texts: Dict[str, Tuple[Any, str]] = {}  # of events that come with each step
 
-    @property
-    def ours(self) -> bool:
-        """Whether this is the process that measures, not a worker or a fork of it."""
-        return self.active and os.getpid() == self.pid
+    def leave(self) -> None:
+        """This is a fork of the process that measures: nothing more is recorded in it."""
+        self.active = False
 
     def write(self, event: str, **facts: Any) -> None:
         """Append one event."""
-        if self.ours:
+        if self.active:
             self.append({"event": event, **facts})
+
+    def again(self, event: str, kept: Dict[str, Any], **changing: Any) -> None:
+        """Append an event that comes with each step: as JSON it would cost most of a fast one.
+
+        Args:
+            kept: what mostly is as it was the last time.
+            changing: finite numbers, and names of letters, digits and _.
+        """
+        if not self.active or self.file is None:
+            return
+        shape = kept, tuple(changing)
+        before, text = self.texts.get(event, (None, ""))
+        if shape != before:
+            text = self.line({"event": event, **kept})[:-1].replace("%", "%%")
+            for name, value in changing.items():
+                text += ', "%s": %s' % (name, '"%s"' if isinstance(value, str) else "%r")
+            text += "}\n"
+            self.texts[event] = shape, text
+        os.write(self.file, (text % tuple(changing.values())).encode())
 
     def warn(self, text: str, kind: str = "recorder") -> None:
         """Append a warning for the reader of the result, once."""
@@ -71,6 +92,9 @@ class Records:
         """Write one line."""
         if self.file is not None:
             # One write a line: O_APPEND keeps lines of several processes whole.
-            told = {} if self.rank is None else {"rank": self.rank, "world": self.world}
-            line = dumps({**event, "pid": os.getpid(), **told})
-            os.write(self.file, (line + "\n").encode())
+            os.write(self.file, (self.line(event) + "\n").encode())
+
+    def line(self, event: Dict[str, Any]) -> str:
+        """An event as JSON."""
+        told = {} if self.rank is None else {"rank": self.rank, "world": self.world}
+        return dumps({**event, "pid": os.getpid(), **told})

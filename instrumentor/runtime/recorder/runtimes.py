@@ -7,7 +7,18 @@ not opened, and sees only modules that the script has imported.
 import gc
 import os
 import sys
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 #: A function that waits for all of a device, with its name for the reader of the result.
 Wait = Tuple[str, Callable[[], Any]]
@@ -299,17 +310,24 @@ RUNTIMES: Tuple[Runtime, ...] = (
         readable=False,
     ),
 )
+#: Of these the ones that count what they compile, and that tell what their devices hold.
+COUNTING = [row for row in RUNTIMES if row.compiled is not Runtime._field_defaults["compiled"]]
+MEASURING = [row for row in RUNTIMES if row.held is not Runtime._field_defaults["held"]]
 #: Where nothing can be pending.
 HOST = of_torch("cpu", profiled=True, tenstorrent=False)
 
 
-def runtimes() -> Iterator[Runtime]:
-    """All rows; another backend of torch is one by the name that it was given."""
-    yield from RUNTIMES
+def loaded(rows: Sequence[Runtime] = RUNTIMES) -> List[Runtime]:
+    """Those of the rows whose module the script has imported."""
+    modules = sys.modules
+    return [each for each in rows if each.module in modules]
+
+
+def torch_backend() -> List[Runtime]:
+    """A row for another backend of torch, by the name that it was given; of one that has none."""
     lowest = getattr(sys.modules.get("torch"), "_C", None)
     own = getattr(lowest, "_get_privateuse1_backend_name", str)()
-    if own and all(own != each.kind for each in RUNTIMES):
-        yield of_torch(own)
+    return [of_torch(own)] if own and all(own != each.kind for each in RUNTIMES) else []
 
 
 def runtime_of(kind: Optional[str]) -> Runtime:
@@ -328,7 +346,7 @@ def opened_runtimes(look: bool) -> List[Runtime]:
     """
     for each in RUNTIMES if look else ():
         each.look()
-    return [each for each in runtimes() if each.opened()]
+    return [each for each in loaded() + torch_backend() if each.opened()]
 
 
 # -- devices that are in use, whoever drives them --------------------------------------------------

@@ -27,7 +27,7 @@ class WholeSteps:
         """End the sample and begin the next, or end the script when there are enough."""
         if self.optimizer is None:
             self.optimizer = optimizer
-        if optimizer is not self.optimizer or not self.recorder.records.ours:
+        if optimizer is not self.optimizer or not self.recorder.records.active:
             return
         if self.recorder.done:
             raise SystemExit(0)
