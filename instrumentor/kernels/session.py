@@ -162,7 +162,7 @@ def _read(file: Path, simulated: bool) -> _Saved:
     """A session that can be gone on with.
 
     Raises:
-        OSError, ValueError, msgspec.MsgspecError: it is none, or a link leads out of its folder.
+        OSError, ValueError, msgspec.MsgspecError: it is none.
     """
     found = converted(read(file), _Saved)
     untimed = simulated or any(each.good and not each.wall_us for each in found.versions)
@@ -170,8 +170,6 @@ def _read(file: Path, simulated: bool) -> _Saved:
         counted = converted(dict(version.metrics), _Metrics).simulated
         if version.number != number or (untimed and version.good and counted is None):
             raise ValueError(f"version {number} is none")
-    for inner in (RUNS, "versions"):
-        refuse_links(file.parent, file.with_name(inner) / FILE)
     return found
 
 
@@ -182,6 +180,13 @@ def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
         UsageError: the folder holds something else, or a session with other settings.
     """
     file = folder / FILE
+    try:
+        for inner in (RUNS, "versions"):
+            refuse_links(folder, folder / inner / FILE)
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename} {error.strerror}", "Name another folder with --session."
+        ) from error
     if not file.exists():
         # Runs alone are those of a baseline that could not be measured.
         if folder.is_dir() and any(entry.name != RUNS for entry in folder.iterdir()):

@@ -196,7 +196,7 @@ def runs(folder: Path) -> bool:
         if facts["slurm"]:
             return _in_queue(facts["slurm"])
         started = psutil.Process(facts["pid"]).create_time()
-    except (OSError, ValueError, LookupError, TypeError, psutil.Error):
+        # A process ID alone may belong to another process by now.
+        return bool(facts["host"] == platform.node() and abs(started - facts["started"]) < 1)
+    except (OSError, ValueError, LookupError, TypeError, OverflowError, psutil.Error):
         return False
-    # A process ID alone may belong to another process by now.
-    return bool(facts["host"] == platform.node() and abs(started - facts["started"]) < 1)

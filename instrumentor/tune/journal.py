@@ -15,12 +15,21 @@ from typing import Any
 from msgspec import Struct, ValidationError, field
 
 from instrumentor.shared.errors import UsageError
+from instrumentor.shared.outputs import numbered
 from instrumentor.tune.outcome import KILLED, Outcome
 from instrumentor_analysis.shared.documents import parsed
-from instrumentor_analysis.shared.files import appended, read_bytes, write_whole
+from instrumentor_analysis.shared.files import (
+    Unfit,
+    appended,
+    read_bytes,
+    refuse_links,
+    write_whole,
+)
 
 SCHEMA = "instrument-tune-journal/2"
 NAME = "journal.jsonl"
+#: Where trials keep what they write.
+TRIALS = "trials"
 
 
 class Journal(Struct):
@@ -78,8 +87,11 @@ class Journal(Struct):
             if not events or events[0].pop("schema", "") != SCHEMA:
                 raise UsageError(f"--resume {folder}: {NAME} is not of this version")
             return cls._told(folder / NAME, events)
-        except (ValueError, TypeError, LookupError, AttributeError, ValidationError) as error:
-            raise UsageError(f"--resume {folder}: {NAME} is damaged: {error}") from error
+        except (
+            *(ValueError, TypeError, LookupError, AttributeError, ValidationError, Unfit),
+        ) as error:
+            fault = getattr(error, "strerror", None) or error
+            raise UsageError(f"--resume {folder}: {NAME} is damaged: {fault}") from error
 
     @classmethod
     def _told(cls, path: Path, events: list[dict[str, Any]]) -> Journal:
@@ -114,9 +126,33 @@ class Journal(Struct):
         self.begun.pop(key, None)
         if event["event"] == "begun":
             self.count += 1
-            self.begun[key] = self.path.parent / str(event["folder"])
+            self.begun[key] = self._below(str(event["folder"]))
         elif event["event"] == "ended":
             self.outcomes[key] = Outcome.from_json(event["outcome"])
+
+    def free(self, slug: str) -> Path:
+        """A new folder for the next trial; a kill may have left one that the journal lacks.
+
+        Raises:
+            UsageError: it cannot be made, or a link would lead it elsewhere.
+        """
+        folder = self.path.parent / TRIALS / f"{self.count + 1:02d}_{slug}"
+        try:
+            refuse_links(self.path.parent, folder)
+            folder.parent.mkdir(exist_ok=True)
+            found = next(each for each in numbered(folder) if not os.path.lexists(each))
+            found.mkdir()
+        except OSError as error:
+            raise UsageError(f"{error.filename}: no trial can be kept: {error.strerror}") from error
+        return found
+
+    def _below(self, name: str) -> Path:
+        """A trial's folder as the journal names it, which may have come from anybody."""
+        folder = self.path.parent / name
+        refuse_links(self.path.parent, folder)
+        if ".." in Path(name).parts or folder.is_symlink():
+            raise ValueError(f"{name} is no folder of its trials")
+        return folder
 
     def _append(self, event: Mapping[str, Any]) -> None:
         with appended(self.path) as file:

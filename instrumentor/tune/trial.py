@@ -32,7 +32,7 @@ from instrumentor.tune.settings import Configuration
 from instrumentor.tune.target import read_target
 from instrumentor_analysis.shared.caveats import read_caveats
 from instrumentor_analysis.shared.documents import read
-from instrumentor_analysis.shared.files import read_text
+from instrumentor_analysis.shared.files import Unfit, read_text
 
 RESULT = "result.json"
 ITERATION = "iteration"
@@ -76,7 +76,7 @@ def read_result(folder: Path) -> Outcome | None:
     """The outcome of a trial that came to its end and left a whole one, else None."""
     try:
         return Outcome.from_json(read(folder / RESULT))
-    except (FileNotFoundError, ValueError, ValidationError):
+    except (FileNotFoundError, IsADirectoryError, Unfit, ValueError, ValidationError):
         return None
 
 

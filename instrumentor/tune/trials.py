@@ -110,8 +110,7 @@ class Trials(Struct):
             self.cut_short.add(trial.key)
         number = self.journal.count + 1
         self.narrator.begins(trial, number, self.left, self._left_s())
-        folder = self.journal.path.parent / "trials" / f"{number:02d}_{trial.slug}"
-        folder.mkdir(parents=True)
+        folder = self.journal.free(trial.slug)
         options = dataclasses.replace(
             self.options.run,
             profiler="wallclock",

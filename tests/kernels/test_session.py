@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -88,11 +89,17 @@ def test_versions_without_times_are_held_against_each_other_by_counts(tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["runs", "versions"])
-def test_nothing_is_written_behind_a_link_of_a_session(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("begun", [True, False])
+def test_nothing_is_written_behind_a_link_of_a_session(
+    tmp_path: Path, name: str, begun: bool
+) -> None:
     made = session(tmp_path / "s")
     if (made.folder / name).exists():
         (made.folder / name).rename(tmp_path / "elsewhere")
     (made.folder / name).symlink_to(tmp_path)
+    if not begun:
+        shutil.rmtree(made.folder / "versions") if name == "runs" else None
+        (made.folder / "session.json").unlink()
     with pytest.raises(UsageError, match="is a symbolic link, behind which nothing is written"):
         open_session(made.folder, SETTINGS)
 

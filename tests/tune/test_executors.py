@@ -9,6 +9,7 @@ import pytest
 
 from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.tune.executors import PROCESS, Executor, check, runs, take_over
+from instrumentor.tune.trial import read_result
 
 
 def test_trials_at_once_on_one_machine_would_time_each_other(tmp_path: Path) -> None:
@@ -41,6 +42,23 @@ def test_whether_a_trial_still_runs(tmp_path: Path) -> None:
     text = (tmp_path / PROCESS).read_text().replace(str(os.getpid()), "1")
     (tmp_path / PROCESS).write_text(text)  # a number that another process has now
     assert not runs(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        "[]", "{}", '{"slurm": {"a": 1}}', '{"slurm": "", "pid": "x"}', '{"slurm": "", "pid": -1}',
+        '{"slurm": "", "pid": 99999999999999999999, "host": "", "started": 0}',
+        '{"slurm": "", "pid": 1}', '{"slurm": "", "pid": 1, "host": "h", "started": "x"}',
+    ],
+)  # fmt: skip
+def test_whatever_a_trial_is_said_to_be(tmp_path: Path, facts: str) -> None:
+    (tmp_path / PROCESS).write_text(facts)
+    assert not runs(tmp_path)
+    (tmp_path / PROCESS).unlink()
+    os.mkfifo(tmp_path / PROCESS)
+    os.mkfifo(tmp_path / "result.json")
+    assert not runs(tmp_path) and read_result(tmp_path) is None
 
 
 def test_an_option_that_submitit_does_not_know_is_a_usage_error(tmp_path: Path) -> None:

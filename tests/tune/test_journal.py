@@ -128,3 +128,36 @@ def test_an_outcome_survives_json_with_infinite_losses() -> None:
     made = Outcome("measured", losses=(1.0, float("inf")), samples_ms=(1.0,))
     assert Outcome.from_json(json.loads(json.dumps(made.to_json(), allow_nan=False))) == made
     assert Outcome.from_json({**made.to_json(), "later": 1}) == made
+
+
+@pytest.mark.parametrize("place", ["/", "/proc/self", "..", "trials/../..", "linked", "linked/02"])
+def test_a_trial_that_lies_elsewhere_is_none(tmp_path: Path, place: str) -> None:
+    folder = tmp_path / "tune"
+    folder.mkdir()
+    filled(folder)
+    (folder / "linked").symlink_to(tmp_path)
+    with (folder / "journal.jsonl").open("a") as file:
+        file.write(json.dumps({"event": "begun", "key": "three", "folder": place}) + "\n")
+    with pytest.raises(UsageError, match="is damaged: "):
+        Journal.resumed(folder)
+
+
+def test_no_trial_is_kept_behind_a_link(tmp_path: Path) -> None:
+    folder = tmp_path / "tune"
+    folder.mkdir()
+    journal = Journal.create(folder, {})
+    (folder / "trials").symlink_to(tmp_path)
+    with pytest.raises(UsageError, match="trials: no trial can be kept: is a symbolic link"):
+        journal.free("batch")
+    assert [path.name for path in tmp_path.iterdir()] == ["tune"]
+
+
+def test_a_folder_that_a_kill_left_is_no_obstacle(tmp_path: Path) -> None:
+    """The one of a trial is made before the journal tells of it."""
+    journal = Journal.create(tmp_path, {})
+    made = [journal.free("batch") for _ in range(2)]
+    assert [path.name for path in made] == ["01_batch", "01_batch-2"]
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / "trials").touch()
+    with pytest.raises(UsageError, match="no trial can be kept"):
+        Journal.create(tmp_path / "file", {}).free("batch")
