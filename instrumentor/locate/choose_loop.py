@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from instrumentor.locate.changes.host_reads import find_host_reads
 from instrumentor.locate.changes.skips import find_skips, warnings_of
 from instrumentor.locate.changes.stop import find_stops
-from instrumentor.locate.gradients.forward import Forward, find_forwards
+from instrumentor.locate.gradients.forward import Forward, find_forwards, unfollowed
 from instrumentor.locate.located import Declined, Located, Reason, Stop
 from instrumentor.locate.loop.counter import find_counter, runs_once
 from instrumentor.locate.loop.loops import (
@@ -34,13 +34,22 @@ from instrumentor.locate.region.step_function import step_function
 from instrumentor.locate.remarks import of_the_program, of_the_syncs
 from instrumentor.locate.rules import reasons_against
 from instrumentor.locate.rules.closures import closures_anywhere
-from instrumentor.locate.rules.loops import ForwardApart, SeveralLoops
+from instrumentor.locate.rules.loops import ForwardApart, ForwardUnseen, SeveralLoops
 from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.locate.rules.regions import no_phase_inside, no_update_inside
 from instrumentor.read.constants import is_ruled_out
 from instrumentor.read.program import Program
 from instrumentor.read.script_options import ScriptOptions
-from instrumentor.read.syntax import FUNCTIONS, LOOPS, ScopeNode, Source, contains, is_main_guard
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    LOOPS,
+    ScopeNode,
+    Source,
+    callee,
+    contains,
+    dotted,
+    is_main_guard,
+)
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
 from instrumentor_analysis.shared.caveats import Caveat
@@ -356,7 +365,17 @@ def _with_forward(candidate: Candidate) -> tuple[Candidate, dict[Site, Forward]]
     site = _apart(around, found) or next(
         (s for s in around.sites if s not in found), around.sites[0]
     )
-    raise Declined(ForwardApart.at(site.backward_source, site.backward))
+    raise Declined(_without_forward(around, site))
+
+
+def _without_forward(candidate: Candidate, site: Site) -> Reason:
+    """That a forward is elsewhere, or that a call which may be one could not be followed."""
+    where, call = site.backward_source, unfollowed(candidate, site)
+    if call is None:
+        return ForwardApart.at(where, site.backward)
+    source, node = call
+    name, place = dotted(node.func) or callee(node), source.at(node.lineno)
+    return ForwardUnseen.at(where, site.backward, call=name, place=place)
 
 
 def _apart(candidate: Candidate, found: dict[Site, Forward]) -> Site | None:

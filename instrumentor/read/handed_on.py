@@ -8,6 +8,21 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+#: Names of Python 2, and of what stands in for them, by the builtin that they are today.
+_BUILTIN_AGAIN = {"imap": "map", "ifilter": "filter", "izip": "zip", "xrange": "range"}
+_LENDERS = frozenset(("builtins", "itertools", "six.moves", "past.builtins", "future_builtins"))
+
+
+def today(name: str) -> str:
+    """`builtins.zip` for `itertools.izip` or `six.moves.zip`; other names as they are."""
+    package, _, word = name.rpartition(".")
+    if package not in _LENDERS:
+        return name
+    word = _BUILTIN_AGAIN.get(word, word)
+    lent = package != "itertools" or word in _BUILTIN_AGAIN.values()
+    return f"builtins.{word}" if lent else name
+
+
 #: Calls whose result stands for their first argument.
 RETURNS_ARGUMENT = words(
     "builtins.list builtins.tuple builtins.set builtins.iter builtins.reversed builtins.sorted "

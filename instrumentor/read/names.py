@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TypeGuard
@@ -17,9 +17,10 @@ from typing import TypeGuard
 from msgspec import field
 
 from instrumentor.read import handed_on
-from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
+from instrumentor.read.bindings import Binding, Bound, Defined, Imported, Parameter
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.modules import ANY, Modules, modules_of, pattern_of
+from instrumentor.read.names_used import binds
 from instrumentor.read.signatures import (
     default_of,
     is_decorated,
@@ -107,7 +108,7 @@ class Names(Modules, eq=False, dict=True):
         where = self.binder(source, scope, name)
         if where is not None:
             found = self.bound(source, where, name)
-            return self._kept((where, name), lambda: self._of_bindings(source, where, found))
+            return self._kept((where, name), lambda: self._of_name(source, where, name, found))
         for star in self.bindings_of(source).stars:
             module = self.module(star.module, source, star.level)
             if isinstance(module, Source) and module is not source:
@@ -147,6 +148,14 @@ class Names(Modules, eq=False, dict=True):
     def qualified(self, source: Source, scope: ScopeNode, node: ast.AST) -> str:
         """`torch.optim.SGD` for whatever spelling of it; '' for anything of the program's own."""
         return next(filter(None, map(external_name, self.of(source, scope, node))), "")
+
+    def _of_name(
+        self, source: Source, scope: ScopeNode, name: str, bindings: Sequence[Binding]
+    ) -> Values:
+        """What binds a name, and the builtin that an import in a branch may leave there."""
+        found = self._of_bindings(source, scope, bindings)
+        stays = name in _BUILTINS and scope is source.tree and _falls_back(source, name, bindings)
+        return _union([found, (External(f"builtins.{name}"),)]) if stays else found
 
     def _of_bindings(self, source: Source, scope: ScopeNode, bindings: Iterable[Binding]) -> Values:
         return _union(self._of_binding(source, scope, one) for one in bindings)
@@ -196,7 +205,7 @@ class Names(Modules, eq=False, dict=True):
             found = self.sources.get(path) if path is not None else None
             if found is not None:
                 return found
-        return External(name)
+        return External(handed_on.today(name))
 
     # -- attributes ------------------------------------------------------------------------
 
@@ -625,6 +634,18 @@ class Names(Modules, eq=False, dict=True):
             if method is not None and method not in found:
                 found.append(method)
         return found
+
+
+def _falls_back(source: Source, name: str, bindings: Sequence[Binding]) -> bool:
+    """Whether a module binds a name by imports and definitions in branches alone.
+
+    After `try: from lazy import zip` with `except ImportError: pass` it may be the builtin.
+    """
+    if not all(isinstance(binding, (Imported, Defined)) for binding in bindings):
+        return False
+    in_branches = (s for s in source.tree.body if isinstance(s, (ast.If, ast.Try)))
+    certain = (s for s in source.tree.body if not isinstance(s, (ast.If, ast.Try)))
+    return any(name in binds(s) for s in in_branches) and not any(name in binds(s) for s in certain)
 
 
 def _built(value: Value, function: Function) -> TypeGuard[Object]:

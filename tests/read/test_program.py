@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from instrumentor import Options, explain
 from instrumentor.read.program import Program
-from instrumentor.read.syntax import SOURCE_BYTES, parse
+from instrumentor.read.syntax import SOURCE_BYTES, Source, parse
 from instrumentor.rewrite.prepare import prepare
 from tests.locate.cases import timed
 
@@ -396,3 +397,32 @@ def test_data_of_another_framework_make_no_script_of_it(tmp_path: Path) -> None:
     files = {"train.py": script, "helpers.py": "import torch\ndef fit(data):\n    pass\n"}
     (reason,) = explain(project(tmp_path, files) / "train.py", Options()).reasons
     assert reason.kind == "no-loop"
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        "try:\n    from itertools import izip as zip\nexcept ImportError:\n    pass\n",
+        "try:\n    import itertools\n    zip = itertools.izip\nexcept AttributeError:\n    pass\n",
+        "if old:\n    from lazy import zip\n",
+        "from six.moves import range, zip\n",
+        "import six\nzip = six.moves.zip\n",
+    ],
+)
+def test_an_import_stands_in_for_a_builtin(binding: str) -> None:
+    entry = parse(Path("train.py"), f"{binding}zip(x, y)\n".encode())
+    assert "builtins.zip" in _meant(entry, entry.calls[-1].func)
+
+
+def test_a_name_of_the_module_is_no_builtin() -> None:
+    text = "for input in loader:\n    pass\nfrom lazy import zip\nzip(input)\n"
+    entry = parse(Path("train.py"), text.encode())
+    call = entry.calls[-1]
+    assert _meant(entry, call.func) == ["lazy.zip"]
+    assert "builtins.input" not in _meant(entry, call.args[0])
+
+
+def _meant(entry: Source, node: ast.expr) -> list[str]:
+    """Qualified names that an expression of a module may stand for."""
+    values = Program.load(entry, []).of(entry, entry.tree, node)
+    return [getattr(value, "name", "") for value in values]

@@ -97,7 +97,8 @@ class _Unread(Struct, frozen=True):
         if isinstance(self.call.func, ast.Attribute):
             return self.method(self.call.func.value)
         named = [v.name for v in self.values(self.call.func) if isinstance(v, External)]
-        return self.library(named[0]) if named else self.by_name()
+        effects = [self.library(name) for name in named] or [self.by_name()]
+        return next((effect for effect in effects if effect.passes), effects[0])
 
     def run(self, node: ast.expr) -> Effect | None:
         """What calling an object as a model gives; None when it is none."""
@@ -163,7 +164,7 @@ class _Unread(Struct, frozen=True):
         """A function of an installed package, by its qualified name."""
         root, word = name.partition(".")[0], name.rpartition(".")[2]
         made = libraries.made_by(name)
-        if name in methods.PASSING_BUILTINS:
+        if name in methods.PASSING_BUILTINS or root in methods.HANDS_ON:
             return PASSES
         if name == "torch.autograd.grad":
             return PASSES if any(k.arg == "create_graph" for k in self.call.keywords) else DETACHES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -14,9 +14,12 @@ from instrumentor.locate.gradients.tracked_values import Made
 from instrumentor.locate.gradients.walk import Gradients
 from instrumentor.locate.loop.counter import runs_once
 from instrumentor.locate.loop.loops import Candidate, Site
+from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.changed_names import effects, uses
 from instrumentor.locate.meaning.roles import Evidence
+from instrumentor.read import handed_on
+from instrumentor.read.names import external_name
 from instrumentor.read.names_used import binds
 from instrumentor.read.program import Function
 from instrumentor.read.syntax import (
@@ -31,18 +34,17 @@ from instrumentor.read.syntax import (
     path_to,
     receiver,
 )
+from instrumentor.read.values import Class, Object
 
+#: Calls in calls any deeper than this are no reason that is told.
+_FOLLOWED = 3
 #: Where the forward of a backward starts: `unit` is where a region may begin.
 Forward: TypeAlias = Made
 
 
 def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forward]:
     """The start of the forward of each backward; left out where it is not in the iteration."""
-    loop = candidate.loop
-    fresh = binds(loop.target) if isinstance(loop, (ast.For, ast.AsyncFor)) else set[str]()
-    made = Gradients(knowledge).differentiated(
-        candidate.source, candidate.scope, loop.body, sorted(fresh)
-    )
+    loop, made = candidate.loop, _differentiated(knowledge, candidate)
     found: dict[Site, Forward] = {}
     for site in candidate.sites:
         values = made.get((site.statement, site.backward), ())
@@ -56,6 +58,73 @@ def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forw
         unit = beside(candidate.source, ahead.unit, site.statement)
         found[site] = replace(first, unit=unit)
     return found
+
+
+def _differentiated(
+    knowledge: Knowledge, candidate: Candidate
+) -> Mapping[tuple[ast.stmt, ast.Call], tuple[Made, ...]]:
+    loop = candidate.loop
+    fresh = binds(loop.target) if isinstance(loop, (ast.For, ast.AsyncFor)) else set[str]()
+    return Gradients(knowledge).differentiated(
+        candidate.source, candidate.scope, loop.body, sorted(fresh)
+    )
+
+
+def unfollowed(candidate: Candidate, site: Site) -> tuple[Source, ast.Call] | None:
+    """A call that the loss of a backward comes from, and of which nothing is known.
+
+    None where every value is known, so that the loss is of another loop or iteration.
+    """
+    made = _differentiated(candidate.knowledge, candidate)
+    if made.get((site.statement, site.backward)):
+        return None
+    given: list[ast.AST] = [site.call if site.chain else site.loss]
+    nodes = given + sorted(leading_to(candidate, site), key=lambda s: s.lineno)
+    calls = [c for node in nodes for c in _calls_in(node)]
+    return _unfollowed(candidate.knowledge, candidate.source, candidate.scope, calls)
+
+
+def _calls_in(node: ast.AST) -> list[ast.Call]:
+    return [part for part in (node, *own_nodes(node)) if isinstance(part, ast.Call)]
+
+
+def _unfollowed(
+    knowledge: Knowledge,
+    source: Source,
+    scope: ScopeNode,
+    calls: Iterable[ast.Call],
+    depth: int = 0,
+) -> tuple[Source, ast.Call] | None:
+    """The first of some calls that nobody can follow, in the functions that they run as well."""
+    program = knowledge.program
+    for call in calls:
+        objects = program.of(source, scope, call.func)
+        made = [v.made_by for v in objects if isinstance(v, Object)]
+        classes = [cls for cls in made if isinstance(cls, Class)]
+        functions = program.resolve(source, scope, call)
+        functions += [f for c in classes for f in program.methods(c, "forward", overrides=False)]
+        if not functions and not _is_known(knowledge, source, scope, call):
+            return source, call
+        for function in functions if depth < _FOLLOWED else ():
+            inner = [c for c, _ in program.calls.get(function.node, ())]
+            found = _unfollowed(knowledge, function.source, function.node, inner, depth + 1)
+            if found is not None:
+                return found
+    return None
+
+
+def _is_known(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+    """Whether a call of no function of the program is known to run no model."""
+    words = (handed_on.COMMON_METHODS, methods.NOT_FORWARD, methods.NOT_DIFFERENTIABLE)
+    if isinstance(call.func, ast.Attribute) and any(call.func.attr in each for each in words):
+        return True
+    objects = knowledge.values(source, scope, call.func)
+    if any(isinstance(v, Class) for v in objects):
+        return True
+    names = [external_name(v.made_by if isinstance(v, Object) else v) for v in objects]
+    return bool(names) and all(
+        name.startswith("torch.") or libraries.is_on_host(name.partition(".")[0]) for name in names
+    )
 
 
 def _is_of_rollout(candidate: Candidate, made: Made, site: Site) -> bool:

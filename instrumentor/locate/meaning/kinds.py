@@ -100,21 +100,32 @@ class Kinds:
         kind = libraries.derived_from(self.program.external_bases(cls))
         if kind is not Kind.MODEL or self._has_parameters(cls):
             return kind
-        spelled = spelling.spelled_as(cls.node.name.lower())
-        return kind if spelled is not Kind.LOSS and self._runs_unread_parts(cls) else Kind.LOSS
+        is_loss = spelling.spelled_as(cls.node.name.lower()) is Kind.LOSS
+        model = self._runs_unread_parts(cls) and (not is_loss or self._gives_parameters(cls))
+        return kind if model else Kind.LOSS
+
+    def _gives_parameters(self, cls: Class) -> bool:
+        """Whether anybody asks an object of the class for its parameters."""
+        return any(
+            isinstance(value, Object) and value.made_by == cls and not done.isdisjoint(_PARAMETERS)
+            for value, done in self._uses.items()
+        )
 
     def _runs_unread_parts(self, cls: Class) -> bool:
         """Whether it calls what some builder has given it: `self.body = build_body(config)`."""
-        called = {dotted(n.func) for n in ast.walk(cls.node) if isinstance(n, ast.Call)}
+        family = self.program.bases(cls)
+        nodes = (node for each in family for node in ast.walk(each.node))
+        called = {dotted(node.func) for node in nodes if isinstance(node, ast.Call)}
         return any(
             isinstance(value, Object)
             and not isinstance(value.made_by, (Class, External))
             and self.of_value(value) is None
-            for put in self.program.bindings_of(cls.source).puts
+            for source in dict.fromkeys(each.source for each in family)
+            for put in self.program.bindings_of(source).puts
             if f"self.{put.name}" in called
             and isinstance(put.bound.value, ast.Call)
-            and self.program.class_of_self(cls.source, put.scope, put.owner) == cls
-            for value in self.program.of(cls.source, put.scope, put.bound.value)
+            and self.program.class_of_self(source, put.scope, put.owner) in family
+            for value in self.program.of(source, put.scope, put.bound.value)
         )
 
     def _has_parameters(self, cls: Class) -> bool:

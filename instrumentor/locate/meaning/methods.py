@@ -88,9 +88,10 @@ PASSING_BUILTINS = words(
     "builtins.sum builtins.max builtins.min builtins.zip builtins.list builtins.tuple "
     "builtins.dict builtins.set builtins.enumerate builtins.map builtins.reversed builtins.sorted "
     "builtins.iter builtins.next builtins.abs builtins.filter builtins.pow builtins.getattr "
-    "builtins.vars builtins.any copy.copy itertools.chain functools.reduce functools.partial "
-    "collections.OrderedDict collections.defaultdict itertools.islice"
+    "builtins.vars builtins.any"
 )
+#: Modules of Python whose functions hand on what they are given.
+HANDS_ON = words("copy itertools functools collections operator")
 
 # -- what waits for the device -------------------------------------------------------------------
 

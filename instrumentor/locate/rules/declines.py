@@ -20,6 +20,7 @@ from instrumentor.locate.rules.kernels import CompoundHeader, NoKernel, ResultUs
 from instrumentor.locate.rules.loops import (
     BackwardOnly,
     ForwardApart,
+    ForwardUnseen,
     SeveralLoops,
     StepElsewhere,
     SwallowedStop,
@@ -62,8 +63,8 @@ TOPICS: dict[str, tuple[type[Decline], ...]] = {
         *(SeveralLoops, BackwardOnly, OwnProcess, Distributed, Asynchronous, Generator),
     ),
     "An iteration that is not one step": (
-        *(ForwardApart, Closure, LineSearch, MayReturn, BothPhases, OtherVersion, PhaseToldLate),
-        GradientsUnseen,
+        *(ForwardApart, ForwardUnseen, Closure, LineSearch, MayReturn, BothPhases, OtherVersion),
+        *(PhaseToldLate, GradientsUnseen),
     ),
     "No place for the lines around a sample, or for the stop": (
         *(StepWithBackward, StepBeforeBackward, StaysOpen, CompiledStep, StepContext),

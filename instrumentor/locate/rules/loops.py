@@ -51,6 +51,37 @@ class ForwardApart(Decline):
     timeable = True
 
 
+class ForwardUnseen(Decline):
+    """The loss comes from calls of the iteration, and none of them is seen to run a model.
+
+    ```python
+    import torch
+    from tables import MODELS
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = MODELS[name]()
+
+        def forward(self, x):
+            return self.body(x).mean()
+
+    optimizer, loss = torch.optim.SGD(weights, lr=0.1), Loss()
+    for x in loader:
+        loss(x).backward()
+        optimizer.step()
+    ```
+    """
+
+    kind = "forward-unseen"
+    message = (
+        "no forward was recognised in what this backward differentiates: {call}() at {place} "
+        "could not be followed"
+    )
+    remedy = "Give a script that makes its model where its files can be read."
+    timeable = True
+
+
 class BackwardOnly(Decline):
     """Gradients are computed, but nothing is trained with them.
 

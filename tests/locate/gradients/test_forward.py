@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor import Options
+from instrumentor import Declined, Options
 from instrumentor.locate import locate_file
 from tests.locate.cases import HEAD, around, lines_of, looped, plan_of, rewritten, timed
 
@@ -39,6 +39,8 @@ STARTS = {
     "a_comprehension_has_variables_of_its_own": "|losses = model(x)\n"
     "loss = sum(loss for loss in losses.values())\nshown = [loss for loss in y]",
     "a_module_of_parts_that_a_table_of_builders_makes": "x = x.cuda()\n|loss = network(x)",
+    "a_module_named_after_its_loss_whose_parameters_are_asked_for": "x = x.cuda()\n"
+    "|loss = whole(x)",
     "a_loss_of_parts_that_a_table_of_builders_makes": "x = x.cuda()\n|loss = library.run(x)\n"
     "loss = distance(loss)",
     "a_teacher_that_an_option_brings": "|if config.distill:\n    with torch.no_grad():\n"
@@ -47,11 +49,14 @@ STARTS = {
     "|output = model(x)\nloss = criterion(output, y)",
     "acting_ahead_of_it": "with torch.no_grad():\n    action = frozen(x).argmax()\n"
     "x, y = env.step(action)\n|output = model(x)\nloss = criterion(output, y) + action",
+    "pairs_of_an_import_that_a_builtin_stands_in_for": "|seen = [model(x)]\nloss = 0\n"
+    "for one, other in pairs(seen, [y]):\n    loss = loss + criterion(one, other)",
     "loss_is_summed_up": "loss = 0.0\n|for part in x.chunk(2):\n"
     "    loss = loss + criterion(model(part), y)",
 }
 BEFORE = """
 import library
+from itertools import izip as pairs
 
 frozen = torch.nn.Linear(4, 4)
 
@@ -69,7 +74,12 @@ class Network(torch.nn.Module):
 class DistanceLoss(Network):
     pass
 
+class NetworkAndLoss(Network):
+    pass
+
 network, distance = Network(library.name), DistanceLoss(library.name)
+whole = NetworkAndLoss(library.name)
+weights = list(whole.parameters())
 """
 
 
@@ -82,6 +92,17 @@ def test_begin(name: str) -> None:
     )
     _, following = around(rewritten(source), "_instrument.begin(")
     assert following == behind.splitlines()[0]
+
+
+def test_a_call_that_cannot_be_followed_is_named() -> None:
+    """Nothing speaks for a rollout: the loss comes from a part that nobody can read."""
+    source = looped(f"loss = distance(x)\n{END}", BEFORE)
+    with pytest.raises(Declined) as caught:
+        plan_of(source)
+    (reason,) = caught.value.reasons
+    assert reason.kind == "forward-unseen"
+    line = lines_of(source, "self.body(x)")[0]
+    assert f"self.body() at train.py:{line} could not be followed" in reason.message
 
 
 def test_begin_where_the_backward_s_line_holds_the_forward() -> None:
