@@ -128,14 +128,17 @@ def working(
         raise
 
 
-def tell_handed_over(context: typer.Context, script: Path, arguments: Sequence[str]) -> None:
+def tell_handed_over(context: typer.Context, script: Path, arguments: Sequence[str]) -> list[str]:
     """Say which of the script's arguments are or resemble options of this command.
 
     What stands behind the script is the script's; who meant us finds out before the run. With
     --quiet it is not said.
+
+    Returns:
+        Those that are.
     """
     if context.params.get("quiet"):
-        return
+        return []
     ours = {name for parameter in context.command.params for name in parameter.opts}
     ours |= {*context.help_option_names}
     taken = [word for word in arguments if word.partition("=")[0] in ours and word != "-"]
@@ -146,6 +149,7 @@ def tell_handed_over(context: typer.Context, script: Path, arguments: Sequence[s
         )
     for word, meant in _mistyped(script, arguments, ours).items():
         console.say(f"{word} is passed to {script.name}; did you mean {meant}?")
+    return taken
 
 
 def _mistyped(script: Path, arguments: Sequence[str], ours: Set[str]) -> dict[str, str]:

@@ -136,8 +136,7 @@ def as_meant(argv: list[str]) -> list[str]:
         at = argv.index("-m")
         if not any(Path(word).is_file() for word in argv[1:at]):
             return [*argv[: at + 2], "--", *argv[at + 2 :]]  # what follows the module is its own
-        # A -m that follows a script is the script's; `run` leaves it all that follows it anyway.
-        return argv if first == "run" else [*argv[:at], "--", *argv[at:]]
+        return argv  # a -m that follows a script is the script's
     if not first or first.startswith("-") or first in VERBS:
         return argv
     # A notebook or a folder cannot be run: `run` says so, and what can.

@@ -231,7 +231,7 @@ def test_a_dry_run_takes_options_from_three_places(
     table: str,
 ) -> None:  # fmt: skip
     repo = git_repo({"train.py": script(), "pyproject.toml": table})
-    done = run_cli("--dry-run", "train.py", *arguments, cwd=repo, env=env)
+    done = run_cli("--dry-run", *arguments, "train.py", cwd=repo, env=env)
     assert "stop after 8 steps" in done.stderr
 
 
@@ -276,7 +276,7 @@ def test_a_dry_run_is_a_patch_that_gives_the_instrumented_file(
 def test_the_diff_is_one_import_and_the_edits(git_repo: RepoFactory, run_cli: RunCli) -> None:
     repo = git_repo({"train.py": script(batches=3)})
     short, full = (
-        run_cli("--dry-run", "train.py", *more, cwd=repo).stdout for more in ((), ("--full",))
+        run_cli("--dry-run", *more, "train.py", cwd=repo).stdout for more in ((), ("--full",))
     )
     added = [line[1:] for line in short.splitlines() if line.startswith("+") and line[1:2] != "+"]
     assert "from _instrument_recorder import recorder as _instrument" in added
@@ -398,7 +398,7 @@ def test_explain_shows_the_loop_with_a_margin(git_repo: RepoFactory, run_cli: Ru
 
 def test_explain_as_json(git_repo: RepoFactory, run_cli: RunCli) -> None:
     repo = git_repo({"train.py": EXPLAINED, "other.py": "print(1)\n"})
-    done = run_cli("explain", "train.py", "--json", cwd=repo)
+    done = run_cli("explain", "--json", "train.py", cwd=repo)
     document = json.loads(done.stdout)
     assert (document["schema"], document["eligible"]) == ("instrument-plan/1", True)
     assert document["loop"]["line"] == 6
@@ -582,9 +582,18 @@ class TestTyped:
         self, git_repo: RepoFactory, run_cli: RunCli
     ) -> None:
         repo = git_repo({"train.py": script()})
-        done = run_cli("explain", "train.py", "--config", "x.yaml", "--json", cwd=repo)
+        done = run_cli("explain", "--json", "train.py", "--config", "x.yaml", cwd=repo)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["eligible"]
+
+    @pytest.mark.parametrize("verb", ["explain", "--dry-run", "run --dry-run"])
+    def test_what_follows_the_script_is_the_scripts(
+        self, git_repo: RepoFactory, run_cli: RunCli, verb: str
+    ) -> None:
+        repo = git_repo({"train.py": script()})
+        done = run_cli(*verb.split(), "train.py", "--steps", "8", cwd=repo)
+        assert "Passed to train.py: --steps" in done.stderr
+        assert "train.py --steps 8\n" in done.stdout + done.stderr
 
     def test_what_most_need_comes_first(
         self, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

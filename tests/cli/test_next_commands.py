@@ -48,7 +48,7 @@ def _next(text: str) -> list[str]:
         ("--dry-run --loop two.py:8 --full two.py", "run --loop two.py:8 two.py"),
         ("run --dry-run --loop two.py:8 two.py --lr 3", "run --loop two.py:8 two.py --lr 3"),
         ("run --dry-run --region two.py:9-11 -m two 3", "run --region two.py:9-11 -m two 3"),
-        ("explain two.py --loop two.py:8 --x 1", "run --dry-run --loop two.py:8 two.py --x 1"),
+        ("explain --loop two.py:8 two.py --x 1", "run --dry-run --loop two.py:8 two.py --x 1"),
         ("explain --loop two.py:8 -m two --lr 3", "run --dry-run --loop two.py:8 -m two --lr 3"),
     ],
 )

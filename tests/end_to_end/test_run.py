@@ -416,6 +416,15 @@ def test_options_behind_the_script_are_the_scripts_and_that_is_said(
     assert "Passed to" not in plain.err
 
 
+def test_a_script_that_fails_at_an_option_of_ours_is_told_whose_it_was(
+    git_repo: RepoFactory, measure: Measure
+) -> None:
+    repo = git_repo({"train.py": "import sys\nassert len(sys.argv) == 1\n" + script()})
+    ran = measure(repo, "train.py", "--steps", "9")
+    assert ran.code == 1
+    assert "hint: --steps: passed to train.py, since it stood behind the script." in ran.err
+
+
 def test_an_option_behind_the_script_that_was_probably_mistyped_is_asked_about(
     git_repo: RepoFactory, run_cli: RunCli
 ) -> None:

@@ -5,14 +5,13 @@ In: the options and arguments of one verb; out: what it prints.
 
 from __future__ import annotations
 
-# What is no option of ours goes to the script: `explain train.py --config x.yaml --json`.
-_OURS_AND_THEIRS = {"allow_interspersed_args": True, "ignore_unknown_options": True}
+# What follows the script is the script's, whether it is run or only looked at.
 SCRIPT_LAST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 #: Each verb, in the order of the help: an example, and whose the words after the script are.
 VERBS: dict[str, tuple[str, dict[str, bool]]] = {
     "run": ("instrument run --steps 20 train.py --config single_chip.yaml", SCRIPT_LAST),
-    "preview": ("instrument --dry-run train.py --config x.yaml", _OURS_AND_THEIRS),
-    "explain": ("instrument explain train.py", _OURS_AND_THEIRS),
+    "preview": ("instrument --dry-run train.py --config x.yaml", SCRIPT_LAST),
+    "explain": ("instrument explain train.py", SCRIPT_LAST),
     "apply": ("instrument apply train.py -o train.bench.py", {}),
     "report": ("instrument report instrument-runs/latest --html report.html", {}),
     "compare": (
@@ -20,7 +19,7 @@ VERBS: dict[str, tuple[str, dict[str, bool]]] = {
         {},
     ),
     "history": ("instrument history train.py --baseline main", {}),
-    "doctor": ("instrument doctor train.py", _OURS_AND_THEIRS),
+    "doctor": ("instrument doctor train.py", SCRIPT_LAST),
     "diagnose": ("instrument diagnose run.log", {}),
     "restore": ("instrument restore", {}),
     "profile": ("instrument profile pytest -svv tests/test_mnist.py", SCRIPT_LAST),

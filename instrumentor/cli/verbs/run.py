@@ -68,7 +68,7 @@ def run(
         launcher=started.launcher,
         configured=common.configured(context),
     )
-    common.tell_handed_over(context, script, handed)
+    taken = common.tell_handed_over(context, script, handed)
     words = next_commands.typed(context), next_commands.target(started)
     try:
         if asked.dry_run:
@@ -82,6 +82,9 @@ def run(
     except RunFailed as failed:
         if not started.module and words[1][0] == "-m" and _OF_PACKAGE in failed.message:
             failed.hint = f"Start it as a module: {next_commands.run(*words)}"
+        if taken:
+            meant = f"{' '.join(taken)}: passed to {script.name}, since it stood behind the script."
+            failed.hint = "\n  ".join((meant, failed.hint))
         raise
     except NotVerified as refused:
         refused.hint = "\n  ".join((refused.hint, next_commands.discover(words[1])))

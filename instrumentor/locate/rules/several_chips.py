@@ -41,7 +41,7 @@ class MultiChipConfig(Decline):
     ```
 
     ```console
-    $ instrument explain train.py -- --config galaxy/train.yaml
+    $ instrument explain train.py --config galaxy/train.yaml
     ```
     """
 
@@ -72,7 +72,7 @@ class MultiChipMesh(Decline):
     ```
 
     ```console
-    $ instrument explain train.py -- --config mesh.yaml
+    $ instrument explain train.py --config mesh.yaml
     ```
     """
 
