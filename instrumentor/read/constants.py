@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
 from instrumentor.read.names_used import binds
 from instrumentor.read.program import Class, Function, Program
 from instrumentor.read.signatures import default_of, is_method, on_class, passed
 from instrumentor.read.syntax import (
     FUNCTIONS,
+    FunctionNode,
     ScopeNode,
     Source,
     below,
@@ -132,8 +134,15 @@ def fixed(
     for name, value in given_to(program, scope, call, function):
         members = _members(program, source, scope, value)
         found |= members | {name: _value(value, {**known, **members})}
-    rebound = binds(node).union(*(n.names for n in below(node) if isinstance(n, ast.Nonlocal)))
+    rebound = _rebound(node)
     return {n: v for n, v in found.items() if v is not _UNKNOWN and n not in rebound}
+
+
+@lru_cache(maxsize=256)
+def _rebound(node: FunctionNode) -> frozenset[str]:
+    """Names that a function gives a value of its own, by a function in it too."""
+    inner = (n.names for n in below(node) if isinstance(n, ast.Nonlocal))
+    return frozenset(binds(node).union(*inner))
 
 
 def given_to(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from instrumentor.read.syntax import below, bound_by, own_nodes
+from instrumentor.read.syntax import BINDERS, below, bound_by, own_nodes
 
 
 def reads(node: ast.AST) -> set[str]:
@@ -20,4 +20,5 @@ def reads(node: ast.AST) -> set[str]:
 
 def binds(node: ast.AST) -> set[str]:
     """Names certainly or possibly rebound below a node in its own scope."""
-    return {name for child in (node, *own_nodes(node)) for name in bound_by(child)}
+    binders = [child for child in (node, *own_nodes(node)) if type(child) in BINDERS]
+    return {name for child in binders for name in bound_by(child)}

@@ -120,17 +120,27 @@ def header(statement: ast.stmt) -> list[ast.AST]:
     return found
 
 
+#: Nodes that may bind a name by themselves: few of all that are looked through.
+BINDERS = frozenset(
+    (
+        *(*FUNCTIONS, ast.Name, ast.alias, ast.ClassDef, ast.ExceptHandler),
+        *(ast.MatchAs, ast.MatchStar, ast.MatchMapping),
+    )
+)
+
+
 def bound_by(node: ast.AST) -> list[str]:
     """Names that a node itself binds or deletes, those of its parts left out."""
+    if type(node) not in BINDERS:
+        return []
     if isinstance(node, ast.Name):
         return [] if isinstance(node.ctx, ast.Load) else [node.id]
     if isinstance(node, ast.alias):
         return [node.asname or node.name.partition(".")[0]]
     if isinstance(node, ast.MatchMapping):
         return [node.rest] if node.rest else []
-    if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
-        return [node.name] if node.name else []
-    return []
+    name: str | None = getattr(node, "name")  # noqa: B009  # that of all others
+    return [name] if name else []
 
 
 def last(name: str) -> str:

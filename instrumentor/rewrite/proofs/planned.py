@@ -66,6 +66,8 @@ def first_difference(one: object, other: object, line: int = 1) -> int | None:
     pairs: list[tuple[object, object]] = [(one, other)]
     while pairs:
         left, right = pairs.pop()
+        if left is right:  # such as None, or what Python keeps one of
+            continue
         line = getattr(right, "lineno", line)
         if type(left) is not type(right):
             return line

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from instrumentor.read.syntax import all_parameters, bound_by
+from instrumentor.read.syntax import SCOPES, all_parameters, bound_by, children
 from instrumentor.rewrite.engine.parsing import parse
 
 
@@ -86,6 +86,12 @@ def collect_names(source: str | bytes | ast.Module) -> Names:
 
 
 _Parts = Iterator[tuple[ast.AST, Scope]]
+_TYPE_ALIAS: type[ast.AST] | None = getattr(ast, "TypeAlias", None)  # of Python 3.12
+#: Nodes with parts that stand in another scope, or are not evaluated.
+_WITH_SCOPES = {
+    *(*SCOPES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+    *(ast.NamedExpr, ast.AnnAssign, _TYPE_ALIAS),
+}
 
 
 class _Reader:
@@ -99,7 +105,10 @@ class _Reader:
         while waiting:
             node, scope = waiting.pop()
             _note(node, scope)
-            waiting += self._parts(node, scope)
+            if type(node) in _WITH_SCOPES:
+                waiting += self._parts(node, scope)
+            else:
+                waiting += [(part, scope) for part in children(node)]
 
     def _begun(self, scope: Scope) -> Scope:
         self.scopes.append(scope)
@@ -128,12 +137,12 @@ class _Reader:
                 yield value, scope
             case ast.AnnAssign(target=target, value=value) if not self.evaluated:
                 yield from _each([target, *([value] if value is not None else [])], scope)
-            case _ if type(node).__name__ == "TypeAlias":  # of Python 3.12
+            case _ if type(node) is _TYPE_ALIAS:
                 yield node.name, scope  # type: ignore[attr-defined]
                 outer = yield from self._typed(node, scope)
                 yield node.value, outer  # type: ignore[attr-defined]
             case _:
-                yield from _each(ast.iter_child_nodes(node), scope)
+                yield from _each(children(node), scope)
 
     def _typed(self, node: Any, scope: Scope) -> Generator[tuple[ast.AST, Scope], None, Scope]:
         """The scope of type parameters, which Python has since 3.12; else the one around."""
@@ -174,17 +183,14 @@ def _each(nodes: Iterable[ast.AST], scope: Scope) -> _Parts:
 
 def _note(node: ast.AST, scope: Scope) -> None:
     """What a node itself does to names."""
-    match node:
-        case ast.Name(id=name, ctx=ast.Load()):
-            scope.reads.add(name)
-        case ast.Global(names=names):
-            scope.of_module.update(names)
-        case ast.Nonlocal(names=names):
-            scope.of_others.update(names)
-        case ast.alias(name="*"):
-            pass
-        case _:
-            scope.binds.update(bound_by(node))
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        scope.reads.add(node.id)
+    elif isinstance(node, ast.Global):
+        scope.of_module.update(node.names)
+    elif isinstance(node, ast.Nonlocal):
+        scope.of_others.update(node.names)
+    elif not (isinstance(node, ast.alias) and node.name == "*"):
+        scope.binds.update(bound_by(node))
 
 
 def _around_comprehensions(scope: Scope) -> Scope:
