@@ -6,6 +6,7 @@ import errno
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -175,3 +176,19 @@ def test_a_kill_without_an_exchange(repo: Path, links: bool) -> None:
             run(repo, Stepwise(links, at))
         until_done(repo)
         check(repo, before)
+
+
+def test_what_is_exchanged_and_what_is_run_is_on_the_disk(repo: Path, tmp_path: Path) -> None:
+    """A file system may keep one change of a folder and lose another: no name is lost then."""
+
+    class Strict(LossyDisk):
+        def before(self, name: str, values: Any) -> None:
+            if name == "swap":
+                assert not self.volatile and values[0].parent not in self.durable
+            super().before(name, values)
+
+    disk, path = Strict(tmp_path), repo / "train.py"
+    texts = {path: INSTRUMENTED + TEXT}
+    with in_place(find_project(path), path, repo, {path: TEXT}, texts, disk=disk):
+        assert not disk.volatile and not disk.durable
+    assert disk.done.count("swap") == 2
