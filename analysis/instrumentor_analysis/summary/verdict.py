@@ -8,7 +8,9 @@ do. Where the numbers for it are missing there is no verdict, and none of a run 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from instrumentor_analysis.clock.iterations import BEFORE, DATA, NEXT, OPTIMIZER
 from instrumentor_analysis.clock.neighbours import is_busy
@@ -202,9 +204,17 @@ def _when_busy(summary: Summary) -> Iterator[Lever]:
         yield Lever("OMP_NUM_THREADS=1", how)
     yield Lever(
         "compare two versions",
-        "instrument compare --refs A..B SCRIPT runs them in turn, which "
+        f"instrument compare --refs HEAD~1..HEAD {_started(summary)} runs them in turn, which "
         "holds on a busy machine, too",
     )
+
+
+def _started(summary: Summary) -> str:
+    """The script and its arguments, as they were typed."""
+    command = summary.run.get("command")
+    words = [str(word) for word in command] if isinstance(command, list) else []
+    own = words and Path(words[0]).name.startswith("python")
+    return shlex.join(words[1:]) if own else "SCRIPT"
 
 
 def _waited(wall: WallClock | None) -> Iterator[Lever]:

@@ -210,6 +210,22 @@ def no_more(**facts: object) -> tuple[str, str, list[str]] | None:
     return None if found is None else (*found[:2], [lever.what for lever in found[2]])
 
 
+@pytest.mark.parametrize(
+    ("command", "typed"),
+    [
+        (["/env/bin/python3.11", "src/train.py", "--name", "a b"], "src/train.py --name 'a b' "),
+        (["torchrun", "train.py"], "SCRIPT "),
+        (None, "SCRIPT "),
+    ],
+)
+def test_the_command_that_holds_on_a_busy_machine_can_be_typed(command: object, typed: str) -> None:
+    run = {"machine": {"other_cpus": 1.6, "cpus": 2}, "command": command}
+    wall = WallClock(label="fwd+bwd", samples=30, median_ms=10.0)
+    found = no_verdict(Summary("torch", wall_clock=wall, run=run))
+    assert found is not None
+    assert found[2][-1].how.startswith(f"instrument compare --refs HEAD~1..HEAD {typed}")
+
+
 def test_a_run_without_a_verdict_says_why_and_what_to_try() -> None:
     busy = {"machine": {"other_cpus": 1.6, "cpus": 2}}
     name, reason, tries = no_more(run=busy, environment={"torch_threads": 2})
