@@ -38,7 +38,7 @@ COLUMNS = [
     "pass",
 ]
 OPERATIONS = ("cpu_op", "Operator")  # the second is the category's older name
-RANGE, RANGES = "instrument module ", "user_annotation"  # of a module's call, and their category
+RANGE = "instrument module "  # of a module's call
 NODE = "autograd::engine::evaluate_function"  # what the ops of one node's backward lie in
 DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")  # what Kineto calls work on a GPU
 
@@ -63,12 +63,13 @@ class Named:
     """
 
     def __init__(self) -> None:
-        from torch.nn import Module
-        from torch.profiler import record_function
+        import torch
 
-        self.owner: Any = Module
-        self.range: Any = record_function
-        self.real: Any = Module.__call__
+        self.owner: Any = torch.nn.Module
+        # Older versions have the slower one alone: it is an op, which a mode of the script's sees.
+        fast: Any = getattr(getattr(torch._C, "_profiler", None), "_RecordFunctionFast", None)
+        self.range: Any = fast or torch.profiler.record_function
+        self.real: Any = torch.nn.Module.__call__
         self.found: list[tuple[str, str]] = []
         self.known: dict[int, tuple[int, Any]] = {}  # place in `found`, and what keeps the id
 
@@ -199,8 +200,7 @@ def operations(
         on_device: whether kernels ran on a device, so that device time exists.
         number: of the step.
     """
-    ops = [event for event in events if event.get("cat") in OPERATIONS and event.get("ph") == "X"]
-    ops.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
+    ops, _ = in_order(events)
     device = device_times(events) if on_device else None
     own = self_times(ops)
     first = ops[0]["ts"] if ops else 0
@@ -229,6 +229,16 @@ def operations(
     return rows
 
 
+def in_order(events: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Operations and ranges of modules, by their start; a caller precedes what it calls."""
+    ours = (*OPERATIONS, "user_annotation")
+    timed = [each for each in events if each.get("ph") == "X" and each.get("cat") in ours]
+    timed.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
+    ranges = [each for each in timed if each["name"].startswith(RANGE)]
+    ops = [each for each in timed if each["cat"] in OPERATIONS]
+    return [each for each in ops if not each["name"].startswith(RANGE)], ranges
+
+
 def tell_modules(
     rows: list[dict[str, Any]], events: list[dict[str, Any]], names: list[str]
 ) -> None:
@@ -242,13 +252,7 @@ def tell_modules(
         rows: as :func:`operations` makes them of the events.
         names: of the ranges, by their number.
     """
-    ranges = [
-        each
-        for each in events
-        if each.get("cat") == RANGES and each.get("ph") == "X" and each["name"].startswith(RANGE)
-    ]
-    ops = [each for each in events if each.get("cat") in OPERATIONS and each.get("ph") == "X"]
-    ops.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
+    ops, ranges = in_order(events)
     of_row = {id(event): row for event, row in zip(ops, rows)}  # noqa: B905 - 3.8
     running: dict[object, list[Running]] = {}
     makers: dict[object, dict[object, str]] = {}  # number of a node -> module by thread

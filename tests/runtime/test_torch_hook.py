@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,10 +156,14 @@ class Net(torch.nn.Module):
         return made
 
 
-@pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+@pytest.fixture(params=["torch now", "torch before 2.1"])
+def told(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[dict[str, str]]:
     """Rows of a real step that tells its modules."""
     monkeypatch.setenv("INSTRUMENT_HOOK_OUTPUT", str(tmp_path))
+    if request.param != "torch now":
+        monkeypatch.delattr(torch._C._profiler, "_RecordFunctionFast")
     real, net = torch.nn.Module.__call__, Net()
     profile = torch_hook.open_profile(True)
     loss = net(torch.ones(2, 6)).square().sum() + torch.nn.L1Loss()(
@@ -173,6 +178,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]
 
 def test_each_op_has_its_module_forward_and_backward(told: list[dict[str, str]]) -> None:
     assert all(row["pass"] for row in told)
+    assert not any(row["op"].startswith(torch_hook.RANGE) for row in told)
 
     def of(op: str, run: str) -> list[str]:
         return [row["module"] for row in told if (row["op"], row["pass"]) == (op, run)]
@@ -192,6 +198,22 @@ def test_each_op_has_its_module_forward_and_backward(told: list[dict[str, str]])
         width = 6 - int(row["module"].split(".")[1])
         sides = [side for shape in json.loads(row["input_shapes"]) for side in shape]
         assert {width, width - 1, 2} >= set(sides) and width - 1 in sides
+
+
+def test_a_mode_of_the_script_s_sees_no_op_for_a_module() -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Seen(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, *_: Any) -> Any:
+            raise AssertionError(func)
+
+    named, nothing = torch_hook.Named(), torch.nn.Identity()
+    named.on()
+    try:
+        with Seen():
+            assert nothing(1) == 1
+    finally:
+        named.off()
 
 
 def test_models_of_one_class_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -211,13 +211,15 @@ def _torch(ops: Table, origin: float) -> Iterator[Event]:
     tracks = {at: f"thread {name}" for at, name in enumerate(known, start=1)}
     yield from _names(TORCH, "Torch ops", tracks)
     first = _first(ops["start_us"]) or 0.0
-    columns = ("op", "start_us", "duration_us", "self_time_us", "device_time_us")
+    told = [name for name in ("module", "pass") if name in ops]
+    columns = ("op", "start_us", "duration_us", "self_time_us", "device_time_us", *told)
     for thread, row in zip(threads, ops.records(columns), strict=True):
-        op, start, duration, own, device = row.values()
+        op, start, duration, own, device, *_ = row.values()
         if number(start) is None or number(duration) is None:
             continue
         track = TORCH, known.index(thread) + 1
         facts = {"self_time_us": number(own), "device_time_us": number(device)}
+        facts |= {name: row[name] for name in told}
         yield _slice(track, str(op), origin + start - first, duration, facts, "op")
 
 

@@ -97,6 +97,18 @@ def test_torch_ops_have_a_track_per_thread(tmp_path: Path) -> None:
     assert [name for name, _, _ in slices(events, STEPS)][-1] == "step_profiled"
 
 
+def test_torch_ops_have_their_module(tmp_path: Path) -> None:
+    folder = torch_folder(tmp_path / "run")
+    path = folder / "torch_profile" / "ops.csv"
+    head, *rows = path.read_text(encoding="utf-8").splitlines()
+    told = [f"{row},layers.{at},forward" for at, row in enumerate(rows[:-1])]
+    path.write_text("\n".join([f"{head},module,pass", *told, f"{rows[-1]},,backward"]), "utf-8")
+    found = {e["name"]: e["args"] for e in events_of(folder) if e["pid"] == TORCH and "dur" in e}
+    assert found["aten::addmm"]["module"].startswith("layers.")
+    assert "module" not in found["AddmmBackward0"]
+    assert found["AddmmBackward0"]["pass"] == "backward"
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_a_summary_alone_gives_its_steps(name: str) -> None:
     summary = ALL[name]()
