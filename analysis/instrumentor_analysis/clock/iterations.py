@@ -3,9 +3,9 @@
 The recorder notes what lies between two samples: waiting for the data loader, the optimizer's step,
 the way from the entry of the loop's body to the timed region. The parts are the shares of the
 iterations in the middle (half of them, the quarter of the shortest and of the longest left out)
-times the median, so that they add up to it. The timed region has the median of its samples, since
-a report has one figure of a name; the shares are those of the rest. Where iterations are of several
-kinds, or micro-steps of an update, all parts are means over all of them.
+times the median, so that they add up to it. What is in the timed region adds up to the median of
+its samples, since a report has one figure of a name; the shares are those of the rest. Where
+iterations are of several kinds, or micro-steps of an update, all parts are means over all of them.
 """
 
 from __future__ import annotations
@@ -133,30 +133,47 @@ def _parts(
     ordered = sorted(pairs, key=lambda pair: pair[1].ms)
     # Of steps of several kinds the shortest and the longest are no exceptions.
     cut = len(ordered) // 4 if samples_ms else 0
-    means = _means(ordered[cut : len(ordered) - cut])
-    whole = sum(means.values())
+    inside, outside = _means(ordered[cut : len(ordered) - cut])
+    whole = sum(inside.values()) + sum(outside.values())
     if whole <= 0:
         return ()
-    found: Mapping[str, float] = {n: share / whole * middle_ms for n, share in means.items()}
-    if samples_ms and len(pairs) >= FEWEST_ALIKE:
-        found = _with_region(found, pairs[0][0].label, statistics.median(samples_ms), pairs)
+    alike = bool(samples_ms) and len(pairs) >= FEWEST_ALIKE
+    region_ms = statistics.median(samples_ms) * whole / middle_ms if alike else None
+    shares = _with_region(inside, outside, region_ms)
+    found = {name: share / whole * middle_ms for name, share in shares.items() if share > 0}
     return tuple(Part(name, ms, ms / middle_ms * 100) for name, ms in found.items())
 
 
 def _with_region(
-    parts: Mapping[str, float],
-    label: str,
-    region_ms: float,
-    pairs: Sequence[tuple[Sample, Taken]],
+    inside: Mapping[str, float], outside: Mapping[str, float], region_ms: float | None
 ) -> Mapping[str, float]:
-    """The parts with the region's own median, the others sharing the rest as before."""
-    whole = sum(parts.values())
-    others = whole - parts.get(label, 0.0)
-    rest = whole - region_ms
-    split = any(each.inside_data_ms or each.inside_optimizer_ms for _, each in pairs)
-    if split or label not in parts or not FITS * others <= rest <= others / FITS or not others:
-        return parts
-    return {name: region_ms if name == label else ms * rest / others for name, ms in parts.items()}
+    """What is in the region and what is not together, in their order.
+
+    Args:
+        region_ms: what those in the region shall add up to, the others sharing the rest as
+            before; None leaves them as they are.
+    """
+    region, others = sum(inside.values()), sum(outside.values())
+    of_region = of_others = 1.0
+    if region_ms is not None and region > 0 and others > 0:
+        rest = region + others - region_ms
+        if FITS * others <= rest <= others / FITS:
+            of_region, of_others = region_ms / region, rest / others
+    first = [name for name in outside if name not in (OPTIMIZER, OTHER)]
+    names = dict.fromkeys([*first, *inside, *outside])
+    return {
+        name: inside.get(name, 0.0) * of_region + outside.get(name, 0.0) * of_others
+        for name in names
+    }
+
+
+def region_ms(found: Iteration, label: str) -> float | None:
+    """What the parts of an iteration that are in a region take together; None: not told."""
+    parts = {part.name: part.ms for part in found.parts}
+    if label in parts:
+        return parts[label]
+    rest = parts.get(_rest_of(label))
+    return None if rest is None else rest + parts.get(OPTIMIZER, 0.0)
 
 
 def _rest_of(label: str) -> str:
@@ -164,8 +181,10 @@ def _rest_of(label: str) -> str:
     return FWD_BWD if label in ("step", f"{FWD_BWD}+{OPTIMIZER}") else f"rest of {label}"
 
 
-def _means(pairs: Sequence[tuple[Sample, Taken]]) -> Mapping[str, float]:
-    """Mean milliseconds of each part."""
+def _means(
+    pairs: Sequence[tuple[Sample, Taken]],
+) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """Mean milliseconds of each part: of those in the timed region, and of the others."""
 
     def mean(*values: float | None) -> float:
         return sum(value or 0.0 for value in values) / len(pairs)
@@ -175,14 +194,14 @@ def _means(pairs: Sequence[tuple[Sample, Taken]]) -> Mapping[str, float]:
     within = [each for sample, each in pairs if sample.device in (None, "cpu", "unknown")]
     fetched, updated = (e.inside_data_ms for e in within), (e.inside_optimizer_ms for e in within)
     inside_data, inside_optimizer = mean(*fetched), mean(*updated)
-    inside = inside_data + inside_optimizer
-    loader = mean(*(each.data_ms for each in taken)) + inside_data
-    optimizer = mean(*(each.optimizer_ms for each in taken)) + inside_optimizer
+    loader, optimizer = mean(*(e.data_ms for e in taken)), mean(*(e.optimizer_ms for e in taken))
     following, lead = mean(*(e.next_ms for e in taken)), mean(*(e.lead_ms for e in taken))
-    region = mean(*(sample.ms for sample, _ in pairs)) - inside
-    # What a loader hands out, the loop takes over: tqdm, enumerate.
-    parts: dict[str, float] = {DATA: loader + following} if loader else {NEXT: following}
+    sample_ms = mean(*(sample.ms for sample, _ in pairs))
     label = _rest_of(pairs[0][0].label) if inside_optimizer else pairs[0][0].label
-    parts |= {BEFORE: lead, label: region, OPTIMIZER: optimizer}
-    rest = mean(*(each.ms for each in taken)) - sum(parts.values())
-    return {name: value for name, value in {**parts, OTHER: max(0.0, rest)}.items() if value > 0}
+    region = max(0.0, sample_ms - inside_data - inside_optimizer)
+    inside = {DATA: inside_data, label: region, OPTIMIZER: inside_optimizer}
+    # What a loader hands out, the loop takes over: tqdm, enumerate.
+    first = {DATA: loader + following} if loader or inside_data else {NEXT: following}
+    outside = {**first, BEFORE: lead, OPTIMIZER: optimizer}
+    rest = mean(*(each.ms for each in taken)) - sample_ms - sum(outside.values())
+    return inside, {**outside, OTHER: max(0.0, rest)}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from instrumentor_analysis.clock.iterations import FWD_BWD, OTHER
+from instrumentor_analysis.clock.iterations import OTHER, region_ms
 from instrumentor_analysis.clock.neighbours import BUSY
 from instrumentor_analysis.clock.order_statistics import effective_samples
 from instrumentor_analysis.clock.programs import SOURCE
@@ -234,8 +234,8 @@ def _iteration(wall: WallClock) -> str:
     note, said = f"= {parts_in_words(found)}" if found.parts else "", []
     if found.median_interval_ms is not None and found.update is None:
         said.append(f"95 %: {between(found.median_interval_ms, found.median_ms)}")
-    region = sum(part.ms for part in found.parts if part.name == wall.label)
-    if note and wall.median_ms and wall.label == FWD_BWD:
+    region = region_ms(found, wall.label)
+    if region is not None and wall.median_ms:
         # Where steps scatter, the median of the region is of other steps.
         apart = abs(region / wall.median_ms - 1) > SAME_SHARE and not found.is_mean
         said += ["parts: means of the middle half of the iterations"] if apart else []
@@ -248,7 +248,7 @@ def mean_in_iteration(wall: WallClock) -> float | None:
     found = wall.iteration
     if found is None or not found.is_mean:
         return None
-    return next((part.ms for part in found.parts if part.name == wall.label), None)
+    return region_ms(found, wall.label)
 
 
 def _in_update(found: Update | None) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from instrumentor_analysis.clock.iterations import region_ms
 from instrumentor_analysis.clock.timings import read_timings, wall_clock
 from instrumentor_analysis.model import WallClock
 from tests.analysis.records import Event, batch, event, record
@@ -46,6 +47,26 @@ def test_a_report_has_one_figure_of_the_region(tmp_path: Path) -> None:
     assert parts["fwd+bwd"] == found.median_ms == 11.0
     assert sum(parts.values()) == pytest.approx(found.iteration.median_ms)
     assert parts["data"] / parts["optimizer"] == pytest.approx(8.25 / 3, rel=0.05)
+
+
+def test_the_parts_of_a_step_add_up_to_the_step(tmp_path: Path) -> None:
+    """The optimizer within a region is a part of it; alone or not, where medians do not fit."""
+    steps = [(10.0, 20.0), (11.0, 21.0), (12.0, 24.0), (11.0, 23.0), (13.0, 25.0), (11.0, 22.0)]
+    events = [
+        each
+        for at, (ms, whole) in enumerate(steps)
+        for each in (
+            event(f"s{at}", ms, label="step"),
+            {"event": "iteration", "pid": 1, "name": f"s{at}", "ms": whole, "data_ms": whole - ms,
+             "inside_optimizer_ms": 3.0},
+        )
+    ]  # fmt: skip
+    found = wall_clock(read_timings(record(tmp_path / "t.jsonl", *events)), "step")
+    parts = {part.name: part.ms for part in found.iteration.parts}
+    assert parts["fwd+bwd"] + parts["optimizer"] == pytest.approx(found.median_ms)
+    assert region_ms(found.iteration, "step") == pytest.approx(11.0)
+    assert region_ms(found.iteration, "another") is None
+    assert sum(parts.values()) == pytest.approx(found.iteration.median_ms)
 
 
 def test_medians_that_do_not_belong_together_leave_the_shares(tmp_path: Path) -> None:
