@@ -52,8 +52,7 @@ def _short(verdict: Verdict) -> Verdict:
 def _lines(summary: Summary) -> Iterator[Line]:
     wall = summary.wall_clock
     if wall is not None:
-        more = not summary.partial and all(each.kind != "few-samples" for each in summary.warnings)
-        yield from _clock(wall, more=more)
+        yield from _clock(wall, more=headline.more_steps(summary))
     for line in headline.step_figures(summary).lines:
         if line.name in _OF_DEVICE and line.tone != "absent":
             yield line
@@ -79,9 +78,9 @@ def _clock(wall: WallClock, *, more: bool) -> Iterator[Line]:
     """The iteration and its parts, throughput, and the timed region with its interval.
 
     Args:
-        more: there are more steps to be had: a script that ends before has no remedy in --steps.
+        more: more steps may be asked for.
     """
-    found = {line.name: line for line in headline.wall_clock_figures_of(wall)}
+    found = {line.name: line for line in headline.wall_clock_figures_of(wall, more=more)}
     only = found.get(f"{wall.label} only")
     for name in ("update", "iteration", "micro-step"):
         if name in found:
@@ -92,12 +91,12 @@ def _clock(wall: WallClock, *, more: bool) -> Iterator[Line]:
         if line is not None:
             yield line
     if "median" in found:
-        yield _region(wall, found["median"], more)
+        yield _region(wall, found["median"])
     elif "first step" in found:
         yield replace(found["first step"], note="no steady step was timed")
 
 
-def _region(wall: WallClock, median: Line, more: bool) -> Line:
+def _region(wall: WallClock, median: Line) -> Line:
     """The timed region, by the same statistic as the iteration: a part is never longer than it."""
     steps = formatting.plural(wall.samples, headline.step_word(wall))
     mean_ms = headline.mean_in_iteration(wall)
@@ -105,8 +104,6 @@ def _region(wall: WallClock, median: Line, more: bool) -> Line:
         note = f"mean of {steps}, their median is {median.value}"
         return replace(median, name=wall.label, value=formatting.ms(mean_ms), note=note)
     interval = median.note.partition(";")[0]
-    if not more:
-        interval = interval.removesuffix(f": --steps {headline.ENOUGH_STEPS}")
     which = steps if wall.samples == 1 else f"median of {steps}"
     note = ", ".join(filter(None, (which, interval)))
     return replace(median, name=wall.label, note=note)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from instrumentor_analysis.clock.iterations import OTHER, region_ms
 from instrumentor_analysis.clock.neighbours import BUSY
 from instrumentor_analysis.clock.order_statistics import effective_samples
@@ -51,6 +53,7 @@ LEAST_PART_PERCENT = 1.0
 SAME_SHARE = 0.02
 #: Steps to ask for where there are too few.
 ENOUGH_STEPS = 30
+_MORE_STEPS = f": --steps {ENOUGH_STEPS}"
 #: Label of samples that are iterations themselves.
 WHOLE_STEP = "whole step"
 #: Later compilations that are listed by name.
@@ -104,7 +107,10 @@ def wall_clock_figures(summary: Summary) -> tuple[Figures, ...]:
     return tuple(
         Figures(
             f"Wall clock of {wall.label}, {steady_steps(wall)}",
-            (*wall_clock_figures_of(wall), *(_of_run(summary) if wall is main else ())),
+            (
+                *wall_clock_figures_of(wall, more=more_steps(summary)),
+                *(_of_run(summary) if wall is main else ()),
+            ),
         )
         for wall in (main, *others)
     )
@@ -186,9 +192,19 @@ def _untraced(summary: Summary) -> Iterator[Figures]:
     yield Figures(f"Without the profiler, {samples}", lines)
 
 
-def wall_clock_figures_of(wall: WallClock) -> Iterator[Line]:
-    """The figures of one label."""
-    yield from _lines(wall, "clock", _CLOCK_NOTES, wall.label, CLOCK)
+def more_steps(summary: Summary) -> bool:
+    """There are more steps to be had: a script that ends before has no remedy in --steps."""
+    return not summary.partial and all(each.kind != "few-samples" for each in summary.warnings)
+
+
+def wall_clock_figures_of(wall: WallClock, *, more: bool = True) -> Iterator[Line]:
+    """The figures of one label.
+
+    Args:
+        more: more steps may be asked for.
+    """
+    for line in _lines(wall, "clock", _CLOCK_NOTES, wall.label, CLOCK):
+        yield line if more else replace(line, note=line.note.removesuffix(_MORE_STEPS))
     yield from _unseen(wall)
     if wall.warmup_ms:
         values, unit = formatting.alike(wall.warmup_ms, "ms")
@@ -301,12 +317,19 @@ def _between(wall: WallClock) -> str:
         )
         return f"no median describes steps of several kinds: {', '.join(kinds)}"
     if interval is None:
-        return f"too few steps for an interval: --steps {ENOUGH_STEPS}" if wall.samples else ""
+        return _no_interval(wall.samples, worth)
     found = f"95 % interval {between(interval, wall.median_ms)}"
     if worth <= WORTH_SHARE * len(wall.samples_ms):
         count = len(wall.samples_ms)
         found += f"; consecutive steps are correlated: {count} count as {worth:.0f}"
     return found
+
+
+def _no_interval(samples: int, worth: float) -> str:
+    """Why there is none: of few steps a remedy, of many that go with each other none."""
+    if samples < ENOUGH_STEPS:
+        return f"too few steps for an interval{_MORE_STEPS}" if samples else ""
+    return f"no interval: consecutive steps are correlated, {samples} count as {worth:.0f}"
 
 
 def between(interval: Interval, median_ms: float | None) -> str:

@@ -168,6 +168,12 @@ def test_briefly_a_busy_machine_names_no_ops_and_a_partial_run_asks_for_no_steps
     short = (*summary.warnings, Caveat("few-samples", "The script ended after 5 samples."))
     text = brief.console(replace(summary, wall_clock=wall, warnings=short))
     assert "too few steps for an interval" in text and "--steps 30" not in text
+    full = console(replace(summary, wall_clock=wall, warnings=short))
+    assert "too few steps for an interval" in full and "--steps 30" not in full
+    rising = replace(wall, samples=60, samples_ms=tuple(map(float, range(60))))
+    text = brief.console(replace(summary, wall_clock=rising), width=100)
+    assert "no interval: consecutive steps are correlated, 60 count as" in text
+    assert "--steps 30" not in text and "too few" not in text
 
 
 def test_an_interval_in_another_unit_than_its_median_says_so() -> None:
