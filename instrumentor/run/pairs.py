@@ -28,7 +28,7 @@ from instrumentor_analysis.shared.documents import plain
 
 SCHEMA = "instrument-pairs/1"
 RECORD = "pairs.json"
-ITERATION = "iteration"
+ITERATION, UPDATE = "iteration", "update"
 
 
 class Version(Struct, frozen=True):
@@ -49,12 +49,17 @@ class Version(Struct, frozen=True):
 
 
 class Measured(Struct, frozen=True):
-    """One run: times in milliseconds by what was timed, and the samples in a step."""
+    """One run: times in milliseconds by what was timed, and the samples in a step.
+
+    Attributes:
+        micro_steps: iterations to an update of the weights, where it takes several.
+    """
 
     folder: Path
     times_ms: dict[str, float]
     batch: float | None = None
     busy: bool = False
+    micro_steps: int | None = None
 
 
 class Pair(Struct, frozen=True):
@@ -69,7 +74,8 @@ class Paired(Struct, frozen=True):
     """What the pairs came to.
 
     Attributes:
-        figure: what is compared: ``iteration``, or the label of the timed region.
+        figure: what is compared: ``iteration``, ``update`` of as many micro-steps on both sides,
+            or the label of the timed region.
         per_sample: the versions' steps have batches of different size.
         gate_percent: the slow-down that is allowed, where that was asked.
         interrupted: by the user, before it was decided.
@@ -205,6 +211,8 @@ def differences(pairs: Sequence[Pair]) -> list[float]:
 def _compared(pairs: Sequence[Pair]) -> tuple[str, bool]:
     """What all runs have timed, the iteration if they can; and whether it is told per sample.
 
+    Where all make an update of the same number of micro-steps it is the update.
+
     Raises:
         RunFailed: nothing is common to all.
     """
@@ -221,7 +229,10 @@ def _compared(pairs: Sequence[Pair]) -> tuple[str, bool]:
     sizes = [each.batch for each in runs]
     known = all(sizes)
     differ = known and max(filter(None, sizes)) > 1.01 * min(filter(None, sizes))
-    return (ITERATION if ITERATION in common else min(common)), bool(differ)
+    if len({each.micro_steps for each in runs}) > 1:
+        common -= {UPDATE}
+    figure = next((name for name in (UPDATE, ITERATION) if name in common), min(common))
+    return figure, bool(differ)
 
 
 def _pair(
@@ -257,15 +268,19 @@ def measured(folder: Path, summary: Summary) -> Measured:
     wall, times = summary.wall_clock, dict[str, float]()
     if wall is not None and wall.median_ms:
         times[wall.label] = wall.median_ms
-    if wall is not None and wall.iteration is not None and wall.iteration.median_ms > 0:
-        times[ITERATION] = wall.iteration.median_ms
+    found = None if wall is None else wall.iteration
+    if found is not None and found.median_ms > 0:
+        times[ITERATION] = found.median_ms
+    update = None if found is None else found.update
+    if update is not None and update.ms:
+        times[UPDATE] = update.ms
     if wall is None or not times:
         raise RunFailed(f"{folder.name}: no step was timed", f"See {folder / 'run.log'}.")
     batch = None
     if wall.samples_per_s and wall.median_ms:
         batch = wall.samples_per_s * wall.median_ms / 1000
     busy = any(each.kind == "busy-machine" for each in summary.warnings)
-    return Measured(folder, times, batch, busy)
+    return Measured(folder, times, batch, busy, None if update is None else update.micro_steps)
 
 
 class _Quietly(Silent):

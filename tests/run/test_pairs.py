@@ -27,6 +27,7 @@ class Machine:
         self.ran: list[Path] = []
         self.fails_at: tuple[int, BaseException] | None = None
         self.iterations = True
+        self.micro_steps: dict[Path, int] = {}
 
     def run(self, script: Path, arguments: Any, options: RunOptions, progress: Any) -> Any:
         self.ran.append(script)
@@ -34,11 +35,14 @@ class Machine:
         if self.fails_at is not None and count == self.fails_at[0]:
             raise self.fails_at[1]
         ms = self.ms[script] * (1 + 0.001 * (count * 7 % 5))
+        several = self.micro_steps.get(script)
+        update = SimpleNamespace(ms=several * ms, micro_steps=several) if several else None
+        whole = SimpleNamespace(median_ms=ms, update=update) if self.iterations else None
         wall = SimpleNamespace(
             label="fwd+bwd",
             median_ms=ms / 2,
             samples_per_s=self.batch[script] / ms * 2000,
-            iteration=SimpleNamespace(median_ms=ms) if self.iterations else None,
+            iteration=whole,
         )
         busy = [SimpleNamespace(kind="busy-machine")] if count == 2 else []
         return SimpleNamespace(summary=SimpleNamespace(wall_clock=wall, warnings=busy))
@@ -100,6 +104,16 @@ def test_a_version_that_fails_is_named(tmp_path: Path, machine: Machine) -> None
 def test_without_iterations_the_timed_region_is_compared(tmp_path: Path, machine: Machine) -> None:
     machine.iterations = False
     assert go(tmp_path, most=1).figure == "fwd+bwd"
+
+
+@pytest.mark.parametrize(("base", "new", "figure"), [(4, 4, "update"), (4, 2, "iteration")])
+def test_of_micro_steps_the_update_is_compared_where_it_is_of_as_many(
+    tmp_path: Path, machine: Machine, base: int, new: int, figure: str
+) -> None:
+    machine.micro_steps = {BASE.script: base, NEW.script: new}
+    found = go(tmp_path, most=1)
+    assert found.figure == figure
+    assert found.verdict.percent == pytest.approx(-5, abs=0.5)
 
 
 def test_other_batch_sizes_are_compared_per_sample(tmp_path: Path, machine: Machine) -> None:
