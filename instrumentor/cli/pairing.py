@@ -374,13 +374,18 @@ def _too_few(paired: Paired) -> str:
     from instrumentor.run.pairs import differences
     from instrumentor_analysis.compare.paired import fewest_pairs
 
-    found = paired.verdict
+    found, base, new = paired.verdict, paired.base.name, paired.new.name
     faster = found.ratio < 1
     agree = sum((each < 0) == faster for each in differences(paired.pairs))
     word, times = ("faster", 1 / found.ratio) if faster else ("slower", found.ratio)
-    compared = f"{paired.new.name} was {word} than {paired.base.name}"
-    seen = f"{compared} in {agree} of {found.pairs} pairs (x{times:.3g})"
-    return f"{seen}; a verdict needs at least {max(fewest_pairs(), found.pairs + 1)}"
+    typically = f"{times:.3g} times as fast" if faster else f"taking {times:.3g} times as long"
+    seen = f"{new} was {word} than {base} in {agree} of {found.pairs} pairs, typically {typically}"
+    if 2 * agree == found.pairs:
+        seen = f"{new} and {base} were each the faster one in {agree} of {found.pairs} pairs"
+    least = max(fewest_pairs(), found.pairs + 1)
+    if paired.interrupted:
+        return f"{seen}; interrupted before the {least} that a verdict needs"
+    return f"{seen}; no verdict before {least} pairs"
 
 
 def _show(paired: Paired, shown: common.Shown) -> None:
@@ -400,6 +405,9 @@ def _show(paired: Paired, shown: common.Shown) -> None:
         return
     folder = console.quoted(console.shown(paired.folder))
     console.say(f"Wrote {folder}/ (your files were not touched)")
+    if paired.interrupted and not paired.decided:
+        console.say("Next: the same command again, until it ends by itself")
+        return
     if not paired.decided:
         console.say(f"Next: the same command with --pairs {_more_pairs(paired)}")
         return

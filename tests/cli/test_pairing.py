@@ -124,11 +124,17 @@ def test_the_verdict_is_a_sentence(
     [
         (
             [20.0] * 6,
-            "HEAD was faster than main in 6 of 6 pairs (x3.5); a verdict needs at least 10",
+            "HEAD was faster than main in 6 of 6 pairs, typically 3.5 times as fast; no verdict "
+            "before 10 pairs",
         ),
         (
             [77.0, 77.0, 60.0],
-            "HEAD was slower than main in 2 of 3 pairs (x1.03); a verdict needs at least 10",
+            "HEAD was slower than main in 2 of 3 pairs, typically taking 1.03 times as long; no "
+            "verdict before 10 pairs",
+        ),
+        (
+            [80.0, 40.0],
+            "HEAD and main were each the faster one in 1 of 2 pairs; no verdict before 10 pairs",
         ),
     ],
 )
@@ -141,6 +147,21 @@ def test_too_few_pairs_say_what_they_show_and_how_many_it_takes(
         for ms in new_ms
     ]
     assert statement(judged(Path("out"), sides[0], sides[1], pairs, 1.0, None)) == said
+
+
+def test_an_interrupted_comparison_says_so_and_asks_for_no_other_number_of_pairs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("main", "HEAD")]
+    pairs = [
+        Pair(*(Measured(Path("run"), {"iteration": each}) for each in (70.0, ms)), new_first=False)
+        for ms in (80.0, 40.0)
+    ]
+    paired = judged(Path("out"), sides[0], sides[1], pairs, 1.0, None)
+    _show(replace(paired, interrupted=True), Shown())
+    told = capsys.readouterr()
+    assert "in 1 of 2 pairs; interrupted before the 10 that a verdict needs, 0 s" in told.out
+    assert "--pairs" not in told.err and "Next: the same command again" in told.err
 
 
 def test_an_interval_without_0_that_is_no_verdict_says_why_and_what_to_type(
