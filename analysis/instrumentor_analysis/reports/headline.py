@@ -214,8 +214,8 @@ def wall_clock_figures_of(wall: WallClock, *, more: bool = True) -> Iterator[Lin
     if wall.compilations:
         shown = wall.compilations[:_MOST_COMPILATIONS]
         listed = ", ".join(f"{each.name} {formatting.ms(each.ms)}" for each in shown)
-        more = len(wall.compilations) - len(shown)
-        listed += f" and {more} more" if more else ""
+        rest = len(wall.compilations) - len(shown)
+        listed += f" and {rest} more" if rest else ""
         count = formatting.plural(len(wall.compilations), "later step")
         yield Line("recompiled", count, f"{listed}; not in the figures above")
 
