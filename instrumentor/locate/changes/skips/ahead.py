@@ -169,7 +169,7 @@ def ahead_of(facts: Facts, place: Place) -> Ahead:
     """What ran once before a statement, the loops around it and the calls that lead to it."""
     program, closed = facts.program, facts.closed
     before = [each for outer in facts.once(*place) for each in _before(outer)]
-    gone = Gone(program, (), before)
+    gone = Gone(program, [(place[0], place[2])], before)
     found: set[FunctionNode] = {
         f
         for source, statement in before

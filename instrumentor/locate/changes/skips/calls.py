@@ -157,9 +157,9 @@ class LibraryCalls(Struct, eq=False):
         if word == "get":  # of a queue, which has it no longer
             in_place = not call.args or self.objects.object_of(*where).endswith("Queue")
         reads = word in methods.READING_METHODS and not in_place
-        if reads or self.objects.is_sink(*where):
+        if reads or self.objects.is_sink(*where) or self.objects.is_on_a_sink(*where):
             return Effects()
-        if own.plain:
+        if own.plain and word not in methods.PUTS | methods.TAKES:
             return Effects()  # of a number or a text
         if own == UNKNOWN:
             return _unread(frame, call)  # a change of nobody knows what

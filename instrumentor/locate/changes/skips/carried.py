@@ -82,6 +82,7 @@ class Carried(Struct, eq=False):
         seen.add(function)
         flow, source = flow_of(function.node), function.source
         sets = {w.statement for w in self._of(function) if w.cell == cell and w.binds}
+        sets |= {*self._set_by_calls(function, cell)}
 
         def reached(node: ast.AST) -> bool:
             at = source.statement_of(node)
@@ -97,6 +98,34 @@ class Carried(Struct, eq=False):
             for call in own_calls(function.node)
             if (called := self.implicit.called(source, function.node, call.func))
         )
+
+    def _set_by_calls(self, function: Function, cell: Cell) -> Iterator[ast.stmt]:
+        """`self.reset()`, whose own suite sets it for certain."""
+        for statement in own_nodes(function.node):
+            match statement:
+                case ast.Expr(value=call) | ast.Assign(value=call):
+                    pass
+                case _:
+                    continue
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                called = self.implicit.called(function.source, function.node, call.func)
+                own = isinstance(call.func.value, ast.Name) and call.func.value.id == "self"
+                if own and called and all(self._certainly_sets(f, cell) for f in called):
+                    yield statement
+
+    def _certainly_sets(self, function: Function, cell: Cell) -> bool:
+        sets = {w.statement for w in self._of(function) if w.cell == cell and w.binds}
+        later = (ast.Yield, ast.YieldFrom, ast.Await)
+        if function.node.decorator_list or any(
+            isinstance(n, later) for n in own_nodes(function.node)
+        ):
+            return False
+        for statement in function.node.body:
+            if statement in sets:
+                return True
+            if any(isinstance(n, ast.Return) for n in (statement, *own_nodes(statement))):
+                break
+        return False
 
     def _reads(self, function: Function, cell: Cell) -> Iterator[ast.AST]:
         changes = {w.statement for w in self._of(function) if not w.binds}

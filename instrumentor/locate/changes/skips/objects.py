@@ -47,6 +47,18 @@ class Objects(Struct, eq=False):
             for v in values
         )
 
+    def is_on_a_sink(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Of a class of the program on a library's logger, whose methods only take."""
+        names = self.knowledge.program.names
+        made = [
+            v.made_by if isinstance(v, Object) else v for v in self._values(source, scope, node)
+        ]
+        return bool(made) and all(
+            isinstance(cls, Class)
+            and any(libraries.made_by(n) is Kind.LOGGER for n in names.external_bases(cls))
+            for cls in made
+        )
+
     def tells(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         """A library's call that shows what it is given, or writes it to a file."""
         if isinstance(call.func, ast.Attribute):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Literal
 
@@ -23,14 +23,18 @@ from instrumentor.locate.meaning.roles import Gives
 from instrumentor.read import handed_on
 from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
 from instrumentor.read.fixpoint import Answers
+from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import default_of, is_method, is_property, passed
 from instrumentor.read.syntax import (
+    FUNCTIONS,
+    LOOPS,
     ScopeNode,
     Source,
     all_parameters,
     arguments,
     below,
+    bound_by,
     last,
     own_calls,
     own_nodes,
@@ -50,6 +54,9 @@ _WALK = (
     *("tqdm.auto.tqdm", "itertools.islice", "itertools.chain"),
 )
 
+_NOT_CALLED = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.JoinedStr, ast.List, ast.Dict)
+#: Where classes come from whose objects have any attribute that they are given.
+_HOLDERS = ("types.", "argparse.", "collections.", "easydict.", "omegaconf.")
 
 #: So far inside of what a storage names, or at any depth.
 FAR = 3
@@ -114,9 +121,10 @@ class Reach(Struct, frozen=True):
 
     def either(self, other: Reach) -> Reach:
         """Of a value that may be this one or another."""
+        changing = [reach for reach in (self, other) if not reach.plain] or [self, other]
         return Reach(
-            self.cells | other.cells,
-            self.held | other.held,
+            frozenset().union(*(reach.cells for reach in changing)),
+            frozenset().union(*(reach.held for reach in changing)),
             self.fresh and other.fresh,
             self.plain and other.plain,
             self.own and other.own,
@@ -194,6 +202,7 @@ class Storage(Struct, eq=False, dict=True):
     program: Program
     _answers: Answers = field(default_factory=Answers)
     _owners: dict[str, set[Value]] = field(default_factory=dict)
+    _declared: dict[Source, set[str]] = field(default_factory=dict)
     _followed: int = 0
     _depth: int = 0
 
@@ -303,14 +312,16 @@ class Storage(Struct, eq=False, dict=True):
             raise TooMuch
         match node:
             case ast.Name():
-                return self._name(frame, node.id)
+                return self._name(frame, node.id, self._bound_ahead(frame, node))
             case ast.Attribute():
                 return self._attribute(frame, node)
             case ast.Call():
                 return self._result(frame, node)
             case ast.Subscript(value=inner, slice=index) if _is_slice(index):
                 return self.of(frame, inner).slice
-            case ast.Subscript(value=inner) | ast.Await(value=inner):
+            case ast.Subscript(value=inner):
+                return self._element(frame, inner)
+            case ast.Await(value=inner):
                 return self.of(frame, inner).part
             case ast.Starred(value=inner):
                 return self.of(frame, inner).element
@@ -354,13 +365,44 @@ class Storage(Struct, eq=False, dict=True):
         inner = [r for r in (self.of(frame, part) for part in parts) if not r.plain]
         return Reach(held=frozenset().union(*(r.cells | r.held for r in inner)), fresh=True)
 
-    def _name(self, frame: Frame, name: str) -> Reach:
+    def _bound_ahead(self, frame: Frame, node: ast.Name) -> list[Binding]:
+        """What a statement ahead in the same suite binds a function's own variable to."""
+        source, name = frame.source, node.id
+        statement = source.statement_of(node)
+        if (
+            statement is None
+            or isinstance(statement, LOOPS)
+            or source.scope_of(statement) is not (frame.scope)
+        ):
+            return []
+        ahead = source.places[statement]
+        for before in reversed(ahead.suite[: ahead.index]):
+            if name in _binds(before):
+                match before:
+                    case ast.Assign(targets=[ast.Name(id=bound)], value=value) if bound == name:
+                        own = self._is_local(frame, name) and name not in _binds(statement)
+                        return [Bound(value)] if own else []
+                return []
+        return []
+
+    def _is_local(self, frame: Frame, name: str) -> bool:
+        """A function's own variable, which no other function binds."""
+        if self.owner(frame.source, frame.scope, name) is not frame.scope:
+            return False
+        if frame.source not in self._declared:
+            declared = (n for n in frame.source.nodes if isinstance(n, (ast.Global, ast.Nonlocal)))
+            self._declared[frame.source] = {name for node in declared for name in node.names}
+        return isinstance(frame.scope, FUNCTIONS) and name not in self._declared[frame.source]
+
+    def _name(self, frame: Frame, name: str, ahead: Sequence[Binding] = ()) -> Reach:
         owner = self.owner(frame.source, frame.scope, name)
         bindings = self.program.names.bound(frame.source, owner, name)
         if not bindings and name in _BUILTINS:
             return UNKNOWN
         inner = frame if owner is frame.scope else Frame(frame.source, owner)
-        found = self._ask((inner, name), lambda: self._values(inner, name, bindings))
+        meant = [*(ahead or bindings)]
+        question = (inner, name, *(b.value for b in ahead if isinstance(b, Bound)))
+        found = self._ask(question, lambda: self._values(inner, name, meant))
         values = self.program.names.named(frame.source, frame.scope, name)
         own = any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values)
         outlives = frame.run == "examined" or owner is not frame.scope
@@ -384,6 +426,8 @@ class Storage(Struct, eq=False, dict=True):
 
     def _values(self, frame: Frame, name: str, bindings: list[Binding]) -> Iterator[Reach]:
         given = dict(frame.given).get(name)
+        if not any(isinstance(b, Parameter) for b in bindings):
+            given = None  # bound anew
         if given is not None:
             yield given
         for binding in bindings:
@@ -395,15 +439,22 @@ class Storage(Struct, eq=False, dict=True):
                 yield from self._variable(frame.source, binding)
         if frame.run == "called" and given is None and bindings:
             yield from self._ask_contents(frame, name)
-        yield from self._grown(frame.source, name)
+        lists = any(isinstance(b, Bound) and _makes_a_list(b.value) for b in bindings)
+        yield from self._grown(frame.source, name, lists=lists)
 
-    def _grown(self, source: Source, name: str) -> Iterator[Reach]:
-        """What `x += value` makes of a number: of a tensor another tensor."""
+    def _grown(self, source: Source, name: str, *, lists: bool = False) -> Iterator[Reach]:
+        """What `x += value` makes of a number: of a tensor another tensor, of a list a longer one.
+
+        Args:
+            lists: it may be a list.
+        """
         for node in source.mentions.get(name, ()):
             statement = source.statement_of(node)
             if isinstance(statement, ast.AugAssign) and statement.target is node:
                 scope = self.program.scope_of(source, node)
-                yield replace(FRESH, plain=self.of(Frame(source, scope), statement.value).plain)
+                more = self.of(Frame(source, scope), statement.value)
+                held = more.part.cells if lists and not more.plain else frozenset[Cell]()
+                yield Reach(held=held, fresh=True, plain=more.plain)
 
     def _passed(self, source: Source, parameter: Parameter) -> Iterator[Reach]:
         """What callers give to a parameter, wherever they stand."""
@@ -426,7 +477,26 @@ class Storage(Struct, eq=False, dict=True):
         whole = self.of(frame, bound.value)
         for _ in bound.path:
             whole = whole.element
-        return whole
+        return (
+            replace(whole, plain=True)
+            if bound.path and self._is_shape(frame, bound.value)
+            else whole
+        )
+
+    def _element(self, frame: Frame, container: ast.expr) -> Reach:
+        part = self.of(frame, container).part
+        return replace(part, plain=True) if self._is_shape(frame, container) else part
+
+    def _is_shape(self, frame: Frame, node: ast.expr) -> bool:
+        """`x.shape`, which holds numbers, of nothing that may have a shape of another kind."""
+        if not (isinstance(node, ast.Attribute) and node.attr == "shape"):
+            return False
+        values = self.program.names.of(frame.source, frame.scope, node.value)
+        makers = [v.made_by for v in values if isinstance(v, Object)]
+        made = any(
+            isinstance(m, (Class, Object)) or external_name(m).startswith(_HOLDERS) for m in makers
+        )
+        return not made and not any(self._stored("shape"))
 
     def _attribute(self, frame: Frame, node: ast.Attribute) -> Reach:
         owner = self.of(frame, node.value)
@@ -441,7 +511,7 @@ class Storage(Struct, eq=False, dict=True):
                 return Reach(path=path)
         shared = self.program.names.is_of_a_class(node.attr)  # by all objects of that class
         if owner.fresh and not owner.cells | owner.held and not shared:
-            return Reach(fresh=True, path=path)
+            return replace(self._put_on_new(frame, node), path=path)
         found = self._ask(node.attr, lambda: self._put(node.attr))
         for given in self._by_property(frame, node, owner):
             found = found.either(given)
@@ -454,6 +524,29 @@ class Storage(Struct, eq=False, dict=True):
         return replace(
             found, cells=own, fresh=False, plain=plain, own=False, path=path, constant=""
         )
+
+    def _put_on_new(self, frame: Frame, node: ast.Attribute) -> Reach:
+        """What an attribute of an object made where it is used may hold of others."""
+        names = self.program.names
+        values = names.of(frame.source, frame.scope, node.value)
+        makers = {v.made_by for v in values if isinstance(v, Object)}
+        makers = {maker for maker in makers if isinstance(maker, Class)}
+        found = frozenset[Cell]()
+        for source, put in names.puts_of(node.attr) if makers else ():
+            owners = names.of(source, put.scope, put.owner)
+            if any(isinstance(o, Object) and o.made_by in makers for o in owners):
+                where = Frame(source, put.scope, run="before")
+                held = self._ask((where, put.bound), partial(self._only, where, put.bound))
+                found |= frozenset[Cell]() if held.plain else held.cells | held.held
+        return Reach(found, fresh=True)
+
+    def _only(self, frame: Frame, bound: Bound) -> list[Reach]:
+        return [self._bound(frame, bound)]
+
+    def is_called_never(self, name: str) -> bool:
+        """Whether an attribute of that name, where it is set, is a number or a container."""
+        stored = [bound.value for _, _, bound in self._stored(name)]
+        return bool(stored) and all(isinstance(value, _NOT_CALLED) for value in stored)
 
     def _put(self, name: str) -> Iterator[Reach]:
         stored = [*self._stored(name)]
@@ -584,8 +677,8 @@ class Storage(Struct, eq=False, dict=True):
         if gives in (Gives.NUMBER, Gives.NEW):
             return PLAIN if gives is Gives.NUMBER else FRESH
         own = self.of(frame, function.value)
-        if function.attr in methods.METHODS_THAT_LOAD:
-            return FRESH
+        if function.attr in methods.METHODS_THAT_LOAD or own.plain:
+            return FRESH  # of a text another text, or a list of its own
         if gives is Gives.OBJECT:
             return own
         if function.attr in methods.GIVES_ARGUMENTS:
@@ -647,6 +740,16 @@ class Storage(Struct, eq=False, dict=True):
                 held = _one_of(given[several.arg]).view.cells
                 given[several.arg] = [Reach(held=held, fresh=True)]
         return tuple(sorted((name, _one_of(reaches)) for name, reaches in given.items()))
+
+
+def _makes_a_list(node: ast.expr) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "list"
+    return isinstance(node, (ast.List, ast.ListComp))
+
+
+def _binds(statement: ast.stmt) -> set[str]:
+    return {n for node in (statement, *own_nodes(statement)) for n in bound_by(node)}
 
 
 def _is_elsewhere(value: Value) -> bool:

@@ -88,6 +88,9 @@ class Uses(Struct, eq=False):
             return
         seen.add(cell)
         every = [(s, self.facts.program.scope_of(s, n), n) for s, n in self._mentions(cell)]
+        if cell.scope is None and self.facts.storage.is_called_never(cell.name):  # `tensor.sum()`
+            called = {c.func for _, _, c in self.facts.program.calls_named(cell.name)}
+            every = [mention for mention in every if mention[2] not in called]
         for mention in every:
             stays = _stays(self.unread, mention)
             if not stays and not cell.inside:

@@ -36,6 +36,11 @@ class Part(torch.nn.Module):
         self.at = (self.at + 1) % 4
     def show(self):
         print(self.kept)
+    def start(self, x):
+        self.kept = x
+    def may_start(self, x):
+        if x.sum() > 0:
+            self.kept = x
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -64,6 +69,8 @@ HANDS_ON = {
     "a_counter": "self.at += 1\ny = self.fc(x * self.at)",
     "set_in_one_branch": "if x.sum() > 0:\n    self.kept = x\ny = self.fc(self.kept)",
     "read_by_a_method_ahead": "self.show()\nself.kept = x\ny = self.fc(x)",
+    "set_by_a_method_perhaps": "x.sum() > 0 and self.start(x)\ny = self.fc(self.kept)",
+    "perhaps_set_by_a_method": "self.may_start(x)\ny = self.fc(self.kept)",
     "made_once_from_the_first_batch": (
         "if self.kept is None:\n    self.kept = x.mean(0)\ny = self.fc(x - self.kept)"
     ),
@@ -102,6 +109,7 @@ def test_a_part_in_a_list_is_run_as_well() -> None:
 
 #: statements of the forward
 KEEPS_TO_ITSELF = {
+    "set_by_a_method": "self.start(x)\ny = self.fc(self.kept)",
     "set_before_it_is_read": "self.kept = self.fc(x)\ny = self.kept * 2",
     "set_before_a_method_reads_it": "self.kept = self.fc(x)\nself.show()\ny = self.kept",
     "filled_anew": "self.kept = []\nself.kept.append(x)\ny = self.fc(sum(self.kept))",

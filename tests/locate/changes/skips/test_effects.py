@@ -154,7 +154,59 @@ def held_by_a_class(name: str, what: str) -> Evaluation:
 NUMBER = "class Meter:\n    def __init__(self):\n        self.data = self.rows = 0\nown = Meter()\n"
 
 
+#: An object that the evaluation makes, whose class puts something of the module there.
+OWN_WITH_SHARED = """\
+class Own:
+    def __init__(self):
+        self.rows = buf
+    def more(self):
+        self.rows.append(1)
+buf = [1]"""
+METER = """\
+class Meter:
+    def __init__(self):
+        self.sum = 0
+    def update(self, value):
+        self.sum += value
+meter = Meter()
+"""
+
+
+def listed(text: str) -> Evaluation:
+    """What a function does with a list that it makes of another."""
+    text = textwrap.indent(text, "    ")
+    return Evaluation(f"buf = [1]\ndef note(t):\n{text}", "note(buf)", "scale(buf)")
+
+
 STAYS: dict[str, Evaluation] = {
+    "method_of_its_own_object": changes(OWN_WITH_SHARED, "Own().more()"),
+    "part_of_its_own_object": changes(OWN_WITH_SHARED, "own = Own()\nown.rows.append(1)"),
+    "number_of_a_meter_that_is_read": Evaluation(METER, "meter.update(total)", "scale(meter.sum)"),
+    "function_of_a_meter_that_is_called": Evaluation(
+        METER, "meter.sum = print", "scale(meter.sum(x))"
+    ),
+    "list_of_which_it_has_another_name": listed("u = t\nt = list(t)\nu.append(1)"),
+    "list_that_may_be_another": listed("t = list(t)\nif t:\n    t = buf\nt.append(1)"),
+    "list_that_was_the_given_one": listed("for i in t:\n    t.append(1)\n    t = list(t)"),
+    "element_of_a_longer_list": Evaluation(
+        "buf = [torch.zeros(4)]\ndef note(t):\n    t = []\n    t += buf\n    t[0].add_(1)",
+        "note(buf)",
+        "scale(buf)",
+    ),
+    "shape_that_is_a_list": Evaluation(
+        "import fast\nconfig = fast.load()", "s = config.shape[0]\ns.append(1)", "scale(config)"
+    ),
+    "shape_that_is_given": Evaluation(
+        "import fast\nfrom types import SimpleNamespace\nbuf = [1]\n"
+        "own = SimpleNamespace(shape=[buf])",
+        "fast.change(own.shape[0])",
+        "scale(buf)",
+    ),
+    "text_or_a_list": Evaluation(
+        "import fast\nbuf = [1]\nname = 'a'\nif ready:\n    name = buf",
+        "fast.change(name)",
+        "scale(buf)",
+    ),
     **{f"held_by_{name}": held_by_a_class(name, "state") for name in HELD_BY_A_CLASS},
     "weights_that_are_no_number_of_a_meter": Evaluation(
         NUMBER, "for p in model.parameters():\n    p.data.add_(1)"
@@ -486,6 +538,25 @@ def test_an_evaluation_that_training_feels_stays(name: str) -> None:
 
 
 GOES: dict[str, Evaluation] = {
+    "parts_of_texts": Evaluation(
+        "import fast\nname = 'a,b'",
+        "part = fast.load()\nif total > 3:\n    part = name\nfast.change(part)",
+        "scale(name)",
+    ),
+    "numbers_of_a_shape": Evaluation(
+        "import fast\nbuf = torch.zeros(4)",
+        "n, m = buf.shape\nfast.change(n, buf.shape[0])",
+        "scale(buf)",
+    ),
+    "number_called_like_a_method": Evaluation(METER, "meter.update(total)", "scale(x.sum())"),
+    "list_made_of_another": listed("t = list(t)\nt.append(1)"),
+    "writer_of_a_class_of_its_own": Evaluation(
+        "from torch.utils.tensorboard import SummaryWriter\nclass Writer(SummaryWriter):\n"
+        "    def note(self, rate):\n        self.add_scalar('rate', rate)\n"
+        "writer, rate = Writer(), load()",
+        "writer.note(rate)",
+        "scale(rate)",
+    ),
     **{
         f"other_held_by_{name}": held_by_a_class(name, "other")
         for name in HELD_BY_A_CLASS
