@@ -117,7 +117,7 @@ def test_a_script_that_stops_the_clock_is_not_believed(measured: Measure, where:
 
 
 def test_a_time_limit(measured: Measure) -> None:
-    ran = measured(script(loop="if batch == 2:\n    time.sleep(600)"), "--timeout", "5")
+    ran = measured(script(loop="if batch == 2:\n    time.sleep(3600)"), "--timeout", "5")
     assert ran.code == 1
     assert "did not end within --timeout 5 s" in ran.err
     # Two, unless the machine was so busy that the limit came before them.

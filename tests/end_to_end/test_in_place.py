@@ -156,7 +156,7 @@ def test_what_holds_a_device_at_the_time_limit_is_left_running_and_named(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "held = open(os.environ['INSTRUMENT_DEVICE_ROOT'] + '/0')\n"
         "print('holding', os.getpid(), flush=True)\n"
-        "time.sleep(600)"
+        "time.sleep(3600)"
     )
     repo = git_repo({"train.py": script(before=stubborn)})
     done = run_cli(

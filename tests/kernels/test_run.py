@@ -145,7 +145,7 @@ def test_sigterm_during_the_validation_keeps_what_was_measured(here: Here, run_c
     # The command ends what started the guards that it hangs on.
     code = (
         "import os, psutil, signal, time; guards = psutil.Process().parent().parent(); "
-        "os.kill(guards.ppid(), signal.SIGTERM); time.sleep(600)"
+        "os.kill(guards.ppid(), signal.SIGTERM); time.sleep(3600)"
     )
     asked = ("--run-test", "no", "--validate", f"{sys.executable} -c '{code}'")
     done = run_cli("kernel", "run", *asked, "add_one_core.py", cwd=here.folder, env=here.env)

@@ -62,8 +62,8 @@ def test_a_command_that_hangs_is_ended_with_all_that_it_started(
     mark = f"{tmp_path}/of-this-test"
     code = (
         "import subprocess, sys, time\n"
-        f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)', {mark!r}])\n"
-        "print('started', flush=True)\ntime.sleep(600)"
+        f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)', {mark!r}])\n"
+        "print('started', flush=True)\ntime.sleep(3600)"
     )
     hanging = Criteria((sys.executable, "-c", code))
     assert check(hanging, script, limit_s=1.0).detail == "did not end within 1 s"

@@ -271,7 +271,7 @@ def test_what_git_has_started_ends_with_it(
 ) -> None:
     stands = tmp_path / "bin" / "git"
     stands.parent.mkdir()
-    stands.write_text(f"#!/bin/sh\nsleep 600 &\necho $! >>{tmp_path}/children\nwait\n")
+    stands.write_text(f"#!/bin/sh\nsleep 3600 &\necho $! >>{tmp_path}/children\nwait\n")
     stands.chmod(0o755)
     monkeypatch.setenv("PATH", f"{stands.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(git, "SOON_S", 2.0)

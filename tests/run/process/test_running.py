@@ -149,7 +149,7 @@ def test_the_time_limit_ends_the_run_gently(tmp_path: Path) -> None:
         import time
         try:
             print("ready", flush=True)
-            time.sleep(600)
+            time.sleep(3600)
         except KeyboardInterrupt:
             print("saved")
             raise SystemExit(5)
@@ -166,7 +166,7 @@ import signal, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("ready", flush=True)
-time.sleep(600)
+time.sleep(3600)
 """
 
 
@@ -200,7 +200,7 @@ def test_left_over_processes_are_ended(tmp_path: Path) -> None:
     # its parent is gone and it has a session of its own, as a capture program may
     source = """
         import subprocess, sys
-        sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
+        sleeper = [sys.executable, "-c", "import time; time.sleep(3600)"]
         code = f"import subprocess; subprocess.Popen({sleeper!r}, start_new_session=True)"
         subprocess.run([sys.executable, "-c", code])
     """
@@ -219,7 +219,7 @@ def test_the_scripts_process_is_interrupted_first(tmp_path: Path) -> None:
         open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
         print("ready", flush=True)
         try:
-            time.sleep(600)
+            time.sleep(3600)
         except KeyboardInterrupt:
             print("script interrupted", flush=True)
         '''
@@ -293,14 +293,14 @@ def test_a_second_request_names_nobody_who_has_gone(
 ) -> None:
     monkeypatch.setattr(running, "LEAVING_S", HANG_S)
     stop = Twice()
-    source = "import time\nprint('ready', flush=True)\ntime.sleep(600)"
+    source = "import time\nprint('ready', flush=True)\ntime.sleep(3600)"
     ended = finished(tmp_path, source, stop, on_line=stop.on_line, **GENTLE)
     assert ended.interrupted and ended.ending == ()
 
 
 def test_standing_still_is_told_once(tmp_path: Path) -> None:
     stalls: list[Stall] = []
-    source = "import time; print('Waiting for lock', flush=True); time.sleep(600)"
+    source = "import time; print('Waiting for lock', flush=True); time.sleep(3600)"
     clock, stop = Clock(), Stop()
 
     def on_stall(stall: Stall) -> None:
@@ -333,7 +333,7 @@ def wait_for(name):
         time.sleep(0.01)
 with open({str(record)!r}, "w", buffering=1) as stream:
     {source}
-    time.sleep(600)
+    time.sleep(3600)
 """
     chosen = {"on_record": clock.go, **GENTLE, **watch}
     return run(
@@ -434,7 +434,7 @@ def test_a_failing_listener_ends_the_run(tmp_path: Path) -> None:
             raise KeyError("listener")
 
     with pytest.raises(KeyError):
-        finished(tmp_path, "import time; time.sleep(600)", on_event=on_event, **QUICK)
+        finished(tmp_path, "import time; time.sleep(3600)", on_event=on_event, **QUICK)
     assert not alive(pids[0])
 
 
@@ -446,10 +446,10 @@ from instrumentor.run.profilers.base import Launch
 folder = Path(sys.argv[1])
 code = '''
 import os, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"],
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"],
                          start_new_session=True)
 print(os.getpid(), child.pid, "ready", flush=True)
-time.sleep(600)
+time.sleep(3600)
 '''
 order = Launch((sys.executable, "-c", code), dict(os.environ), folder)
 finished = run(order, log=folder / "log", watch=Watch(grace_s=60.0, linger_s=0.2))
@@ -517,10 +517,10 @@ KILLER = """
     for pid in (first, second):
         os.kill(pid, signal.SIGSTOP)
     if os.fork() == 0:
-        os.execve("/bin/sleep", ["sleep", "600"], {})  # without the run's mark
+        os.execve("/bin/sleep", ["sleep", "3600"], {})  # without the run's mark
     for pid in (first, second):
         os.kill(pid, signal.SIGKILL)
-    time.sleep(600)
+    time.sleep(3600)
 """
 
 
@@ -556,7 +556,7 @@ STOPPER = """
     for pid in (first, second):
         os.kill(pid, signal.SIGSTOP)
     print("stopped", flush=True)
-    time.sleep(600)
+    time.sleep(3600)
 """
 
 
@@ -596,19 +596,22 @@ def test_of_two_watchers_the_first_wakes_the_second(tmp_path: Path) -> None:
     wait_for(lambda: not any(map(alive, pids_of_run(tmp_path))))
 
 
-def test_a_record_that_was_blown_up_fails_the_run(tmp_path: Path) -> None:
+def test_a_record_that_was_blown_up_fails_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "RECORD_BYTES", 1 << 20)  # what is read all the same has an end
     record = tmp_path / "timings.jsonl"
     source = f"""
         import os, time
         open({str(record)!r}, "w").close()
-        os.truncate({str(record)!r}, 1 << 33)
+        os.truncate({str(record)!r}, 1 << 24)
         WAIT
     """
-    for wait in ("", "time.sleep(600)"):
+    for wait in ("", "time.sleep(3600)"):
         run_id = f"{os.getpid()}-{time.time_ns()}"
         order = launch(tmp_path, source.replace("WAIT", wait))
         order = replace(order, env={**order.env, "INSTRUMENT_RUN_ID": run_id})
-        with pytest.raises(RunFailed, match=r"the record .*timings.jsonl has 8589934592 bytes"):
+        with pytest.raises(RunFailed, match=r"the record .*timings.jsonl has 16777216 bytes"):
             run(order, log=tmp_path / "log", record=record, watch=Watch(**QUICK))
         assert processes_of(run_id) == ()
         record.unlink()

@@ -280,7 +280,7 @@ def test_a_failing_script_keeps_its_own_code(
 def test_an_interrupted_run_still_has_its_report(
     make_tracy_request: RequestFactory, tmp_path: Path
 ) -> None:
-    source = STEPS + "import time\nprint('stop me', flush=True)\ntime.sleep(600)\n"
+    source = STEPS + "import time\nprint('stop me', flush=True)\ntime.sleep(3600)\n"
     ran = run_under_tracy(make_tracy_request(source), tmp_path / "out")
     assert ran.finished.interrupted
     assert ran.artifacts.script_exit_code == 130

@@ -39,7 +39,7 @@ class Work:
         if level == os.environ.get("TUNING_BROKEN"):
             raise RuntimeError("failed to legalize operation 'ttir.conv2d'")
         if level == os.environ.get("TUNING_HANGS"):
-            time.sleep(600)
+            time.sleep(3600)
         if self.batch > LARGEST_BATCH:
             raise RuntimeError(
                 f"Out of Memory: Not enough space to allocate {self.batch} B DRAM buffer across 8"
