@@ -370,7 +370,7 @@ def test_movement_alone_is_counted_the_same_and_checks_nothing(here: Here) -> No
 
 
 def test_what_was_counted_until_the_limit_is_kept(here: Here) -> None:
-    here.edit("y_block.store(", "__import__('time').sleep(3600)\n                    y_block.store(")
+    here.edit("y_block.store(", "__import__('time').sleep(900)\n                    y_block.store(")
     with pytest.raises(RunFailed, match="did not end within 20 s") as caught:
         here.simulate(timeout_s=20.0)
     assert isinstance(caught.value.result, KernelRun)
