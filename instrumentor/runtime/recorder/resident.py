@@ -16,7 +16,7 @@ def resident_bytes() -> Optional[int]:
     """What this process has in memory now; None where nothing says."""
     try:
         return int(os.pread(own_statm(), 64, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):  # another system
+    except (OSError, ValueError, IndexError, AttributeError):  # another system
         return None
 
 
