@@ -37,7 +37,12 @@ from instrumentor_analysis.load.simulator import no_times
 from instrumentor_analysis.model import HOST_BOUND_PERCENT, Step, Summary, WallClock
 from instrumentor_analysis.ops.roofline import known
 from instrumentor_analysis.shared.caveats import Caveat, by_weight, read_caveats
-from instrumentor_analysis.shared.errors import AnalysisError, BadOption, NothingMeasured
+from instrumentor_analysis.shared.errors import (
+    AnalysisError,
+    BadOption,
+    NoSuchStep,
+    NothingMeasured,
+)
 from instrumentor_analysis.shared.units import alike, quantity
 from instrumentor_analysis.summary.analysis import Analysis
 from instrumentor_analysis.summary.mfu import with_mfu
@@ -108,6 +113,9 @@ def analyse(
         csvs = sources if len(sources) > 1 else (folder.ops_csv,)
         device = SIMULATED if told else arch
         analysis = _tracy(analysis, csvs, step, device, named)
+    elif step is not None or (named is not None and named.given):
+        text = f"{sources[0]} has no ops of a device, of which --step or a signpost chooses"
+        raise NoSuchStep(text, "Leave the option out: the report is of all steps of this run.")
     elif folder.profiler == "torch" and folder.torch_csv is not None:
         analysis = _torch(analysis, folder.torch_csv)
     elif analysis.summary.wall_clock is None:

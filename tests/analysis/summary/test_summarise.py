@@ -159,6 +159,9 @@ def test_torch_on_the_cpu_has_no_device(tmp_path: Path) -> None:
     assert summary.wall_clock.samples == 3
     assert [step.kind for step in summary.steps][-1] == "profiled"
     assert analysis.ops is not None
+    for choice in (9, "all"):
+        with pytest.raises(NoSuchStep, match="has no ops of a device"):
+            analyse(folder, choice)
 
 
 def test_torch_on_cuda_has_kernels(tmp_path: Path) -> None:
