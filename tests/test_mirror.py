@@ -45,7 +45,7 @@ TESTED_IN = {
     "tests/machine/test_interpreter.py": "runtime/probe",
     "tests/runtime/recorder/test_barrier.py": "runtime/recorder/produced",
     "tests/runtime/recorder/test_phases.py": "runtime/recorder/resident",
-    "tests/runtime/recorder/test_witness.py": "runtime/recorder/graph runtime/recorder/judging",
+    "tests/runtime/recorder/test_witness.py": "runtime/recorder/graph",
     "tests/end_to_end/test_discovery.py": "runtime/recorder/observer runtime/recorder/whole_step",
     "tests/tune/test_edits.py": "shared/variant",
     "tests/workspace/test_copy_planner.py": "workspace/git_listing",

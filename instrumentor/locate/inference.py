@@ -206,7 +206,7 @@ def locate_marked(
 
     Raises:
         Declined: the lines are not whole statements of one block, or leave it on the way.
-        UsageError: no such file in the program, or no statement starts there.
+        UsageError: no such file in the program, no statement starts there, or it ends before.
     """
     source = _named(knowledge.program, mark)
     covered = _covered(source, mark)
@@ -242,6 +242,12 @@ def _named(program: Program, mark: tuple[str, int, int]) -> Source:
 def _covered(source: Source, mark: tuple[str, int, int]) -> list[ast.stmt]:
     """The statements between two lines."""
     file, start, stop = mark
+    lines = len(source.data.splitlines())
+    if stop > lines:
+        raise UsageError(
+            f"--region {file}:{start}-{stop}: the file ends at line {lines}",
+            f"Give the last line of the step: {file}:{start}-END.",
+        )
     at = [s for s in source.places if s.lineno == start]
     if not at:
         raise UsageError(f"--region {file}:{start}-{stop}: no statement starts at line {start}")

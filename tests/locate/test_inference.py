@@ -128,6 +128,7 @@ def run(loader):
         (4, 4, "not whole statements"),
         (6, 8, "left before its end"),
         (5, 6, "no statement starts at line 5"),
+        (4, 99, "the file ends at line"),
     ],
 )
 def test_marked_lines(first: int, last: int, problem: str) -> None:

@@ -271,7 +271,7 @@ CHECKS: Tuple[Tuple[str, str, str, Callable[[Evidence], Found]], ...] = (
     (
         "optimizer",
         UNVERIFIED,
-        "the lines were chosen without it",
+        "no optimizer stepped in the first sample of the chosen lines",
         lambda e: when(e.label == CHOSEN and not e.updated(INSIDE)),
     ),
     (

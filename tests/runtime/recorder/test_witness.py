@@ -18,6 +18,15 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402, F401 - for the steps below
 
+from instrumentor.runtime.recorder.judging import (  # noqa: E402
+    CHECKS,
+    CHOSEN,
+    INSIDE,
+    LATER,
+    UNVERIFIED,
+    Evidence,
+    Seen,
+)
 from instrumentor.runtime.recorder.recorder import Recorder  # noqa: E402
 
 #: Steps by name, each behind what it starts from; without that, a net and SGD of its parameters.
@@ -585,3 +594,14 @@ def test_a_stop_that_is_asked_now_and_then_is_waited_for(run: Run) -> None:
     events = run(loops(RIGHT)["plain"].replace("r.finished()", "n % 4 == 3 and r.finished()"))
     assert not any(event["event"] == "warning" for event in events)
     assert sum(event["event"] == "sample" for event in events) == 4
+
+
+def test_chosen_lines_are_not_said_to_lack_an_optimizer_that_may_step_in_a_later_sample() -> None:
+    evidence = Evidence()
+    evidence.label = CHOSEN
+    evidence.seen = [Seen(kind, INSIDE, []) for kind in ("forward", "backward")]
+    evidence.seen.append(Seen("changed", LATER, []))
+    reasons = [
+        says for _, sort, says, look in CHECKS if sort == UNVERIFIED and look(evidence) is not None
+    ]
+    assert reasons == ["no optimizer stepped in the first sample of the chosen lines"]
