@@ -39,7 +39,7 @@ def find_host_reads(
     for number, region in enumerate(regions):
         reads = _Reads(region, counter)
         moving, stay = reads.decide()
-        warnings += [*_between_micro_steps(reads), *_fetches(reads), *stay]
+        warnings += [*_between_micro_steps(reads), *stay]
         moved += [Deferred(candidate.source, s, number, _read_lines(reads, s)) for s in moving]
     lines = sorted({line for deferred in moved for line in deferred.reads})
     if lines and candidate.program.uses_xla:  # elsewhere a read costs the same at any place
@@ -265,16 +265,3 @@ def _between_micro_steps(reads: _Reads) -> Iterator[Caveat]:
         ):
             text = "This runs between the micro-steps of one sample, inside the timed region."
             yield Caveat("host-read-inside", text, place=source.at(node.lineno))
-
-
-def _fetches(reads: _Reads) -> Iterator[Caveat]:
-    """The next batch, fetched between forward and backward, is timed with them."""
-    region = reads.region
-    ahead = region.begin if region.fetch is not None else None
-    for statement in dict.fromkeys((region.forward.statement, *reads.statements)):
-        if statement is ahead:
-            continue
-        calls = own_calls(statement) if isinstance(statement, _ASSIGNS) else ()
-        if any(callee(c) in ("next", "get_batch", "next_batch") for c in calls):
-            text = "The next batch is fetched inside the timed region."
-            yield Caveat("fetch-inside", text, place=reads.source.at(statement.lineno))

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from instrumentor.locate.gradients.forward import leading_to
 from instrumentor.locate.gradients.walk import Gradients
 from instrumentor.locate.meaning import methods
@@ -58,22 +60,37 @@ def beside_the_step(
         taken_out: statements that the run does without, or behind the clock.
     """
     found: dict[str, dict[str, Caveat]] = {}
-    for region in regions:
+    for region in _with_imports(regions):
         for caveat in _of_region(region, taken_out):
             found.setdefault(caveat.kind, {}).setdefault(caveat.place, caveat)
     for each in found.values():
         yield from islice(each.values(), _MOST_PLACES)
 
 
+def _with_imports(regions: Sequence[Region]) -> Iterator[Region]:
+    """The regions as all modules of the program show them: a helper may be of another file."""
+    program = regions[0].candidate.program
+    knowledge = Knowledge(program.whole) if program.whole is not program else None
+    for region in regions:
+        if knowledge is None:
+            yield region
+        else:
+            yield replace(region, candidate=replace(region.candidate, knowledge=knowledge))
+
+
 def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Caveat]:
     body, knowledge = region.candidate, region.candidate.knowledge
     inside = {s for s in _inside(region) if not any(contains(out, s) for out in taken_out)}
     calls = [(c, s) for c, s in body.program.calls.get(body.scope, ()) if s in inside]
-    for call, _ in calls:
+    ahead = region.begin if region.fetch is not None else None
+    for call, statement in calls:
         if knowledge.is_save(body.source, body.scope, call):
             yield _told("save", "a save", "", body.source, call)
         elif _is_copy(knowledge, body.source, body.scope, call):
             yield _told("copy", "a copy to the device", "", body.source, call)
+        elif is_fetch(knowledge, body.source, body.scope, call) and statement is not ahead:
+            text = "The next batch is fetched inside the timed region."
+            yield Caveat("fetch-inside", text, place=body.source.at(call.lineno))
     for read in _reads_beside_the_last(region, inside):
         yield _told("host-read", "a host read", "", body.source, read)
     for call in _evaluations(region, calls):

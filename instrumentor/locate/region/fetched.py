@@ -28,7 +28,8 @@ _IN_ORDER = (*_PURE, ast.Call, ast.BinOp, ast.Tuple, ast.List, ast.Subscript, as
 
 def is_fetch(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
     """Whether a call takes the next batch: `next(batches)`, `memory.get_batch()`."""
-    if spelling.FETCH.fits(callee(call)):
+    iterates = isinstance(call.func, ast.Attribute) and callee(call) == "next" and not call.args
+    if spelling.FETCH.fits(callee(call)) or iterates:
         return True
     if knowledge.role(source, scope, call) is not Role.FETCH or not call.args:
         return False

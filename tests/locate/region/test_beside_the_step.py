@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from instrumentor import Options, explain
 from tests.locate.cases import HEAD, lines_of, plan_of
 
 #: A step that cannot be entered, with one more thing in it.
@@ -100,6 +103,44 @@ def test_between_forward_and_backward(more: dict[str, str], expected: dict[str, 
     pieces = {"inside": "pass", "between": "pass", "behind": "pass", **more}
     source = HEAD + DIRECT.format(**pieces)
     assert named(source) == {kind: lines_of(source, mark) for kind, mark in expected.items()}
+
+
+def test_a_helper_of_another_file(tmp_path: Path) -> None:
+    """The loop is found in its own file; what its region runs may stand in any."""
+    script = HEAD + (
+        "from helpers import accuracy\n"
+        "for x, y in loader:\n"
+        "    out = model(x)\n"
+        "    loss = criterion(out, y)\n"
+        "    tops.append(accuracy(out, y))\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    (tmp_path / "train.py").write_text(script)
+    (tmp_path / "helpers.py").write_text(
+        "def accuracy(out, y):\n    return out.eq(y).sum().item()\n"
+    )
+    warnings = explain(tmp_path / "train.py", Options()).to_json()["warnings"]
+    told = [each["place"] for each in warnings if each["kind"] == "host-read-inside"]
+    assert told == ["helpers.py:2"]
+
+
+@pytest.mark.parametrize("fetch", ["next(batches)", "batches.next()"])
+def test_a_fetch_between_the_steps_of_several_optimizers(fetch: str) -> None:
+    source = HEAD + (
+        "critic = torch.nn.Linear(4, 1)\n"
+        "slow = torch.optim.SGD(critic.parameters(), lr=0.1)\n"
+        "for n in range(100):\n"
+        "    for _ in range(5):\n"
+        f"        x = {fetch}\n"
+        "        slow.zero_grad()\n"
+        "        critic(x).mean().backward()\n"
+        "        slow.step()\n"
+        "    optimizer.zero_grad()\n"
+        "    critic(model(x)).mean().backward()\n"
+        "    optimizer.step()\n"
+    )
+    assert named(source) == {"fetch-inside": lines_of(source, fetch)}
 
 
 CALLBACKS = """
