@@ -178,6 +178,7 @@ def test_a_repository_that_git_does_not_accept_is_no_folder_without_one(
 @pytest.fixture(params=["GitPython", "a hook's variables", "an environment without GitPython"])
 def asked(request, monkeypatch: pytest.MonkeyPatch, git_repo, tmp_path: Path) -> Path:
     """A repository whose settings include a pipe, which is asked in each way there is."""
+    git._gitpython()  # its import asks git, and would wait for what a test is about to make
     repo: Path = git_repo({"a.py": "a\n", "b\udcff.py": "\n"})
     run_git(repo, "config", "include.path", str(tmp_path / "pipe"))
     if request.param == "a hook's variables":
