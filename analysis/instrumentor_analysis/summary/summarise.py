@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from instrumentor_analysis.clock.compiler_breaks import by_place, causes
-from instrumentor_analysis.clock.drift import LONG_WARMUP
+from instrumentor_analysis.clock.drift import LONG_WARMUP, drift
 from instrumentor_analysis.clock.iterations import FWD_BWD
 from instrumentor_analysis.clock.memory import growing
 from instrumentor_analysis.clock.modules import modules
@@ -294,7 +294,14 @@ def _unsteady(wall: WallClock, folder: RunFolder) -> Iterator[Caveat]:
             f"Not steady: steps got {abs(trend):.0f} % slower during the run. Give {longer} to see "
             "whether that ends."
         )
-        if trend < 0:
+        later = drift(wall.samples_ms[len(wall.samples_ms) // 2 :])
+        if trend < 0 and later is not None and later.sure and later.percent < 0:
+            text = (
+                f"Not steady: steps got {-trend:.0f} % faster during the run, in its second half "
+                "too: others on the machine or its clock changed, or the warm-up takes longer than "
+                f"the run. Give {longer} to see whether that ends."
+            )
+        elif trend < 0:
             warmup = max(LONG_WARMUP, _MORE * (len(wall.warmup_ms) + 1))
             steps = f" --steps {warmup + wall.samples}" if chosen else ""
             text = (

@@ -489,11 +489,20 @@ def test_a_crashed_run_takes_no_figure_from_its_warm_up(tmp_path: Path) -> None:
 
 
 def test_steps_that_warm_up_are_told_what_to_type(tmp_path: Path) -> None:
-    falling = steady_events(*[10.0 * 0.97**at for at in range(20)])
+    first = [10.0, 9.5, 9.9, 9.4, 9.6, 9.1, 9.5, 8.8, 9.0, 8.5]
+    falling = steady_events(*first, *[8.4, 8.7, 8.3, 8.6, 8.5] * 2)
     for budget, typed in ((30.0, "Give --warmup 20."), (None, "Give --warmup 20 --steps 40.")):
         folder = run_folder(tmp_path / "run", *falling, time_budget_s=budget)
         (text,) = (each.message for each in summarise(folder).warnings if each.kind == "not-steady")
         assert text.startswith("Still warming up: steps got") and text.endswith(typed)
+
+
+def test_steps_that_get_faster_to_the_end_are_not_said_to_warm_up(tmp_path: Path) -> None:
+    falling = steady_events(*[10.0 * 0.97**at for at in range(40)])
+    folder = run_folder(tmp_path / "run", *falling, time_budget_s=30.0)
+    (text,) = (each.message for each in summarise(folder).warnings if each.kind == "not-steady")
+    assert "in its second half too" in text and "--warmup" not in text
+    assert text.endswith("Give --time-budget 120 to see whether that ends.")
 
 
 @pytest.mark.parametrize(("device", "told"), [("cpu", False), ("cuda", True)])
