@@ -352,8 +352,7 @@ def statement(paired: Paired) -> str:
     if ends.low < 1 < ends.high:
         return f"undecided: the time of {new} differs from that of {base} {by}, {count}"
     word = "faster" if ends.high < 1 else "slower"
-    sure = "which must be 99 % sure"
-    return f"undecided: {new} seems {word} than {base}, {by}, but not as a verdict, {sure}, {count}"
+    return f"undecided: {new} is probably {word} than {base}, {by}; a verdict is 99 % sure, {count}"
 
 
 def _by_one_pair(paired: Paired) -> str:

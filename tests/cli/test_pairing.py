@@ -176,8 +176,8 @@ def test_an_interval_without_0_that_is_no_verdict_says_why_and_what_to_type(
     ends = Interval(1.012, 5.0, 0.95)
     told = replace(paired, verdict=Verdict("undecided", 1.2, ends, 7, 1.0))
     assert statement(told) == (
-        "undecided: HEAD seems slower than main, by +1.2 to +400.0 % (95 %; +400.0 % is the most "
-        "different pair), but not as a verdict, which must be 99 % sure, 7 pairs"
+        "undecided: HEAD is probably slower than main, by +1.2 to +400.0 % (95 %; +400.0 % is the "
+        "most different pair); a verdict is 99 % sure, 7 pairs"
     )
     _show(told, Shown())
     assert "Next: the same command with --pairs 40" in capsys.readouterr().err
