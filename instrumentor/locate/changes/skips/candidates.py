@@ -157,6 +157,8 @@ class _Search(Struct, eq=False):
             functions = self.facts.reader.functions(frame, call)
             if any(self._is_evaluation(f) for f in functions):
                 return True, ""
+            if is_validation_name(callee(call)) and any(map(self._only_runs_a_model, functions)):
+                hidden = "its model runs with gradients, as in training"
             if not functions and is_validation_name(callee(call)) and self._hides(frame, call):
                 hidden = f"{ast.unparse(call.func)}() is not in the program's own files"
         return False, hidden
@@ -169,9 +171,12 @@ class _Search(Struct, eq=False):
         return not objects.is_module(*where) and not objects.is_library(*where)
 
     def _is_evaluation(self, function: Function) -> bool:
-        knowledge, does = self.facts.knowledge, self.facts.does(function)
+        return self.facts.does(function).evaluates and self._only_runs_a_model(function)
+
+    def _only_runs_a_model(self, function: Function) -> bool:
+        knowledge = self.facts.knowledge
         trains = knowledge.has_backward(function) or knowledge.stepped(function)
-        return not trains and does.evaluates and does.runs_a_model
+        return not trains and self.facts.does(function).runs_a_model
 
     def _saves(self, frame: Frame, call: ast.Call) -> bool:
         functions = self.facts.reader.functions(frame, call)

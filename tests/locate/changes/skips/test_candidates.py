@@ -9,7 +9,8 @@ import pytest
 from instrumentor import Options
 from instrumentor.locate import locate_file
 from instrumentor.locate.located import Located
-from tests.locate.cases import HEAD, plan_of
+from tests.locate.cases import HEAD, looped, plan_of
+from tests.warned import texts
 
 HANDLER = """\
 class Callback:
@@ -175,3 +176,12 @@ main(False)
     plan = plan_of(source.format("return"))
     assert plan["skipped_validation"] == []
     assert "stays" not in str(plan["warnings"])
+
+
+@pytest.mark.parametrize(("name", "told"), [("eval_policy", True), ("show", False)])
+def test_an_evaluation_with_gradients_is_told(name: str, told: bool) -> None:
+    function = f"def {name}(model):\n    return sum(model(x).item() for x, y in val_loader)\n"
+    step = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
+    plan = plan_of(looped(step, before=f"{function}scores = [{name}(model)]"))
+    assert plan["skipped_validation"] == []
+    assert any("with gradients" in text for text in texts(plan["warnings"])) is told
