@@ -103,9 +103,9 @@ def history(
 
 
 def _without_figure(failed: Sequence[Failed]) -> str:
-    """``3 runs ended without a figure: 2 interrupted, 1 the script ended with code 1``."""
+    """``3 runs ended without a figure: interrupted (2), the script ended with code 1 (1)``."""
     counts = Counter(each.why for each in failed).most_common()
-    reasons = ", ".join(f"{count} {why}" if len(failed) > 1 else why for why, count in counts)
+    reasons = ", ".join(f"{why} ({count})" if len(failed) > 1 else why for why, count in counts)
     newest = console.shown(Path(failed[-1].folder))
     last = f"the newest is {newest}" if len(failed) > 1 else newest
     return f"{plural(len(failed), 'run')} ended without a figure: {reasons} ({last})"

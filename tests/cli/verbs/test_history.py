@@ -171,8 +171,8 @@ def test_runs_without_a_figure_are_counted_with_their_reasons(
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == 4 and "train-5" not in said.out
     assert (
-        "3 runs ended without a figure: 2 the script ended with code 1, 1 interrupted (the newest "
-        f"is {tmp_path / 'train-5'})\n"
+        "3 runs ended without a figure: the script ended with code 1 (2), interrupted (1) "
+        f"(the newest is {tmp_path / 'train-5'})\n"
     ) in said.err
     assert call(["history"]) == 0 and "3 runs ended without" in capsys.readouterr().err
     assert call(["history", str(script), "--json"]) == 0
