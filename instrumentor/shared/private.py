@@ -103,7 +103,6 @@ def exchangeable(path: Path, *, named: bool = False) -> str:
     """
     # The owner of / can exchange everything: root, whatever its number is in a container.
     trusted = {os.getuid(), 0, Path("/").lstat().st_uid}
-    write = stat.S_IWOTH if named else OTHERS_WRITE
     for folder in path.parents:
         try:
             facts = folder.lstat()
@@ -111,12 +110,33 @@ def exchangeable(path: Path, *, named: bool = False) -> str:
             continue
         if facts.st_uid not in trusted and not named:
             return f"lies in {folder}, which belongs to another user ({facts.st_uid})"
-        if facts.st_mode & write and not facts.st_mode & stat.S_ISVTX:
+        open_to = facts.st_mode & stat.S_IWOTH or (
+            facts.st_mode & stat.S_IWGRP and not named and not _is_own_group(folder, facts.st_gid)
+        )
+        if open_to and not facts.st_mode & stat.S_ISVTX:
             return (
                 f"lies in {folder}, where other users can replace it "
                 f"(chmod go-w {shlex.quote(str(folder))} forbids that)"
             )
     return ""
+
+
+def _is_own_group(folder: Path, gid: int) -> bool:
+    """Whether a folder's group is this user's private one, as the umask 002 of many systems has it.
+
+    One of the user's name, that nobody else is in. An access control list may let others in.
+    """
+    import grp
+    import pwd
+
+    try:
+        me, group = pwd.getpwuid(os.getuid()), grp.getgrgid(gid)
+        listed = hasattr(os, "listxattr") and "system.posix_acl_access" in os.listxattr(folder)
+    except (KeyError, OSError):
+        return False
+    mine = gid == me.pw_gid and group.gr_name == me.pw_name and {*group.gr_mem} <= {me.pw_name}
+    others = (user for user in pwd.getpwall() if user.pw_uid != me.pw_uid)
+    return mine and not listed and all(user.pw_gid != gid for user in others)
 
 
 def refused() -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import pytest
 
 from instrumentor.results import history as module
 from instrumentor.results.history import SCHEMA_VERSION, History, default_path, place_of
+from instrumentor.shared import private
 from instrumentor.shared.errors import UsageError
 from instrumentor_analysis.summary.history_entry import conditions
 from tests.analysis.compare.sides import summary
@@ -315,6 +316,7 @@ def test_a_folder_that_others_may_write_to_is_refused(
     open_to = tmp_path / "open"
     open_to.mkdir()
     monkeypatch.setenv("XDG_DATA_HOME", str(open_to))
+    monkeypatch.setattr(private, "_is_own_group", lambda folder, gid: False)
     history = History(open_to / "below" / "h.sqlite") if named else History()
     history.add(tmp_path, document(), PLACE)
     open_to.chmod(mode)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -98,6 +102,7 @@ def test_every_folder_above_is_closed_to_others(
     above = tmp_path / "above"
     (above / "b").mkdir(parents=True)
     above.chmod(mode_above)
+    shared_group(monkeypatch)
     monkeypatch.setenv("INSTRUMENT_CACHE", str(above / "b" / "c"))
     for _ in range(2):  # not there yet, and there
         with pytest.raises(NotReady, match=f"chmod go-w {above} "):
@@ -111,6 +116,41 @@ def test_every_folder_above_is_closed_to_others(
     assert private.cache_folder() == tmp_path / OURS
     above.chmod(0o1777)
     assert private.cache_folder() == above / "b" / "instrumentor"
+
+
+def shared_group(monkeypatch: pytest.MonkeyPatch, **group: object) -> None:
+    """This user's group has another member, or what is said of it."""
+    me = pwd.getpwuid(os.getuid())
+    facts = {"gr_name": me.pw_name, "gr_mem": [me.pw_name, "colleague"], **group}
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: SimpleNamespace(gr_gid=gid, **facts))
+
+
+@pytest.mark.parametrize(
+    ("group", "of", "passes"),
+    [
+        ({"gr_mem": []}, os.getgid, True),
+        ({}, os.getgid, False),  # a colleague is in it
+        ({"gr_name": "staff", "gr_mem": []}, os.getgid, False),
+        ({"gr_mem": []}, lambda: os.getgid() + 1, False),  # the first group of somebody else
+    ],
+)
+def test_the_private_group_of_this_user_may_write_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: dict[str, object],
+    of: Callable[[], int], passes: bool,
+) -> None:  # fmt: skip
+    """Where the umask is 002, each user's group is of the user alone."""
+    above = tmp_path / "above"
+    above.mkdir()
+    above.chmod(0o775)
+    me = pwd.getpwuid(os.getuid())
+    mine = SimpleNamespace(pw_name=me.pw_name, pw_uid=me.pw_uid, pw_gid=of())
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: mine)
+    monkeypatch.setattr(pwd, "getpwall", lambda: [mine])
+    shared_group(monkeypatch, **group)
+    assert (private.exchangeable(above / "b") == "") is passes
+    other = SimpleNamespace(pw_name="other", pw_uid=me.pw_uid + 1, pw_gid=of())
+    monkeypatch.setattr(pwd, "getpwall", lambda: [mine, other])
+    assert private.exchangeable(above / "b") != ""
 
 
 @TWO_USERS
