@@ -93,7 +93,7 @@ def test_doctor(
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok       interpreter" in done.stdout
     assert done.stderr == "Next: instrument run --profiler wallclock train.py\n"
-    done = run_cli("doctor", "--profiler", "tracy", "train.py", "--config", "x.yaml", "--json",
+    done = run_cli("doctor", "--profiler", "tracy", "--json", "train.py", "--config", "x.yaml",
                    cwd=repo, env=tracy)  # fmt: skip
     document = json.loads(done.stdout)
     assert document["schema"] == "instrument-doctor/1" and document["ready"] is False
@@ -103,7 +103,7 @@ def test_doctor(
     assert all(check["remedy"] for check in document["checks"] if check["status"] != "ok")
     assert done.returncode == 4
     mistyped = run_cli("doctor", "--jsn", cwd=repo)
-    assert mistyped.returncode == 2 and "--jsn: no such option" in mistyped.stderr
+    assert mistyped.returncode == 2 and "No such option: --jsn" in mistyped.stderr
     nothing = run_cli("doctor", "--profiler", "tracy", cwd=repo)
     assert nothing.returncode == 4 and "hint: " in nothing.stdout
 

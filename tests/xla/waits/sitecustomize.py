@@ -3,13 +3,12 @@
 For every sample, one JSON line goes to the file that TEST_XLA_WAITS names: when each sync since
 the last sample had returned, in seconds of ``time.perf_counter`` (the clock of the samples), and
 how long a second wait for the device took after the clock was read, in ms. A sample's clock has
-been read when its line ``[TIMER] Step`` is printed. Nothing is imported that the script does not
+been read when its line is written to the record. Nothing is imported that the script does not
 import.
 """
 
 from __future__ import annotations
 
-import builtins
 import importlib.abc
 import importlib.util
 import json
@@ -44,7 +43,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def _watch(xm: Any) -> None:
     lowest = sys.modules["torch_xla"]._XLAC
-    wait, cut, write_line = xm.wait_device_ops, lowest._xla_step_marker, builtins.print
+    wait, cut, write = xm.wait_device_ops, lowest._xla_step_marker, os.write
     synced: list[float] = []
 
     def step_marker(*arguments: Any, **options: Any) -> Any:
@@ -52,8 +51,8 @@ def _watch(xm: Any) -> None:
         synced.append(time.perf_counter())
         return result
 
-    def printing(*values: object, **options: Any) -> None:
-        sampled = bool(values) and str(values[0]).startswith("[TIMER] Step")
+    def writing(descriptor: int, data: bytes) -> int:
+        sampled = data.startswith(b'{"event": "sample"')
         if sampled and lowest._xla_runtime_is_initialized():
             start = time.perf_counter()
             wait()
@@ -61,10 +60,10 @@ def _watch(xm: Any) -> None:
             with open(os.environ["TEST_XLA_WAITS"], "a") as stream:  # noqa: PTH123
                 stream.write(json.dumps({"synced_s": synced, "second_ms": second_ms}) + "\n")
             synced.clear()
-        write_line(*values, **options)
+        return write(descriptor, data)
 
     lowest._xla_step_marker = step_marker
-    builtins.print = printing
+    os.write = writing
 
 
 if os.environ.get("TEST_XLA_WAITS"):
