@@ -157,12 +157,14 @@ class Update(Struct, frozen=True):
         count: updates of which each micro-step was measured.
         ms: median of their sums; None without any.
         interval_ms: 95 % sure; None of fewer than six independent updates.
+        values_ms: these sums, in order.
     """
 
     micro_steps: int | None = None
     count: int = 0
     ms: float | None = None
     interval_ms: Interval | None = None
+    values_ms: tuple[float, ...] = ()
 
 
 class Part(Struct, frozen=True):

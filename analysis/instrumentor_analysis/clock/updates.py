@@ -50,4 +50,5 @@ def updates(
         count=len(sums),
         ms=statistics.median(sums) if sums else None,
         interval_ms=median_interval(sums) if sums else None,
+        values_ms=tuple(sums),
     )

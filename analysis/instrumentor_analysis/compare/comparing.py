@@ -77,13 +77,15 @@ def compare_runs(base: Sequence[Side], new: Sequence[Side], earlier: Medians = (
     refuse(old, now)
     basis, per = _basis(old, now)
     pair = _Pair(groups, old, now, basis, per, earlier)
+    iteration = _iteration(pair)
     labels = [label for label in old.labels() if label in now.labels()]
-    found = [_wall_clock(pair, label) for label in labels]
+    found = [_wall_clock(pair, label, iteration is None) for label in labels]
     timings = tuple(timing for timing in found if timing is not None)
     comparison = Comparison(
         base=_facts(old, groups[0]),
         new=_facts(now, groups[1]),
         basis=basis,
+        iteration=iteration,
         timings=timings,
         device=_device_time(pair),
         figures=figures(old, now, basis, per),
@@ -195,21 +197,42 @@ def _basis(base: Side, new: Side) -> tuple[Basis, tuple[int, int]]:
     return "sample", (sizes[0], sizes[1])
 
 
-def _wall_clock(pair: _Pair, label: str) -> Timing | None:
+def _iteration(pair: _Pair) -> Timing | None:
+    """The whole iteration, or update; None where it is not one thing in all runs."""
+    found = [[side.iterations_ms() for side in group] for group in pair.groups]
+    labels = {label for group in found for label, _, _ in group}
+    if len(labels) > 1 or "" in labels:
+        return None
+    # A batch is that of a micro-step.
+    old, now = (
+        [[ms / (steps if pair.basis == "sample" else 1) for ms in values] for _, steps, values in g]
+        for g in found
+    )
+    return _timing(pair, labels.pop(), old, now)
+
+
+def _wall_clock(pair: _Pair, label: str, first: bool) -> Timing | None:
     old, now = ([side.samples_ms(label) for side in group] for group in pair.groups)
     # The history keeps medians of the main label only.
     earlier = pair.earlier if label == pair.base.labels()[0] else ()
-    return _timing(pair, label, old, now, earlier)
+    return _timing(pair, label, old, now, earlier, first)
 
 
 def _device_time(pair: _Pair) -> Timing | None:
     old, now = pair.base.step_device_ms(), pair.new.step_device_ms()
     # A single device time on a side has no spread, and so no interval: it is one of the figures.
-    return _timing(pair, DEVICE_TIME, [old], [now]) if min(len(old), len(now)) > 1 else None
+    return (
+        _timing(pair, DEVICE_TIME, [old], [now], (), False) if min(len(old), len(now)) > 1 else None
+    )
 
 
-def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = ()) -> Timing | None:
+def _timing(
+    pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (), first: bool = True
+) -> Timing | None:
     """Compare the samples of a label, by runs where their noise is known, else by steps.
+
+    Args:
+        first: of those of a comparison, which says in full why there is no conclusion.
 
     None where no run of a side has samples, or one of them is 0 ms.
     """
@@ -234,10 +257,13 @@ def _timing(pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (
     # Several runs of each side show what their machines did to them, one run does not.
     busy = by_runs is None and [s.name for s in (pair.base, pair.new) if _was_busy(s)]
     if busy:
+        alone = by_size(ratio, pair.new.name)
         said = (
             f"No conclusion, because the machine was busy in {' and '.join(busy)} [W201]. By the "
-            f"medians alone {by_size(ratio, pair.new.name)}. Measure again when it is quiet, or "
-            "compare the scripts, which are then run in turn."
+            f"medians alone {alone}. Measure again when it is quiet, or compare the scripts, which "
+            "are then run in turn."
+            if first
+            else f"No conclusion; by the medians alone {alone}."
         )
     # Samples a second; times per sample are already divided by the batch size.
     rates = [

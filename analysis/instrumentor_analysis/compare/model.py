@@ -53,7 +53,8 @@ class Timing(Struct, frozen=True):
     otherwise of one step.
 
     Attributes:
-        label: what was timed, e.g. ``fwd+bwd``, or ``device time``.
+        label: what was timed, e.g. ``fwd+bwd``, ``iteration``, ``update of 4 micro-steps``, or
+            ``device time``.
         basis: ``step`` or ``sample``.
         base_median_ms, new_median_ms: medians on that basis.
         base_rate, new_rate: samples a second at those medians; None without a batch size.
@@ -228,6 +229,8 @@ class Comparison(Struct, frozen=True):
         base, new: the sides.
         basis: ``step``, or ``sample`` where the batch sizes differ: then every time is a step's
             time over its batch size.
+        iteration: from the start of a step to that of the next, or what an update of micro-steps
+            takes; None where that is not known of both sides, or iterations are of several kinds.
         timings: the wall clock per label that both sides have, the base's main one first.
         device: device time of the steady steps; None without several on both sides.
         figures: the rest, taken once.
@@ -242,6 +245,7 @@ class Comparison(Struct, frozen=True):
     base: SideFacts
     new: SideFacts
     basis: Literal["step", "sample"] = "step"
+    iteration: Timing | None = None
     timings: tuple[Timing, ...] = ()
     device: Timing | None = None
     figures: tuple[Figure, ...] = ()

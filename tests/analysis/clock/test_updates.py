@@ -35,6 +35,7 @@ def test_an_update_takes_what_its_micro_steps_take_together() -> None:
     found = updates([False, True] * 9, [10.0, 20.0] * 9, set(range(18)))
     assert found is not None and found.interval_ms is not None
     assert (found.ms, found.interval_ms.low, found.interval_ms.high) == (30.0, 30.0, 30.0)
+    assert found.values_ms == (30.0,) * 8
 
 
 def test_an_update_that_was_not_measured_whole_counts_for_the_number_alone() -> None:

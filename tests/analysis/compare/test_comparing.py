@@ -7,13 +7,22 @@ import math
 import random
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from instrumentor_analysis.compare.comparing import compare, compare_all, compare_runs, judge
 from instrumentor_analysis.compare.side import Side
-from instrumentor_analysis.model import Category, Locations, SourceLine, Step
+from instrumentor_analysis.model import (
+    Category,
+    Iteration,
+    Locations,
+    Population,
+    SourceLine,
+    Step,
+    Update,
+)
 from instrumentor_analysis.shared.errors import NotComparable
 from tests.analysis.compare.sides import side, summary, wall
 from tests.analysis.series import KINDS
@@ -317,6 +326,63 @@ def test_nothing_is_concluded_from_a_run_on_a_busy_machine() -> None:
     assert judge(found, 5.0).outcome == "undecided"
     quiet = compare(calm, side([20.0, 20.1, 19.9] * 5, "new"))
     assert quiet.timing is not None and quiet.timing.real
+
+
+def around(found: Side, iteration: Iteration) -> Side:
+    main = found.summary.wall_clock
+    assert main is not None
+    return replace(
+        found, summary=replace(found.summary, wall_clock=replace(main, iteration=iteration))
+    )
+
+
+def iterations(values_ms: Sequence[float], **more: Any) -> Iteration:
+    whole = tuple(values_ms)
+    return Iteration(len(whole), statistics.median(whole), min(whole), max(whole),
+                     values_ms=whole, **more)  # fmt: skip
+
+
+def test_what_lies_around_the_region_is_compared_first() -> None:
+    """A change of the data loader is in no region."""
+    alike = [10.0, 10.1, 9.9, 10.0, 10.2] * 4
+    waits, reads = (around(side(alike, name), iterations([ms + wait for ms in alike]))
+                    for name, wait in (("base", 30.0), ("new", 2.0)))  # fmt: skip
+    found = compare(waits, reads)
+    assert found.iteration is not None and found.iteration.real
+    assert found.iteration.statement.startswith("new is 3.33 times as fast (95 % interval ")
+    assert found.timing is not None and not found.timing.real
+    document = found.to_json()
+    assert document["iteration"]["label"] == "iteration" and len(document["timings"]) == 1
+    kinds = (Population(10, 12.0, 12.0, 12.0, kind="with update"),)
+    turns = around(side(alike, "new"), iterations(alike, populations=kinds))
+    assert compare(waits, turns).iteration is None
+    assert compare(waits, side(alike, "new")).iteration is None
+
+
+def test_of_micro_steps_the_update_is_compared() -> None:
+    alike = [10.0, 10.1, 9.9, 10.0, 10.2] * 4
+
+    def made(name: str, ms: float, steps: int, batch: int | None = None) -> Side:
+        sums = tuple(ms * each / 10 for each in alike)
+        update = Update(steps, len(sums), ms, values_ms=sums)
+        return around(side(alike, name, batch_size=batch), iterations(alike, update=update))
+
+    found = compare(made("base", 80.0, 4), made("new", 40.0, 4))
+    assert found.iteration is not None
+    assert (found.iteration.label, found.iteration.ratio) == ("update of 4 micro-steps", 0.5)
+    assert compare(made("base", 80.0, 4), made("new", 40.0, 8)).iteration is None
+    by_sample = compare(made("base", 80.0, 4, 16), made("new", 80.0, 4, 32)).iteration
+    assert by_sample is not None and by_sample.base_median_ms == pytest.approx(80 / (4 * 16))
+
+
+def test_why_there_is_no_conclusion_is_said_once() -> None:
+    alike = [10.0, 10.1, 9.9, 10.0] * 5
+    calm, loaded = (around(side(alike, name, run=run), iterations(alike))
+                    for name, run in (("base", {}), ("new", BUSY)))  # fmt: skip
+    found = compare(calm, loaded)
+    assert found.iteration is not None and "[W201]" in found.iteration.statement
+    assert found.timing is not None
+    assert found.timing.statement == "No conclusion; by the medians alone new is as fast."
 
 
 def test_more_than_twenty_runs_are_never_asked_for() -> None:

@@ -110,7 +110,9 @@ def _statement(timing: Timing) -> Statement:
 
 def _against(comparisons: Sequence[Comparison]) -> Section:
     """All runs against the first, the fastest first."""
-    timed = sorted((c.timing for c in comparisons if c.timing), key=lambda timing: timing.ratio)
+    whole = all(each.iteration is not None for each in comparisons)
+    every = [each.iteration if whole else each.timing for each in comparisons]
+    timed = sorted((timing for timing in every if timing), key=lambda timing: timing.ratio)
     tones: list[tuple[str, Tone]] = [(timing.statement, rows.tone(timing)) for timing in timed]
     count = len(comparisons)
     note = (

@@ -44,13 +44,15 @@ def tone(timing: Timing) -> Tone:
 
 
 def every_timing(comparison: Comparison) -> tuple[Timing, ...]:
-    """All timings with several samples on both sides, the wall clock first."""
-    return (*comparison.timings, *([comparison.device] if comparison.device else []))
+    """All timings with several samples on both sides, the whole iteration first."""
+    around = comparison.iteration, *comparison.timings, comparison.device
+    return tuple(timing for timing in around if timing is not None)
 
 
 def timed(timing: Timing) -> str:
     """A timing's name for a row of a table."""
-    name = timing.label if timing.label == "device time" else f"wall clock of {timing.label}"
+    whole = timing.label.startswith(("device time", "iteration", "update of"))
+    name = timing.label if whole else f"wall clock of {timing.label}"
     return f"{name}, per sample" if timing.basis == "sample" else name
 
 
@@ -86,7 +88,7 @@ def _times(comparison: Comparison) -> Section | None:
         rows.append((timed(timing), *medians, change, cells.interval(timing)))
         tones.append(tone(timing))
         rates_known = timing.base_rate is not None and timing.new_rate is not None
-        if rates_known and timing is not comparison.device:
+        if rates_known and timing in comparison.timings:
             rates = formatting.column([timing.base_rate, timing.new_rate], "samples/s")
             change = cells.signed((1 / timing.ratio - 1) * 100)
             rows.append(
@@ -102,6 +104,8 @@ def _figures(comparison: Comparison) -> Section | None:
     """Figures that were taken once: without an interval no change is sure, so none has a colour."""
     # Where it was taken several times it stands among the steady steps, with its interval.
     timed = {"device_time_ms"} if comparison.device else set()
+    if comparison.iteration is not None:
+        timed |= {f"wall_clock_ms.iteration.{name}" for name in ("median_ms", "update.ms")}
     rows = [_figure(each) for each in comparison.figures if each.key not in timed]
     note = "one measurement on each side, so without an interval"
     if comparison.base.runs or comparison.new.runs:
