@@ -156,14 +156,10 @@ class Net(torch.nn.Module):
         return made
 
 
-@pytest.fixture(params=["torch now", "torch before 2.1"])
-def told(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> list[dict[str, str]]:
-    """Rows of a real step that tells its modules."""
-    monkeypatch.setenv("INSTRUMENT_HOOK_OUTPUT", str(tmp_path))
-    if request.param != "torch now":
-        monkeypatch.delattr(torch._C._profiler, "_RecordFunctionFast")
+def profile_a_step(old: str) -> None:
+    """Profile a real step that tells its modules."""
+    if old:
+        del torch._C._profiler._RecordFunctionFast
     real, net = torch.nn.Module.__call__, Net()
     profile = torch_hook.open_profile(True)
     loss = net(torch.ones(2, 6)).square().sum() + torch.nn.L1Loss()(
@@ -172,6 +168,18 @@ def told(
     loss.backward()
     torch_hook.close_profile(profile, "cpu")
     assert torch.nn.Module.__call__ is real
+
+
+@pytest.fixture(params=["", "torch before 2.1"])
+def told(request: pytest.FixtureRequest, tmp_path: Path) -> list[dict[str, str]]:
+    """Rows of a real step, in a process of its own: what ran before in this one is in no row."""
+    module = "import sys; from tests.runtime.test_torch_hook import profile_a_step"
+    subprocess.run(
+        [sys.executable, "-c", f"{module}; profile_a_step(sys.argv[1])", request.param],
+        env={**os.environ, "INSTRUMENT_HOOK_OUTPUT": str(tmp_path)},
+        cwd=Path(__file__).parents[2],
+        check=True,
+    )
     with (tmp_path / "ops.csv").open(newline="") as stream:
         return list(csv.DictReader(stream))
 
