@@ -102,6 +102,8 @@ def test_doctor(
     assert status["runtime-trace"] == "failed"
     assert all(check["remedy"] for check in document["checks"] if check["status"] != "ok")
     assert done.returncode == 4
+    behind = run_cli("doctor", "--profiler", "wallclock", "train.py", "--json", cwd=repo)
+    assert "Passed to train.py: --json" in behind.stderr
     mistyped = run_cli("doctor", "--jsn", cwd=repo)
     assert mistyped.returncode == 2 and "No such option: --jsn" in mistyped.stderr
     nothing = run_cli("doctor", "--profiler", "tracy", cwd=repo)

@@ -79,7 +79,7 @@ def compare_runs(base: Sequence[Side], new: Sequence[Side], earlier: Medians = (
     pair = _Pair(groups, old, now, basis, per, earlier)
     iteration = _iteration(pair)
     labels = [label for label in old.labels() if label in now.labels()]
-    found = [_wall_clock(pair, label, iteration is None) for label in labels]
+    found = [_wall_clock(pair, label, first=iteration is None) for label in labels]
     timings = tuple(timing for timing in found if timing is not None)
     comparison = Comparison(
         base=_facts(old, groups[0]),
@@ -211,23 +211,29 @@ def _iteration(pair: _Pair) -> Timing | None:
     return _timing(pair, labels.pop(), old, now)
 
 
-def _wall_clock(pair: _Pair, label: str, first: bool) -> Timing | None:
+def _wall_clock(pair: _Pair, label: str, *, first: bool) -> Timing | None:
     old, now = ([side.samples_ms(label) for side in group] for group in pair.groups)
     # The history keeps medians of the main label only.
     earlier = pair.earlier if label == pair.base.labels()[0] else ()
-    return _timing(pair, label, old, now, earlier, first)
+    return _timing(pair, label, old, now, earlier, first=first)
 
 
 def _device_time(pair: _Pair) -> Timing | None:
     old, now = pair.base.step_device_ms(), pair.new.step_device_ms()
     # A single device time on a side has no spread, and so no interval: it is one of the figures.
-    return (
-        _timing(pair, DEVICE_TIME, [old], [now], (), False) if min(len(old), len(now)) > 1 else None
-    )
+    if min(len(old), len(now)) < 2:
+        return None
+    return _timing(pair, DEVICE_TIME, [old], [now], first=False)
 
 
 def _timing(
-    pair: _Pair, label: str, base: Runs, new: Runs, earlier: Medians = (), first: bool = True
+    pair: _Pair,
+    label: str,
+    base: Runs,
+    new: Runs,
+    earlier: Medians = (),
+    *,
+    first: bool = True,
 ) -> Timing | None:
     """Compare the samples of a label, by runs where their noise is known, else by steps.
 

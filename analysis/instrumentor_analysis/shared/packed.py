@@ -56,7 +56,8 @@ def members(path: Path, limit: int) -> Iterator[tuple[str, bytes]]:
                 with archive.open(entry) as member:
                     # Not at once: one that says less than it has would be unpacked whole.
                     yield entry.filename, b"".join(iter(partial(member.read, 1 << 20), b""))
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    # RuntimeError: it is encrypted, or of a later version of the format.
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise ValueError(str(error)) from error
 
 

@@ -12,7 +12,6 @@ from instrumentor.cli import common, next_commands
 from instrumentor.cli.signature import Only, Verb
 from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
-from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import WHERE, option
 
 if TYPE_CHECKING:
@@ -51,8 +50,8 @@ def doctor(
     from instrumentor.run.ready.doctor import doctor as examine
     from instrumentor.run.ready.doctor import failed, planned_run
 
-    if script is not None and str(script).startswith("-"):
-        raise UsageError(f"{script}: no such option", "`instrument doctor --help` lists them.")
+    if script is not None:
+        common.tell_handed_over(context, script, arguments or [])
     options = replace(options, configured=common.configured(context))
     planned = planned_run(script, arguments or [], options)
     if asked.fix or options.reset:

@@ -46,6 +46,12 @@ class Knowledge(Struct, eq=False, dict=True):
     program: Program
 
     @cached_property
+    def everywhere(self) -> Knowledge:
+        """The same of all modules of the program: what is called may stand in other files."""
+        whole = self.program.whole
+        return self if whole is self.program else Knowledge(whole)
+
+    @cached_property
     def _answers(self) -> Answers:
         return Answers()
 

@@ -60,26 +60,17 @@ def beside_the_step(
         taken_out: statements that the run does without, or behind the clock.
     """
     found: dict[str, dict[str, Caveat]] = {}
-    for region in _with_imports(regions):
+    for region in regions:
         for caveat in _of_region(region, taken_out):
             found.setdefault(caveat.kind, {}).setdefault(caveat.place, caveat)
     for each in found.values():
         yield from islice(each.values(), _MOST_PLACES)
 
 
-def _with_imports(regions: Sequence[Region]) -> Iterator[Region]:
-    """The regions as all modules of the program show them: a helper may be of another file."""
-    program = regions[0].candidate.program
-    knowledge = Knowledge(program.whole) if program.whole is not program else None
-    for region in regions:
-        if knowledge is None:
-            yield region
-        else:
-            yield replace(region, candidate=replace(region.candidate, knowledge=knowledge))
-
-
 def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Caveat]:
-    body, knowledge = region.candidate, region.candidate.knowledge
+    everywhere = region.candidate.knowledge.everywhere
+    region = replace(region, candidate=replace(region.candidate, knowledge=everywhere))
+    body, knowledge = region.candidate, everywhere
     inside = {s for s in _inside(region) if not any(contains(out, s) for out in taken_out)}
     calls = [(c, s) for c, s in body.program.calls.get(body.scope, ()) if s in inside]
     ahead = region.begin if region.fetch is not None else None

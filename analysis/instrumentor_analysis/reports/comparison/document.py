@@ -70,7 +70,7 @@ def _part(comparison: Comparison) -> Document:
 
 
 def _document(comparison: Comparison, limits: Limits) -> Document:
-    statements = tuple(_statement(timing) for timing in rows.every_timing(comparison))
+    statements = tuple(_statement(comparison, each) for each in rows.every_timing(comparison))
     untimed = Statement("", "no wall clock on both sides", "absent")
     return Document(
         f"{comparison.new.name} against {comparison.base.name}",
@@ -102,10 +102,10 @@ def _subtitle(comparison: Comparison) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _statement(timing: Timing) -> Statement:
+def _statement(comparison: Comparison, timing: Timing) -> Statement:
     tone = rows.tone(timing)
     word = {"good": "faster", "bad": "slower"}.get(tone, "inconclusive")
-    return Statement(rows.timed(timing), timing.statement, tone, word)
+    return Statement(rows.timed(comparison, timing), timing.statement, tone, word)
 
 
 def _against(comparisons: Sequence[Comparison]) -> Section:

@@ -49,10 +49,10 @@ def every_timing(comparison: Comparison) -> tuple[Timing, ...]:
     return tuple(timing for timing in around if timing is not None)
 
 
-def timed(timing: Timing) -> str:
+def timed(comparison: Comparison, timing: Timing) -> str:
     """A timing's name for a row of a table."""
-    whole = timing.label.startswith(("device time", "iteration", "update of"))
-    name = timing.label if whole else f"wall clock of {timing.label}"
+    of_region = timing in comparison.timings
+    name = f"wall clock of {timing.label}" if of_region else timing.label
     return f"{name}, per sample" if timing.basis == "sample" else name
 
 
@@ -85,7 +85,7 @@ def _times(comparison: Comparison) -> Section | None:
     for timing in every_timing(comparison):
         medians = formatting.column([timing.base_median_ms, timing.new_median_ms], "ms")
         change = cells.signed(timing.change_percent)
-        rows.append((timed(timing), *medians, change, cells.interval(timing)))
+        rows.append((timed(comparison, timing), *medians, change, cells.interval(timing)))
         tones.append(tone(timing))
         rates_known = timing.base_rate is not None and timing.new_rate is not None
         if rates_known and timing in comparison.timings:

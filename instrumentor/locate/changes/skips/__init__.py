@@ -54,13 +54,11 @@ def find_skips(
         keep_validation: leave out saves alone.
         asked: what goes without a proof too: `validation`, `checkpoint`.
     """
-    whole = knowledge.program.whole
     try:
         facts = Facts(knowledge, candidate, regions, stops)
         found, kept = find_pieces(facts, keep_validation=keep_validation)
-        if whole is not knowledge.program and (found or kept):
-            # what is called may stand in other files than the loop
-            facts = Facts(Knowledge(whole), candidate, regions, stops)
+        if knowledge.everywhere is not knowledge and (found or kept):
+            facts = Facts(knowledge.everywhere, candidate, regions, stops)
             found, kept = find_pieces(facts, keep_validation=keep_validation)
         skipped, staying, unproven = prove(facts, found, asked)
     except TooMuch:
