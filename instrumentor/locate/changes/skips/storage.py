@@ -24,6 +24,7 @@ from instrumentor.read import handed_on
 from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
+from instrumentor.read.names_used import binds
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import default_of, is_method, is_property, passed
 from instrumentor.read.syntax import (
@@ -34,7 +35,6 @@ from instrumentor.read.syntax import (
     all_parameters,
     arguments,
     below,
-    bound_by,
     last,
     own_calls,
     own_nodes,
@@ -377,10 +377,10 @@ class Storage(Struct, eq=False, dict=True):
             return []
         ahead = source.places[statement]
         for before in reversed(ahead.suite[: ahead.index]):
-            if name in _binds(before):
+            if name in binds(before):
                 match before:
                     case ast.Assign(targets=[ast.Name(id=bound)], value=value) if bound == name:
-                        own = self._is_local(frame, name) and name not in _binds(statement)
+                        own = self._is_local(frame, name) and name not in binds(statement)
                         return [Bound(value)] if own else []
                 return []
         return []
@@ -746,10 +746,6 @@ def _makes_a_list(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id == "list"
     return isinstance(node, (ast.List, ast.ListComp))
-
-
-def _binds(statement: ast.stmt) -> set[str]:
-    return {n for node in (statement, *own_nodes(statement)) for n in bound_by(node)}
 
 
 def _is_elsewhere(value: Value) -> bool:
