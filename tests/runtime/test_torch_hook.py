@@ -172,7 +172,7 @@ def profile_a_step(old: str) -> None:
 
 @pytest.fixture(params=["", "torch before 2.1"])
 def told(request: pytest.FixtureRequest, tmp_path: Path) -> list[dict[str, str]]:
-    """Rows of a real step, in a process of its own: what ran before in this one is in no row."""
+    """Rows of a real step, in a process of its own: a dispatch mode that is on runs ops again."""
     module = "import sys; from tests.runtime.test_torch_hook import profile_a_step"
     subprocess.run(
         [sys.executable, "-c", f"{module}; profile_a_step(sys.argv[1])", request.param],
