@@ -14,7 +14,9 @@ from instrumentor.locate.rules.several_chips import (
     MultiChipFolder,
     MultiChipMesh,
 )
+from instrumentor.read.bindings import Bindings
 from instrumentor.read.syntax import Source, dotted
+from instrumentor.read.written_texts import path_of
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.yaml_text import TooMuch, read_yaml
 from instrumentor_analysis.shared.caveats import Caveat
@@ -49,39 +51,14 @@ def config_path(source: Source, arguments: Sequence[str]) -> tuple[Path, int] | 
 
 
 def _default_configs(source: Source) -> Iterator[tuple[Path, int]]:
-    """YAML files that the script names relative to itself, with the line; they may be absent.
-
-    `Path(__file__).parent / "single_chip" / "x.yaml"` and
-    `os.path.join(os.path.dirname(__file__), "x.yaml")`.
-    """
-    for node in source.nodes:
-        if isinstance(node, (ast.BinOp, ast.Call)):
-            relative = _relative(node) or ""
-            if relative.endswith((".yaml", ".yml")):
-                yield source.path.parent / relative, node.lineno
-
-
-def _relative(node: ast.AST) -> str | None:
-    """The path that an expression has from the script's own folder; None for any other."""
-    match node:
-        case ast.BinOp(left=first, op=ast.Div(), right=right):
-            rest = [right]
-        case ast.Call(args=[first, *rest]) if dotted(node.func) == "os.path.join":
-            pass
-        case _:
-            return "" if _is_own_folder(node) else None
-    base, words = _relative(first), [str(n.value) for n in rest if isinstance(n, ast.Constant)]
-    if base is None or len(words) < len(rest):
-        return None
-    return "/".join([base, *words]).lstrip("/")
-
-
-def _is_own_folder(node: ast.AST) -> bool:
-    """`Path(__file__).parent` or `os.path.dirname(__file__)`."""
-    text = dotted(node)
-    if text.startswith(("Path()", "pathlib.Path()")):
-        return text.endswith("parent")
-    return text == "os.path.dirname()" and "__file__" in ast.unparse(node)
+    """YAML files that the script names by its own place, with the line; they may be absent."""
+    if b"__file__" in source.data and re.search(rb"\.ya?ml", source.data):
+        bindings = Bindings(source)
+        for node in source.nodes:
+            if isinstance(node, (ast.BinOp, ast.Call)):
+                path = path_of(bindings, source.scope_of(node), node)
+                if path is not None and path.suffix in (".yaml", ".yml"):
+                    yield path, node.lineno
 
 
 def read_config(path: Path) -> Mapping[str, object]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from instrumentor.read.bindings import Bindings, Bound, Put
+from instrumentor.read.bindings import Bindings, Put
 from instrumentor.read.import_folders import Added, Adder, added_by, adders_of
 from instrumentor.read.syntax import (
     FUNCTIONS,
@@ -28,9 +28,9 @@ from instrumentor.read.syntax import (
     last,
 )
 from instrumentor.read.values import Class, Function
+from instrumentor.read.written_texts import ANY, text_of
 
 _IMPORTS = ("import_module", "__import__")
-ANY = "*"
 
 
 class Modules(Struct, eq=False, dict=True):
@@ -282,32 +282,11 @@ def modules_of(
     """Files of the modules that a call may import, in the roots; none when any module may be."""
     if not call.args:
         return
-    pattern = pattern_of(bindings, source.scope_of(call), call.args[0])
-    if re.search(r"[^*./]", pattern) is None or pattern.startswith((".", ANY)):
+    pattern = text_of(bindings, source.scope_of(call), call.args[0])
+    if re.search(r"[^*./]", pattern) is None or pattern.startswith((".", "/", ANY)):
         return
     for root in roots:
         found = sorted(root.glob(pattern.replace(".", "/") + ".py"))
         if found:
             yield from found
             return
-
-
-def pattern_of(bindings: Bindings, scope: ScopeNode, node: ast.expr) -> str:
-    """A text as far as it is written out, with `*` for what is computed."""
-    match node:
-        case ast.Constant(value=value):
-            return str(value)
-        case ast.JoinedStr(values=parts):
-            return "".join(pattern_of(bindings, scope, part) for part in parts)
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return pattern_of(bindings, scope, left) + pattern_of(bindings, scope, right)
-        case ast.BinOp(left=left, op=ast.Mod()):
-            return re.sub(r"%[sdr]", ANY, pattern_of(bindings, scope, left))
-        case ast.Call(func=ast.Attribute(value=text, attr="format")):
-            return re.sub(r"\{[^}]{0,200}\}", ANY, pattern_of(bindings, scope, text))
-        case ast.Name(id=name):
-            # set once and for all, else any of its values may be meant
-            match bindings.scopes.get(scope, {}).get(name):
-                case [Bound(value=once, path=())] if not isinstance(once, ast.Name):
-                    return pattern_of(bindings, scope, once)
-    return ANY

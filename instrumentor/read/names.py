@@ -19,7 +19,7 @@ from msgspec import field
 from instrumentor.read import handed_on
 from instrumentor.read.bindings import Binding, Bound, Defined, Imported, Parameter
 from instrumentor.read.fixpoint import Answers
-from instrumentor.read.modules import ANY, Modules, modules_of, pattern_of
+from instrumentor.read.modules import Modules, modules_of
 from instrumentor.read.names_used import binds
 from instrumentor.read.signatures import (
     default_of,
@@ -51,6 +51,7 @@ from instrumentor.read.values import (
     Value,
     Values,
 )
+from instrumentor.read.written_texts import ANY, text_of
 
 _BUILTINS = frozenset(dir(builtins))
 #: A name with more meanings than this is generated code or a dispatch table.
@@ -436,7 +437,7 @@ class Names(Modules, eq=False, dict=True):
         """`eval("Net")`; with a name of the configuration, any class that it may mean there."""
         if not call.args:
             return NOTHING
-        text = pattern_of(self.bindings_of(source), scope, call.args[0])
+        text = text_of(self.bindings_of(source), scope, call.args[0])
         before, computed, after = text.partition(ANY)
         try:
             whole = ast.parse(before.rstrip(".") or "None", mode="eval").body
