@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from instrumentor.shared.errors import InstrumentError
 from instrumentor_analysis.reports import formatting
-from instrumentor_analysis.shared.caveats import Caveat, by_weight, without
+from instrumentor_analysis.shared.caveats import Caveat, by_weight, together, without
 from instrumentor_analysis.shared.units import quantity
 
 _DIFF_COLORS = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
@@ -202,7 +202,7 @@ def warn_all(
     Args:
         ignored: codes of those that nobody wants to see; how many there are is said.
     """
-    for each in by_weight(without(caveats, ignored), notes=notes):
+    for each in together(by_weight(without(caveats, ignored), notes=notes)):
         if each.weight == "note":
             say(f"{paint('note:', 'dim', sys.stderr)} {_foreign(each.labelled)}")
         else:

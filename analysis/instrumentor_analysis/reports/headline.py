@@ -32,7 +32,7 @@ from instrumentor_analysis.model import (
 )
 from instrumentor_analysis.reports import formatting, programs
 from instrumentor_analysis.reports.document import Figures, Line, Statement, Tone
-from instrumentor_analysis.shared.caveats import Caveat, by_weight, without
+from instrumentor_analysis.shared.caveats import Caveat, by_weight, together, without
 from instrumentor_analysis.summary.figure_table import (
     CLOCK,
     UNTRACED,
@@ -580,7 +580,7 @@ def warnings(summary: Summary, *, notes: bool = True) -> tuple[Caveat, ...]:
         text = f"The script {ended}; read run.log."
         found.append(Caveat("exit-code", text, "wrong"))
     rest = (each for each in summary.warnings if each.kind != BUSY)  # stands above the figures
-    return by_weight(without((*found, *rest), _ignored(summary)), notes=notes)
+    return together(by_weight(without((*found, *rest), _ignored(summary)), notes=notes))
 
 
 def _ignored(summary: Summary) -> tuple[str, ...]:

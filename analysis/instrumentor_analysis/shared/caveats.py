@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor_analysis.shared.documents import plain
 from instrumentor_analysis.shared.warning_codes import LEVELS, Weight, code_of, explained
@@ -62,6 +63,25 @@ def by_weight(caveats: Iterable[Caveat], *, notes: bool = True) -> tuple[Caveat,
     every = dict.fromkeys(caveats)
     kept = [each for each in every if notes or each.weight != "note" or each.kind == IGNORED]
     return tuple(sorted(kept, key=lambda each: _WEIGHTS.index(each.weight)))
+
+
+def together(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
+    """As they are shown: what is true of several places is said once, with all of them."""
+    alike: dict[Caveat, list[str]] = {}
+    for each in caveats:
+        places = alike.setdefault(replace(each, place=""), [])
+        places += [each.place] if each.place and each.place not in places else []
+    return tuple(replace(each, place=_listed(places)) for each, places in alike.items())
+
+
+def _listed(places: Sequence[str]) -> str:
+    """``train.py:14, 15, data.py:3``: a file is named once for its lines in a row."""
+    found, last = list[str](), ""
+    for place in places:
+        file, colon, line = place.rpartition(":")
+        found.append(line if colon and file == last and line.isdigit() else place)
+        last = file
+    return ", ".join(found)
 
 
 def without(caveats: Iterable[Caveat], codes: Collection[str]) -> tuple[Caveat, ...]:

@@ -244,7 +244,7 @@ def _is_device(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast
     """Whether an argument of `to` says where to: by its value, not by a variable's name."""
     match node:
         case ast.Constant(value=str(text)):
-            return text != "cpu"
+            return text.split(":")[0] != "cpu"
         case ast.Attribute(attr=word) if "device" in word.lower():
             return True
     return any(map(_stands_for_device, knowledge.values(source, scope, node)))
@@ -252,11 +252,20 @@ def _is_device(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast
 
 def _stands_for_device(value: Value) -> bool:
     match value:
-        case Object(made_by=maker):
-            return _stands_for_device(maker)
+        case Object(made_by=maker, node=made):
+            return not _names_the_cpu(made) and _stands_for_device(maker)
         case Free(name=name) | External(name=name) | Member(name=name):
             return "device" in name.lower()
         case Opaque(node=node):
-            texts = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
-            return bool(texts & {"cuda", "xla", "mps", "tt"})
+            texts = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant))
+            kinds = {text.split(":")[0] for text in texts if isinstance(text, str)}
+            return bool(kinds & {"cuda", "xla", "mps", "tt"})
+    return False
+
+
+def _names_the_cpu(made: ast.Call | None) -> bool:
+    """`torch.device("cpu")`: what is copied there stays where it is."""
+    match made:
+        case ast.Call(args=[ast.Constant(value=str(text)), *_]):
+            return text.split(":")[0] == "cpu"
     return False

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from instrumentor_analysis.shared.caveats import Caveat, by_weight, read_caveats, recorded
+from instrumentor_analysis.shared.caveats import Caveat, by_weight, read_caveats, recorded, together
 
 NOTE = Caveat("own-timer", "the script's own timer stays", "note", "train.py:6")
 CAUTION = Caveat("scatter", "the median is uncertain", hint="more --steps")
@@ -34,3 +34,10 @@ def test_foreign_documents_are_read_as_far_as_they_go() -> None:
 def test_a_warning_of_the_recorder_keeps_its_kind() -> None:
     assert recorded({"text": "t"}) == Caveat("recorder", "t")
     assert recorded({"text": "t", "kind": "no-torch-ops"}).kind == "no-torch-ops"
+
+
+def test_what_is_true_of_several_places_is_said_once() -> None:
+    places = ("train.py:14", "train.py:15", "data.py:3", "data.py:3", "")
+    copies = [Caveat("copy-inside", "A copy.", place=place) for place in places]
+    one = Caveat("copy-inside", "A copy.", place="train.py:14, 15, data.py:3")
+    assert together([*copies, NOTE, CAUTION]) == (one, NOTE, CAUTION)

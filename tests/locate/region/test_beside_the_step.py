@@ -96,6 +96,8 @@ for x, y in loader:
         ({"inside": "self.seen = out.max().item()"}, {"host-read-inside": "self.seen ="}),
         ({"between": "torch.save(out, 'o.pt')"}, {"save-inside": "torch.save(out"}),
         ({"between": "y = y.to(device)"}, {"copy-inside": "y.to(device)"}),
+        ({"between": "y = y.to(torch.device('cuda:1'))"}, {"copy-inside": "y.to(torch"}),
+        ({"between": "here = torch.device('cpu'); y = y.to(here)"}, {}),
         ({"behind": "top = accuracy(out)"}, {}),
     ],
 )
