@@ -36,7 +36,7 @@ from instrumentor.locate.rules import reasons_against
 from instrumentor.locate.rules.closures import closures_anywhere
 from instrumentor.locate.rules.loops import ForwardApart, ForwardUnseen, SeveralLoops
 from instrumentor.locate.rules.no_loop import no_loop
-from instrumentor.locate.rules.regions import no_phase_inside, no_update_inside
+from instrumentor.locate.rules.regions import no_forward_ahead, no_phase_inside, no_update_inside
 from instrumentor.read.constants import is_ruled_out
 from instrumentor.read.program import Program
 from instrumentor.read.script_options import ScriptOptions
@@ -56,7 +56,7 @@ from instrumentor_analysis.shared.caveats import Caveat
 
 
 class Guessed(Exception):
-    """A step is recognised by how it is spelled alone."""
+    """Other modules may tell what a step is known by: a spelling alone, or an unread call."""
 
 
 def choose(
@@ -243,8 +243,11 @@ def _understand(
     for region in regions:
         no_update_inside(region)
     no_phase_inside(regions)
-    if not guesses and not all(region.forward.is_typed for region in regions):
+    read = (r.forward.is_typed and not r.forward.after_unread for r in regions)
+    if not guesses and not all(read):
         raise Guessed
+    for region in regions:
+        no_forward_ahead(region)
     first = regions[0]
     site = next(s for s in candidate.sites if s.backward is first.sites[0].backward)
     counter = find_counter(candidate, site, first.begin)

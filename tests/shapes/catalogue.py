@@ -78,6 +78,7 @@ PROMISES = {
     ),
     "distillation": Promise(without_graph=True, within="Linear"),
     "teacher_ahead": Promise(without_graph=True, within="Teacher"),
+    "teacher_of_another_module": Promise(without_graph=True, within="Embedding"),
     "dqn": Promise(without_graph=True, within="Linear"),
     "agent_learns": Promise(without_graph=True, within="Sequential"),
     "gan_fakes_ahead": Promise("step", without_graph=True, within="Painter"),

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from instrumentor.locate.gradients.tracked_values import Made
 from instrumentor.locate.gradients.walk import Gradients
 from instrumentor.locate.loop.counter import runs_once
-from instrumentor.locate.loop.loops import Candidate, Site
+from instrumentor.locate.loop.loops import Candidate, Site, from_callers
 from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.changed_names import effects, uses
@@ -53,10 +53,13 @@ def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forw
         first = _first(each_time or on_graph)
         if first is None or _is_of_rollout(candidate, first, site):
             continue
-        needed = (m for m in values[: values.index(first)] if m.detached and m.certain)
-        ahead = next((m for m in needed if _is_of_step(candidate, m, first, site)), first)
+        needed = [m for m in values[: values.index(first)] if m.detached]
+        ahead = next(
+            (m for m in needed if m.certain and _is_of_step(candidate, m, first, site)), first
+        )
+        unread = any(m.evidence is Evidence.UNREAD for m in needed)
         unit = beside(candidate.source, ahead.unit, site.statement)
-        found[site] = replace(first, unit=unit)
+        found[site] = replace(first, unit=unit, after_unread=unread)
     return found
 
 
@@ -68,6 +71,24 @@ def _differentiated(
     return Gradients(knowledge).differentiated(
         candidate.source, candidate.scope, loop.body, sorted(fresh)
     )
+
+
+def made_ahead(candidate: Candidate, site: Site) -> Made | None:
+    """The forward ahead of the loop, in its function or in what calls it, that a backward comes to.
+
+    What one loop has kept, the next may take up: of the iteration itself only an unread call is
+    seen then, which may be the loss of what was kept as well as a forward.
+    """
+    program, knowledge = candidate.program, candidate.knowledge
+    places = [(candidate.source, candidate.scope, site)]
+    places += from_callers(program, candidate.source, candidate.scope, site)
+    for source, scope, seen in places:
+        around = candidate.loop if scope is candidate.scope else seen.statement
+        made = Gradients(knowledge).differentiated(source, scope, scope.body)
+        for one in made.get((seen.statement, seen.backward), ()):
+            if one.is_typed and not one.detached and not contains(around, one.unit):
+                return one
+    return None
 
 
 def unfollowed(candidate: Candidate, site: Site) -> tuple[Source, ast.Call] | None:

@@ -26,6 +26,7 @@ class Made(Struct, frozen=True):
         evidence: how it is known that this value is differentiable.
         what: what tells: a qualified name, a type, or a spelling.
         detached: whether it has been taken off the graph since, or was never on it.
+        after_unread: whether a call ahead of it, which could not be read, may be a forward as well.
     """
 
     unit: ast.stmt
@@ -34,6 +35,7 @@ class Made(Struct, frozen=True):
     evidence: Evidence = Evidence.TYPE
     what: str = ""
     detached: bool = False
+    after_unread: bool = False
 
     @property
     def certain(self) -> bool:

@@ -381,14 +381,14 @@ class _Walk:
         if not effect.passes:
             return found
         # an unread method may make anything of values off the graph: the next state of a world
-        if effect.made in (Evidence.UNREAD, Evidence.PREPARATION) and not self._is_function(call):
+        if effect.made in (Evidence.UNREAD, Evidence.PREPARATION) and self._is_method(call):
             given = attached(given)
         return found | given | owner | handed | self._of_parameters([*call.args, call.func])
 
-    def _is_function(self, call: ast.Call) -> bool:
-        """Whether a call is of an imported function, not of a method."""
+    def _is_method(self, call: ast.Call) -> bool:
+        """Whether a call may be of a method: of no imported function, and no object itself."""
         meant = self.knowledge.values(self.source, self.scope, call.func)
-        return bool(meant) and all(isinstance(value, External) for value in meant)
+        return not meant or not all(isinstance(value, (External, Object)) for value in meant)
 
     def _of_some_model(self, call: ast.Call) -> list[Function]:
         """Methods of the program's modules that a model of unknown class may mean."""

@@ -1,17 +1,19 @@
 """What stands against a region: it would time other than what its label says, in some iterations.
 
 Raises:
-    Declined: from either function.
+    Declined: from any of the functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from instrumentor.locate.gradients.forward import made_ahead
 from instrumentor.locate.located import Declined
 from instrumentor.locate.region.conditions import needed, skipping, tells_a_phase
 from instrumentor.locate.region.modes import Region, step_updates
 from instrumentor.locate.rules.decline import Decline
+from instrumentor.locate.rules.loops import ForwardApart
 from instrumentor.read.syntax import FUNCTIONS
 
 _ONE_PATH = "Give a script with one of the branches, or run every backward before the branches."
@@ -154,6 +156,15 @@ def no_update_inside(region: Region) -> None:
         }
         reason = StepWithBackward if step is final else StepBeforeBackward
         raise Declined(reason.at(candidate.source, step, **words))
+
+
+def no_forward_ahead(region: Region) -> None:
+    """An unread call is taken for the forward only where no loop ahead of this one has run it."""
+    if region.forward.certain:
+        return
+    for site in region.sites:
+        if made_ahead(region.candidate, site) is not None:
+            raise Declined(ForwardApart.at(site.backward_source, site.backward))
 
 
 def no_phase_inside(regions: Sequence[Region]) -> None:

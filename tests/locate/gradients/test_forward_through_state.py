@@ -263,6 +263,36 @@ def test_stored_loss_is_no_forward(stored: str) -> None:
     assert declined(source) == ["forward-apart"]
 
 
+KEPT = """\
+import zoo
+outs = []
+for batch in loader:
+    outs.append(zoo.scale(model(batch)))
+"""
+
+
+@pytest.mark.parametrize("loss", ["zoo.criterion(out)", "out.mean()"])
+def test_what_an_earlier_loop_has_kept_is_no_forward_of_this_one(loss: str) -> None:
+    """An unread call may be the loss of what the loop ahead has kept: it is not taken for more."""
+    steps = f"loss = {loss}\nloss.backward()\noptimizer.step()"
+    assert declined(looped(steps, KEPT, header="for out in outs:")) == ["forward-apart"]
+    starts_at(looped(f"out = model(x)\n{steps}", KEPT), "out = model(x)")
+
+
+def test_what_a_method_has_kept_is_no_forward_of_another_ones_loop() -> None:
+    collect = (
+        "def collect(self):\n    self.outs = []\n    for batch in self.data:\n"
+        "        self.outs.append(zoo.scale(self.net(batch)))\n\n"
+    )
+    learn = (
+        "def learn(self):\n    for out in self.outs:\n        loss = zoo.criterion(out)\n"
+        "        loss.backward()\n        self.optimizer.step()\n"
+    )
+    run = "self.collect()\nself.learn()"
+    source = trainer(collect + learn, run, header="for _ in range(100):")
+    assert declined(f"import zoo\n{source}") == ["forward-apart"]
+
+
 LEARNER = """\
 import torch
 
