@@ -21,7 +21,7 @@ from instrumentor.locate.meaning.roles import Evidence
 from instrumentor.read import handed_on
 from instrumentor.read.names import external_name
 from instrumentor.read.names_used import binds
-from instrumentor.read.program import Function
+from instrumentor.read.program import Function, Program
 from instrumentor.read.syntax import (
     LOOPS,
     ScopeNode,
@@ -36,8 +36,6 @@ from instrumentor.read.syntax import (
 )
 from instrumentor.read.values import Class, Object
 
-#: Calls in calls any deeper than this are no reason that is told.
-_FOLLOWED = 3
 #: Where the forward of a backward starts: `unit` is where a region may begin.
 Forward: TypeAlias = Made
 
@@ -110,27 +108,24 @@ def _calls_in(node: ast.AST) -> list[ast.Call]:
 
 
 def _unfollowed(
-    knowledge: Knowledge,
-    source: Source,
-    scope: ScopeNode,
-    calls: Iterable[ast.Call],
-    depth: int = 0,
+    knowledge: Knowledge, source: Source, scope: ScopeNode, calls: Iterable[ast.Call]
 ) -> tuple[Source, ast.Call] | None:
     """The first of some calls that nobody can follow, in the functions that they run as well."""
-    program = knowledge.program
-    for call in calls:
+    program, seen = knowledge.program, set[Function]()
+    waiting = [(source, scope, call) for call in calls][::-1]
+    while waiting:
+        source, scope, call = waiting.pop()
         objects = program.of(source, scope, call.func)
         made = [v.made_by for v in objects if isinstance(v, Object)]
         classes = [cls for cls in made if isinstance(cls, Class)]
-        functions = program.resolve(source, scope, call)
-        functions += [f for c in classes for f in program.methods(c, "forward", overrides=False)]
+        forwards = (program.methods(cls, "forward", overrides=False) for cls in classes)
+        functions = [*program.resolve(source, scope, call), *chain.from_iterable(forwards)]
         if not functions and not _is_known(knowledge, source, scope, call):
             return source, call
-        for function in functions if depth < _FOLLOWED else ():
-            inner = [c for c, _ in program.calls.get(function.node, ())]
-            found = _unfollowed(knowledge, function.source, function.node, inner, depth + 1)
-            if found is not None:
-                return found
+        for function in (f for f in reversed(functions) if f not in seen):
+            seen.add(function)
+            inner = program.calls.get(function.node, ())
+            waiting += [(function.source, function.node, c) for c, _ in reversed(inner)]
     return None
 
 
@@ -151,7 +146,7 @@ def _is_known(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.
 def _is_of_rollout(candidate: Candidate, made: Made, site: Site) -> bool:
     unit = beside(candidate.source, made.unit, site.statement)
     return not contains(unit, site.statement) and _is_rollout(
-        candidate.knowledge, candidate.source, candidate.scope, unit
+        candidate.program, candidate.scope, unit
     )
 
 
@@ -190,18 +185,11 @@ def _first(made: Sequence[Made]) -> Made | None:
 _WORLD = re.compile(r"(^|[._])(envs?|environment|game|sim|simulator|world|gym)$", re.I)
 
 
-def _is_rollout(
-    knowledge: Knowledge, source: Source, scope: ScopeNode, unit: ast.stmt, depth: int = 0
-) -> bool:
+def _is_rollout(program: Program, scope: ScopeNode, unit: ast.stmt) -> bool:
     """A loop that runs the model against an environment, here or in a function called here."""
-    nodes = (unit, *own_nodes(unit)) if depth else (unit,)
-    if any(_acts(c) for loop in nodes if isinstance(loop, LOOPS) for c in own_calls(loop)):
-        return True
-    return depth < 3 and any(
-        _is_rollout(knowledge, function.source, function.node, function.node, depth + 1)
-        for call in own_calls(unit)
-        for function in knowledge.program.resolve(source, scope, call)
-    )
+    inner = chain.from_iterable(map(own_nodes, program.called_from(scope, [unit])))
+    loops = (node for node in (unit, *inner) if isinstance(node, LOOPS))
+    return any(_acts(call) for loop in loops for call in own_calls(loop))
 
 
 def _acts(call: ast.Call) -> bool:

@@ -71,7 +71,7 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
     everywhere = region.candidate.knowledge.everywhere
     region = replace(region, candidate=replace(region.candidate, knowledge=everywhere))
     body, knowledge = region.candidate, everywhere
-    inside = {s for s in _inside(region) if not any(contains(out, s) for out in taken_out)}
+    inside = [s for s in _inside(region) if not any(contains(out, s) for out in taken_out)]
     calls = [(c, s) for c, s in body.program.calls.get(body.scope, ()) if s in inside]
     ahead = region.begin if region.fetch is not None else None
     for call, statement in calls:
