@@ -79,9 +79,12 @@ class Bindings(Struct, eq=False, dict=True):
             self._bind(statement, place.scope, self._table(statement))
         for node in self.source.nodes:
             if isinstance(node, (ast.comprehension, ast.NamedExpr)):
-                scope = self.source.scope_of(node)
+                scope, at = self.source.scope_of(node), self.source.statement_of(node)
+                own = self._of(scope)
+                if isinstance(node, ast.NamedExpr) and at is not None:
+                    own = self._table(at)
                 for target, bound in _bound_by(node):
-                    self._target(scope, self._of(scope), target, bound)
+                    self._target(scope, own, target, bound)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if node.func.attr in ("append", "add", "extend") and len(node.args) == 1:
                     added = Bound(node.args[0], (None,) if node.func.attr == "extend" else ())
@@ -93,8 +96,9 @@ class Bindings(Struct, eq=False, dict=True):
 
     def _table(self, statement: ast.stmt) -> Table:
         place = self.source.places[statement]
-        if isinstance(place.parent, ast.ClassDef):
-            return self.classes.setdefault(place.parent, defaultdict(list))
+        cls = self.source.class_around(statement)
+        if cls is not None:
+            return self.classes.setdefault(cls, defaultdict(list))
         return self._of(place.scope)
 
     def _bind(self, statement: ast.stmt, scope: ScopeNode, table: Table) -> None:

@@ -218,7 +218,7 @@ class Modules(Struct, eq=False, dict=True):
     @staticmethod
     def method(cls: Class, name: str) -> Function | None:
         """A method that the class itself defines; of several definitions the last one counts."""
-        found = [s for s in cls.node.body if isinstance(s, FUNCTIONS) and s.name == name]
+        found = cls.source.methods.get((cls.node, name), ())
         read = [s for s in found if not any(map(_is_setter, s.decorator_list))]
         return Function(cls.source, read[-1]) if read else None
 

@@ -246,6 +246,15 @@ class Source(Struct, eq=False, dict=True):
         return found
 
     @cached_property
+    def methods(self) -> dict[tuple[ast.ClassDef, str], list[FunctionNode]]:
+        """The functions that a class binds to a name, in source order."""
+        found: dict[tuple[ast.ClassDef, str], list[FunctionNode]] = {}
+        for function in self.functions:
+            if (cls := self.class_of.get(function)) is not None:
+                found.setdefault((cls, function.name), []).append(function)
+        return found
+
+    @cached_property
     def _owners(self) -> dict[ast.AST, ast.stmt]:
         owners: dict[ast.AST, ast.stmt] = {}
         for statement in self.places:  # the innermost one comes last
@@ -285,6 +294,15 @@ class Source(Struct, eq=False, dict=True):
         while place is not None and isinstance(place.parent, ast.stmt):
             yield place.parent
             place = self.places.get(place.parent)
+
+    def class_around(self, statement: ast.stmt) -> ast.ClassDef | None:
+        """The class whose attributes a statement binds, below an `if` of its body as well."""
+        for parent in self.ancestors(statement):
+            if isinstance(parent, ast.ClassDef):
+                return parent
+            if isinstance(parent, FUNCTIONS):
+                break
+        return None
 
     def loops_around(self, statement: ast.stmt) -> list[LoopNode]:
         """Loops of the same scope around a statement, innermost first; loop bodies only."""
@@ -380,8 +398,8 @@ def source_of(path: Path, data: bytes, tree: ast.Module) -> Source:
             inner: ScopeNode = scope
             if isinstance(statement, FUNCTIONS):
                 source.functions.append(statement)
-                if isinstance(parent, ast.ClassDef):
-                    source.class_of[statement] = parent
+                if (cls := source.class_around(statement)) is not None:
+                    source.class_of[statement] = cls
                 inner = statement
             elif isinstance(statement, ast.ClassDef):
                 source.classes.append(statement)

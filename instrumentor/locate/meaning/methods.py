@@ -81,6 +81,8 @@ COPIES_FROM_HOST = rows("torch.", "from_numpy as_tensor tensor FloatTensor LongT
 FILLS = words("append extend insert add appendleft setdefault push put update")
 #: Those that put it there as it is, whatever the container.
 PUTS = words("append extend insert add appendleft extendleft setdefault")
+#: Methods of whatever object after which it may change what it was given.
+KEEPS = words("register attach bind watch track prepare")
 #: Those that take out or arrange what is there.
 TAKES = words("clear discard pop popitem popleft remove reverse rotate sort")
 #: Of those the functions that hand on what they are given.
@@ -110,6 +112,8 @@ DESCRIBES_TENSOR = words(
 
 #: Methods whose value may be one of their arguments.
 GIVES_ARGUMENTS = GIVES_BACK | {"get", "pop", "setdefault"}
+#: Methods that change a list, or a part of a module, and that of a tensor only give another one.
+IN_PLACE_UNLESS_A_TENSOR = words("sort half bfloat16 float double type to cpu cuda xpu")
 #: Methods of a library's module that leave it another one; all others do not.
 MODULE_CHANGES = rows(
     "",

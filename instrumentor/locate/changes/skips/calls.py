@@ -54,7 +54,7 @@ class LibraryCalls(Struct, eq=False):
         elif self.objects.is_module(*where, call.func) and not self._changes(frame, call.func):
             pass
         elif made_by:  # an object of a library that is called: a loss, a metric, a transform
-            own = self.storage.of(frame, call.func).cells
+            own = self._changed_by(frame, call.func)
             if own and not made_by.startswith("torch.nn."):
                 found.add(changes(frame, call, anywhere(own) | self._given(frame, call)))
         elif isinstance(call.func, ast.Attribute) and on_object:
@@ -137,10 +137,10 @@ class LibraryCalls(Struct, eq=False):
         word = function.attr
         where = (frame.source, frame.scope, function.value)
         own = self.storage.of(frame, function.value)
-        if word in ("backward", "step") or (word == "load_state_dict" and own.cells):
+        if word in ("backward", "step") or (word == "load_state_dict" and own.cells | own.held):
             return _unread(frame, call)
         if self.objects.is_module(*where):
-            every = anywhere(own.cells) if methods.changes_module(word) else ()
+            every = anywhere(own.cells | own.held) if methods.changes_module(word) else ()
             found = changes(frame, call, every)
             if word in methods.MODULE_SAVES:
                 found.files = _FOLDER
@@ -152,8 +152,11 @@ class LibraryCalls(Struct, eq=False):
             saves = word in methods.METHODS_THAT_SAVE
             found.files = _FOLDERS.get(word, _MAKES_FILE) if saves else Files.READS
             return found
-        # a list is sorted in place, a tensor is not
-        in_place = _in_place(call) or (word == "sort" and isinstance(statement, ast.Expr))
+        in_place = _in_place(call) or (
+            word in methods.IN_PLACE_UNLESS_A_TENSOR
+            and isinstance(statement, ast.Expr)
+            and statement.value is call
+        )
         if word == "get":  # of a queue, which has it no longer
             in_place = not call.args or self.objects.object_of(*where).endswith("Queue")
         reads = word in methods.READING_METHODS and not in_place
@@ -165,8 +168,19 @@ class LibraryCalls(Struct, eq=False):
             return _unread(frame, call)  # a change of nobody knows what
         if word in methods.PUTS | methods.TAKES:
             return changes(frame, call, own.cells)  # what lies there stays as it is
-        held = own.held if self.objects.trains(*where) else frozenset[Cell]()
-        return changes(frame, call, anywhere(own.cells | held) | self._given(frame, call))
+        every = self._changed_by(frame, function.value)
+        return changes(frame, call, anywhere(every) | self._given(frame, call))
+
+    def _changed_by(self, frame: Frame, node: ast.expr) -> frozenset[Cell]:
+        """Storage that leads to what an object may change when it is used."""
+        where, own = (frame.source, frame.scope, node), self.storage.of(frame, node)
+        keeps = self.objects.trains(*where) or self.objects.keeps(*where)
+        return own.cells | own.held if keeps else own.cells
+
+    def uses(self, frame: Frame, node: ast.expr) -> frozenset[Cell]:
+        """What syntax does with an object of a library: `with keeper:`, `keeper += 1`."""
+        keeps = self.objects.keeps(frame.source, frame.scope, node)
+        return anywhere(self._changed_by(frame, node)) if keeps else frozenset()
 
 
 def _in_place(call: ast.Call) -> bool:

@@ -25,6 +25,9 @@ from instrumentor.read.values import Class, External, Group, Item, Object, Value
 _MAKING = ("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__")
 #: Functions that are followed into from one call of a module.
 _MOST = 200
+#: Functions that look an attribute up by its name, and that make such a function.
+_LOOK_UP = ("builtins.getattr", "builtins.hasattr")
+_LOOK_UP_LATER = ("operator.attrgetter", "operator.methodcaller")
 _ATTRIBUTES = ("__getattr__", "__getattribute__", "__setattr__", "__delattr__")
 
 
@@ -42,6 +45,15 @@ def operands(node: ast.AST) -> Iterator[ast.expr]:
         case ast.If(test=one) | ast.While(test=one) | ast.IfExp(test=one) | ast.Assert(test=one):
             yield one
         case ast.match_case(guard=ast.expr() as one) | ast.withitem(context_expr=one):
+            yield one
+
+
+def changed_operands(node: ast.AST) -> Iterator[ast.expr]:
+    """What a node may change by special methods of a library."""
+    match node:
+        case ast.AugAssign(target=one):
+            yield one
+        case ast.withitem(context_expr=ast.Name() | ast.Attribute() as one):
             yield one
 
 
@@ -67,6 +79,39 @@ class Implicit(Struct, eq=False, dict=True):
         for method in self._of(source, scope, node.value, (node.attr, *_ATTRIBUTES)):
             if method.name != node.attr or _is_accessor(method.node):
                 yield method
+
+    def looked_up(self, source: Source, scope: ScopeNode, call: ast.Call) -> Iterator[Function]:
+        """What runs where a call looks an attribute up by its name, now or when it is called.
+
+        `getattr(x, "total")`, `attrgetter("total")`, `methodcaller("add", 1)`.
+        """
+        made = [(source, scope, call)]
+        for node in (call.func, *arguments(call)):
+            for value in self.program.names.of(source, scope, node):
+                if isinstance(value, Object) and value.node is not None and value.where is not None:
+                    made.append((*value.where, value.node))
+        for where, inside, each in made:
+            name = self.program.names.qualified(where, inside, each.func)
+            if name in _LOOK_UP and len(each.args) > 1:
+                words = self._words(each.args[1:2])
+                for method in self._of(where, inside, each.args[0], words):
+                    if is_property(method.node):
+                        yield method
+            elif name in _LOOK_UP_LATER:
+                called = name == "operator.methodcaller"
+                for word in self._words(each.args[:1] if called else each.args):
+                    for method in self.program.methods_by_name.get(word, ()):
+                        if called or is_property(method.node):
+                            yield method
+
+    def _words(self, texts: list[ast.expr]) -> list[str]:
+        """Names of methods that texts spell: any where one is not written out."""
+        found: list[str] = []
+        for text in texts:
+            if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
+                return [*self.program.methods_by_name]
+            found += text.value.split(".")
+        return found
 
     def _of(
         self, source: Source, scope: ScopeNode, owner: ast.expr, words: Collection[str]

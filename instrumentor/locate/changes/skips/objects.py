@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -16,6 +17,7 @@ from instrumentor.read.values import Class, External, Object, Value, Values
 
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
 _WALKED_THROUGH = handed_on.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
+_CHANGES = (Effect.GIVEN, Effect.FIRST, Effect.PROCESS)
 _TRAINS = (Kind.AVERAGE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.ACCELERATOR)
 
 
@@ -72,6 +74,24 @@ class Objects(Struct, eq=False):
     def trains(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Changes what it was made from: an optimizer, an average of weights, a scaler."""
         return self.knowledge.kinds.is_a(source, scope, node, *_TRAINS)
+
+    def keeps(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """An object of a library which may change what it was made of, or was given later.
+
+        Not those of libraries that are known to change nothing that they are given.
+        """
+        return any(
+            libraries.effect_of(name) in _CHANGES
+            for value in self._values(source, scope, node)
+            for name in self._makers(value)
+        )
+
+    def _makers(self, value: Value) -> Iterator[str]:
+        """Qualified names of the library classes and functions that an object comes from."""
+        if isinstance(value, Object) and isinstance(value.made_by, Class):
+            yield from self.knowledge.program.names.external_bases(value.made_by)
+        elif isinstance(value, Object):
+            yield from filter(None, [external_name(value.made_by)])
 
     def saves_weights(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         """A library's call that writes weights or the state of an optimizer."""

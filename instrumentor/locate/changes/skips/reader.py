@@ -23,7 +23,12 @@ from instrumentor.locate.changes.skips.effects import (
     changes,
     unread,
 )
-from instrumentor.locate.changes.skips.implicit import Implicit, in_training, operands
+from instrumentor.locate.changes.skips.implicit import (
+    Implicit,
+    changed_operands,
+    in_training,
+    operands,
+)
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.storage import NOWHERE, Arguments, Cell, Frame, Storage
 from instrumentor.read.fixpoint import Answers
@@ -107,6 +112,8 @@ class EffectsReader(Struct, eq=False, dict=True):
                 self._bind(frame, statement, name, found)
             for owner in operands(node):
                 self._special(frame, owner, found)
+            for owner in changed_operands(node):
+                found.add(changes(frame, owner, self._library.uses(frame, owner)))
         inner_certain = certain and not isinstance(statement, (ast.If, *LOOPS, ast.Match))
         restores = isinstance(statement, ast.If) and _asks_for_mode(frame, statement.test)
         for part, is_certain in _suites(statement, inner_certain):
@@ -165,7 +172,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         if self.objects.is_library(frame.source, frame.scope, node.value):
             found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
         elif isinstance(node, ast.Subscript):
-            found.add(changes(frame, node, owner.cells))
+            found.add(changes(frame, node, owner.cells | self._library.uses(frame, node.value)))
             if any(cell.name == "__dict__" for cell in owner.cells):
                 found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
         elif owner.cells or not owner.fresh:
@@ -211,6 +218,8 @@ class EffectsReader(Struct, eq=False, dict=True):
         if lambdas and len(lambdas) == len(self.program.names.of(*where, call.func)):
             return found
         found.add(self._library.of(frame, statement, call))
+        for function in self._methods.looked_up(*where, call):
+            found.add(self._summary(function, ()))
         found.add(changes(frame, call, self.carried.by(*where, call.func)))
         if any(map(self._draws, self._methods.run_by(*where, call.func))):
             found.draws.append(NOWHERE)

@@ -252,7 +252,10 @@ class Storage(Struct, eq=False, dict=True):
         for put in self.program.bindings_of(source).puts:
             yield put.scope, put.owner, put.bound
         for call in source.calls:
-            if isinstance(call.func, ast.Attribute) and call.func.attr in methods.FILLS:
+            if (
+                isinstance(call.func, ast.Attribute)
+                and call.func.attr in methods.FILLS | methods.KEEPS
+            ):
                 for value in arguments(call):
                     yield source.scope_of(call), call.func.value, Bound(value)
 
@@ -464,8 +467,9 @@ class Storage(Struct, eq=False, dict=True):
             given = dict(self.arguments(frame, call, function))
             if parameter.argument.arg in given:
                 yield replace(given[parameter.argument.arg], path=NOWHERE)
-        if parameter.function in self.program.handed:
-            yield UNKNOWN
+        called = self.program.callers.get(parameter.function)
+        if parameter.function in self.program.handed or not called:
+            yield UNKNOWN  # a library may, and syntax runs properties
 
     def _variable(self, source: Source, imported: Imported) -> Iterator[Reach]:
         """A variable of another of the program's modules."""

@@ -140,7 +140,7 @@ class Uses(Struct, eq=False):
             if isinstance(target, ast.Attribute):
                 found.append(Cell(target.attr))
             elif isinstance(target, ast.Name):
-                of_a_class = isinstance(source.places[statement].parent, ast.ClassDef)
+                of_a_class = source.class_around(statement) is not None
                 owner = self.facts.storage.owner(source, scope, target.id)
                 found.append(Cell(target.id, None if of_a_class else owner))
             else:
@@ -218,6 +218,11 @@ class Uses(Struct, eq=False):
                 scope = program.scope_of(source, node)
                 if isinstance(node, ast.Attribute) and is_own(source, scope, node.value):
                     yield source, node
+        for source, _, call in program.calls_named("attrgetter"):
+            written = [a.value if isinstance(a, ast.Constant) else None for a in call.args]
+            if any(not text or name in str(text).split(".") for text in written):
+                if isinstance(call.func, (ast.Name, ast.Attribute)):
+                    yield source, call.func
         for word in ("getattr", "hasattr", "vars", "asdict"):
             for source, scope, call in program.calls_named(word):
                 match call.args:

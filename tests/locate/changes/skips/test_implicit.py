@@ -1,0 +1,87 @@
+"""What runs, or is read, where only a text or the body of a class says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.locate.cases import plan_of
+from tests.locate.changes.skips.test_effects import Evaluation
+
+STATE = "state = {'n': 0}\nimport operator"
+COUNTS = f"""\
+{STATE}
+class Own:
+    @property
+    def total(self):
+        state['n'] += 1
+        return 1
+    def count(self):
+        state['n'] += 1
+own = Own()"""
+FIELD = """\
+import operator
+class Own:
+    def __init__(self):
+        self.n = 0
+    @property
+    def total(self):
+        self.n += 1
+        return 1
+    def rank(self, x):
+        self.n += 1
+        return x
+own = Own()"""
+
+STAYS: dict[str, Evaluation] = {
+    "a_property": Evaluation(COUNTS, "operator.attrgetter('total')(own)", "scale(state)"),
+    "a_property_by_a_name": Evaluation(
+        f"{COUNTS}\nget = operator.attrgetter('total')", "get(own)", "scale(state)"
+    ),
+    "a_property_as_a_key": Evaluation(
+        COUNTS, "max([own], key=operator.attrgetter('total'))", "scale(state)"
+    ),
+    "a_property_of_a_part": Evaluation(
+        COUNTS, "operator.attrgetter('inner.total')(own)", "scale(state)"
+    ),
+    "a_property_that_changes_its_object": Evaluation(
+        FIELD, "operator.attrgetter('total')(own)", "scale(own.n)"
+    ),
+    "a_property_by_getattr": Evaluation(COUNTS, "getattr(own, 'total')", "scale(state)"),
+    "any_property_by_getattr": Evaluation(COUNTS, "getattr(own, str(total))", "scale(state)"),
+    "a_method": Evaluation(COUNTS, "operator.methodcaller('count')(own)", "scale(state)"),
+    "a_method_as_a_key": Evaluation(FIELD, "sorted([1], key=own.rank)", "scale(own.n)"),
+    "a_field_that_is_read": Evaluation(
+        FIELD, "own.n = total", "scale(operator.attrgetter('n')(own))"
+    ),
+    "any_field_that_is_read": Evaluation(
+        f"{FIELD}\nget = operator.attrgetter(load())", "own.n = total", "scale(get(own))"
+    ),
+}
+#: suites of the body of a class
+STAYS |= {
+    f"a_class_with_{name}": Evaluation(
+        f"{STATE}\nclass Own:\n    {body}\nown = Own()", "own.rows['n'] += 1", "scale(state)"
+    )
+    for name, body in {
+        "an_if": "if True:\n        rows = state",
+        "a_try": "try:\n        rows = state\n    except OSError:\n        pass",
+        "a_with": "with open('x') as file:\n        rows = state",
+        "a_walrus": "if (rows := state):\n        pass",
+    }.items()
+}
+STAYS["a_class_with_a_method_below_an_if"] = Evaluation(
+    f"{STATE}\nclass Own:\n    if True:\n        def note(self):\n            state['n'] += 1\n"
+    "own = Own()",
+    "own.note()",
+    "scale(state)",
+)
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_runs_or_is_read_by_its_name_is_felt(name: str) -> None:
+    assert plan_of(STAYS[name].source)["skipped_validation"] == []
+
+
+@pytest.mark.parametrize("get", ["operator.attrgetter('n')(own)", "getattr(own, 'n')"])
+def test_a_field_that_is_looked_up_by_its_name_changes_nothing(get: str) -> None:
+    assert plan_of(Evaluation(COUNTS, f"print({get})", "scale(state)").source)["skipped_validation"]
