@@ -23,6 +23,7 @@ from instrumentor.locate.region.fetched import is_fetch
 from instrumentor.locate.region.modes import Region
 from instrumentor.read.constants import Constants, fixed
 from instrumentor.read.names import external_name
+from instrumentor.read.names_used import binds
 from instrumentor.read.program import Class, Function
 from instrumentor.read.syntax import (
     FUNCTIONS,
@@ -33,6 +34,7 @@ from instrumentor.read.syntax import (
     callee,
     contains,
     dotted,
+    parameters,
 )
 from instrumentor.read.values import External, Free, Member, Object, Opaque, Value
 from instrumentor_analysis.shared.caveats import Caveat
@@ -84,13 +86,13 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
             yield Caveat("fetch-inside", text, place=body.source.at(call.lineno))
     for read in _reads_beside_the_last(region, inside):
         yield _told("host-read", "a host read", "", body.source, read)
+    inside_of = f"{body.scope.name}()" if isinstance(body.scope, FUNCTIONS) else ""
     for call in _evaluations(region, calls):
-        yield _told("validation", "an evaluation", _named(body.scope), body.source, call)
+        yield _told("validation", "an evaluation", inside_of, body.source, call)
     start = (_Called(body.source, body.scope, call, {}) for call, _ in calls)
     for function, of_model in _functions(knowledge, start):
         yield from _of_function(knowledge, function)
-        if not of_model:  # a forward may have to copy, as that of a model in parts
-            yield from _copies(knowledge, function)
+        yield from _copies(knowledge, function, of_model=of_model)
 
 
 def _reads_beside_the_last(region: Region, inside: Iterable[ast.stmt]) -> Iterator[ast.AST]:
@@ -195,7 +197,7 @@ def _dispatched(knowledge: Knowledge, called: _Called) -> Iterator[Function]:
 def _of_function(knowledge: Knowledge, function: Function) -> Iterator[Caveat]:
     """What one of the functions does that is no part of a step."""
     source, scope = function.source, function.node
-    inside = f"{function.name}()"
+    inside = _named(function)
     for statement in scope.body:
         read = host_read(statement, frozenset())
         if read is not None:
@@ -208,12 +210,47 @@ def _of_function(knowledge: Knowledge, function: Function) -> Iterator[Caveat]:
             yield _told("fetch", "a fetch of the next batch", inside, source, call)
 
 
-def _copies(knowledge: Knowledge, function: Function) -> Iterator[Caveat]:
-    """Copies to the device in a function whose call is timed."""
+def _copies(knowledge: Knowledge, function: Function, *, of_model: bool) -> Iterator[Caveat]:
+    """Copies to the device in a function whose call is timed.
+
+    A model may have to move what it has computed, as one in parts does: of what it runs only
+    copies of what it is given, or makes on the host, are told.
+    """
     source, scope = function.source, function.node
     for call, _ in knowledge.program.calls.get(scope, ()):
-        if _is_copy(knowledge, source, scope, call):
-            yield _told("copy", "a copy to the device", f"{function.name}()", source, call)
+        if not _is_copy(knowledge, source, scope, call):
+            continue
+        if not of_model or _is_of_host(knowledge, function, call):
+            yield _told("copy", "a copy to the device", _named(function), source, call)
+
+
+def _is_of_host(knowledge: Knowledge, function: Function, call: ast.Call) -> bool:
+    """Whether what a call moves is a batch as a model gets it, or was made where it stands."""
+    source, scope = function.source, function.node
+    node = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    while not isinstance(node, ast.Name):
+        if any(map(_is_made_on_host, knowledge.values(source, scope, node))):
+            return True
+        if isinstance(node, ast.Call):
+            node = node.func
+        elif isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        else:
+            return False
+    if any(map(_is_made_on_host, knowledge.values(source, scope, node))):
+        return True
+    given = parameters(scope) - {"self", "cls"} if scope in source.class_of else set[str]()
+    bound = (s for s in scope.body if s.lineno < call.lineno and node.id in binds(s))
+    return node.id in given and next(bound, None) is None
+
+
+def _is_made_on_host(value: Value) -> bool:
+    """`torch.zeros(8)`: a tensor for which nothing says on which device it is to be."""
+    if not isinstance(value, Object) or value.node is None:
+        return False
+    root, _, word = external_name(value.made_by).rpartition(".")
+    placed = any(k.arg in ("device", None) for k in value.node.keywords)
+    return root == "torch" and word in methods.MAKES_DATA and not placed
 
 
 def _told(kind: str, what: str, inside: str, source: Source, at: ast.AST) -> Caveat:
@@ -222,8 +259,11 @@ def _told(kind: str, what: str, inside: str, source: Source, at: ast.AST) -> Cav
     return Caveat(f"{kind}-inside", f"{text} is inside the timed region.", place=place)
 
 
-def _named(scope: ScopeNode) -> str:
-    return f"{scope.name}()" if isinstance(scope, FUNCTIONS) else ""
+def _named(function: Function) -> str:
+    """`Net.forward()`: many classes have one."""
+    cls = function.source.class_of.get(function.node)
+    owner = f"{cls.name}." if cls is not None and function.name == "forward" else ""
+    return f"{owner}{function.name}()"
 
 
 def _is_copy(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.Call) -> bool:

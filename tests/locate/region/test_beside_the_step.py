@@ -246,6 +246,37 @@ def test_a_forward_may_move_what_it_works_on() -> None:
 
 
 @pytest.mark.parametrize(
+    ("moved", "told"),
+    [
+        ("x = x.cuda()", True),
+        ("x = torch.autograd.Variable(x.float().to(device))", True),
+        ("mask = torch.ones(x.size(0)).bool().to(x.device)", True),
+        ("mask = torch.ones(x.size(0), device=x.device).to(x.device)", False),
+        ("mask = self.mask.to(x.device)", False),
+        ("y = self.first(x).to(other_device)", False),
+        ("y = self.first(x)\n        y = y.to(other_device)", False),
+    ],
+)
+def test_a_forward_that_moves_its_batch(moved: str, told: bool) -> None:
+    """What a model is given or makes on the host is copied; its own values it may have to move."""
+    source = HEAD + (
+        "class Moves(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.first, self.second = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)\n"
+        "    def forward(self, x):\n"
+        f"        {moved}\n"
+        "        return self.second(x)\n"
+        "\n"
+        "net = Moves()\n"
+        "for batch in loader:\n"
+        "    criterion(net(batch), 1).backward()\n"
+        "    optimizer.step()\n"
+    )
+    assert named(source) == ({"copy-inside": lines_of(source, moved)} if told else {})
+
+
+@pytest.mark.parametrize(
     ("block", "told"), [("if ready:", False), ("if ready:\n      for _ in range(3):", True)]
 )
 def test_a_host_read_of_the_last_block(block: str, told: bool) -> None:
