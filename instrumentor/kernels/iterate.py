@@ -38,6 +38,7 @@ from instrumentor.kernels.simulate import NotSimulated, SimulatedRun, can_simula
 from instrumentor.kernels.trials import Trial, Tried, trials
 from instrumentor.rewrite.prepare import script_path
 from instrumentor.shared.errors import InstrumentError, Interrupted, NotReady, RunFailed, UsageError
+from instrumentor.shared.outputs import new_below
 from instrumentor.shared.progress import Progress, Silent
 from instrumentor_analysis.kernels.report import KernelReport
 from instrumentor_analysis.kernels.simulated_findings import TOO_LARGE
@@ -196,7 +197,7 @@ class Iteration:
         options = dataclasses.replace(
             self.options,
             simulated=dataclasses.replace(self.options.simulated, simulate=True),
-            output=self.session.folder / RUNS / f"{version.number}-simulated",
+            output=self._new_run(f"{version.number}-simulated"),
             criteria=criteria,
         )
         result = run_kernel(self.script, self.arguments, options, self.progress)
@@ -241,7 +242,7 @@ class Iteration:
         options = dataclasses.replace(
             self.options,
             simulated=dataclasses.replace(self.options.simulated, simulate=True),
-            output=self.session.folder / RUNS / f"{version.number}-tried-{number}",
+            output=self._new_run(f"{version.number}-tried-{number}"),
             criteria=dataclasses.replace(self.options.criteria, validate=()),
         )
         run = SimulatedRun(self.script, self.arguments, options, self.progress, trial)
@@ -278,7 +279,7 @@ class Iteration:
                 return version
         walls: list[float] = []
         for run in range(1, self.repeat + 1):
-            folder = self.session.folder / RUNS / f"{version.number}-{run}"
+            folder = self._new_run(f"{version.number}-{run}")
             # The result is the same in each run of a version: it is validated once.
             criteria = self.options.criteria if run == 1 else Criteria()
             options = dataclasses.replace(self.options, output=folder, criteria=criteria)
@@ -331,6 +332,13 @@ class Iteration:
         """The version that may be gone back to: the best one, unless it was measured last."""
         last, best = self.session.versions[-1:], self.session.best_version
         return best if best is not None and best not in last else None
+
+    def _new_run(self, name: str) -> Path:
+        self.session.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            return new_below(self.session.folder, f"{RUNS}/{name}")
+        except OSError as error:
+            raise UsageError(f"{error.filename}: no run can be kept: {error.strerror}") from error
 
     def restore(self) -> Restored:
         """Put the best version back into the user's files.

@@ -20,7 +20,7 @@ from instrumentor.kernels.model import shortened
 from instrumentor.kernels.trials import Tried
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.outputs import write_json
-from instrumentor_analysis.shared.documents import converted, plain, read
+from instrumentor_analysis.shared.documents import converted, parsed, plain
 from instrumentor_analysis.shared.files import read_bytes, refuse_links, write_whole
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ State = Annotated[
     str, Meta(pattern="^(baseline|faster|slower|better|worse|same|traded|unsure|invalid|failed)$")
 ]
 RUNS = "runs"
+_ANOTHER = "Name another folder with --session."
 
 
 class Version(Struct, frozen=True):
@@ -120,8 +121,17 @@ class Session(Struct, frozen=True):
         return self
 
     def text_of(self, version: Version, name: str) -> bytes:
-        """A file as it was in a version."""
-        return read_bytes(self.folder / "versions" / str(version.number) / name)
+        """A file as it was in a version.
+
+        Raises:
+            UsageError: it is gone, somebody else's, or behind a link.
+        """
+        path = self.folder / "versions" / str(version.number) / name
+        try:
+            refuse_links(self.folder, path)
+            return read_bytes(path, follow=False, own=True)
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read: {error.strerror}", _ANOTHER) from error
 
     def to_json(self) -> dict[str, Any]:
         """The document `instrument-kernel-session/1`."""
@@ -164,7 +174,8 @@ def _read(file: Path, simulated: bool) -> _Saved:
     Raises:
         OSError, ValueError, msgspec.MsgspecError: it is none.
     """
-    found = converted(read(file), _Saved)
+    # What stands in it may be put into the user's files.
+    found = converted(parsed(read_bytes(file, follow=False, own=True)), _Saved)
     untimed = simulated or any(each.good and not each.wall_us for each in found.versions)
     for number, version in enumerate(found.versions, 1):
         counted = converted(dict(version.metrics), _Metrics).simulated
@@ -184,20 +195,16 @@ def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
         for inner in (RUNS, "versions"):
             refuse_links(folder, folder / inner / FILE)
     except OSError as error:
-        raise UsageError(
-            f"{error.filename} {error.strerror}", "Name another folder with --session."
-        ) from error
+        raise UsageError(f"{error.filename} {error.strerror}", _ANOTHER) from error
     if not file.exists():
         # Runs alone are those of a baseline that could not be measured.
         if folder.is_dir() and any(entry.name != RUNS for entry in folder.iterdir()):
-            raise UsageError(f"{folder} holds no session", "Name another folder with --session.")
+            raise UsageError(f"{folder} holds no session", _ANOTHER)
         return Session(folder, settings)
     try:
         found = _read(file, settings.get("mode") == "simulated")
     except (OSError, ValueError, msgspec.MsgspecError) as error:
-        raise UsageError(
-            f"{file}: cannot be read: {error}", "Name another folder with --session."
-        ) from error
+        raise UsageError(f"{file}: cannot be read: {error}", _ANOTHER) from error
     before = found.settings
     other = [name for name, value in settings.items() if before.get(name) != value]
     if other:

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from instrumentor.run.options import RunOptions
 from instrumentor.run.training import run
 from instrumentor.shared.errors import InstrumentError, Interrupted, RunFailed
-from instrumentor.shared.outputs import write_json
+from instrumentor.shared.outputs import new_below, write_json
 from instrumentor.shared.progress import Progress, Silent
 from instrumentor_analysis.compare.paired import Gated, Verdict, gate, verdict
 from instrumentor_analysis.model import Summary
@@ -243,7 +243,11 @@ def _pair(
         version = sides[which]
         name = f"{number:02}_{'new' if which else 'base'}"
         progress.stage("pair", f"{number}: {version.name}")
-        done[which] = _measure(version, folder / name, progress)
+        try:
+            place = new_below(folder, name)
+        except OSError as error:
+            raise RunFailed(f"{error.filename}: no run can be kept: {error.strerror}") from error
+        done[which] = _measure(version, place, progress)
     return Pair(done[0], done[1], new_first)
 
 

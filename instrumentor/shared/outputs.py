@@ -14,7 +14,7 @@ from pathlib import Path
 
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import OUTPUT, option
-from instrumentor_analysis.shared.files import RUNS_FOLDER, created, write_whole
+from instrumentor_analysis.shared.files import RUNS_FOLDER, created, refuse_links, write_whole
 
 # What a run folder's reports are made from; a folder stands for all that is in it.
 _RECORDS = frozenset(
@@ -161,6 +161,20 @@ def run_folder(cwd: Path, asked: Path | None, name: str, first: str, content: by
     taken = (path.name.removeprefix(f"{name}-") for path in place.glob("*"))
     newest = max((int(number) for number in taken if number.isdecimal()), default=0)
     return _first_free((place / f"{name}-{n}" for n in count(newest + 1)), first, content)
+
+
+def new_below(folder: Path, name: str) -> Path:
+    """A new folder in one of ours, of this name or with -2, -3 ... behind it, and behind no link.
+
+    Raises:
+        OSError: it cannot be made, or a link would lead it elsewhere.
+    """
+    wanted = folder / name
+    refuse_links(folder, wanted)
+    wanted.parent.mkdir(exist_ok=True)
+    made = next(each for each in numbered(wanted) if not os.path.lexists(each))
+    made.mkdir()
+    return made
 
 
 def mark_latest(folder: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, ValidationError, field
 
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.outputs import numbered
+from instrumentor.shared.outputs import new_below
 from instrumentor.tune.outcome import KILLED, Outcome
 from instrumentor_analysis.shared.documents import parsed
 from instrumentor_analysis.shared.files import (
@@ -136,15 +136,10 @@ class Journal(Struct):
         Raises:
             UsageError: it cannot be made, or a link would lead it elsewhere.
         """
-        folder = self.path.parent / TRIALS / f"{self.count + 1:02d}_{slug}"
         try:
-            refuse_links(self.path.parent, folder)
-            folder.parent.mkdir(exist_ok=True)
-            found = next(each for each in numbered(folder) if not os.path.lexists(each))
-            found.mkdir()
+            return new_below(self.path.parent, f"{TRIALS}/{self.count + 1:02d}_{slug}")
         except OSError as error:
             raise UsageError(f"{error.filename}: no trial can be kept: {error.strerror}") from error
-        return found
 
     def _below(self, name: str) -> Path:
         """A trial's folder as the journal names it, which may have come from anybody."""

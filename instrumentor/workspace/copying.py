@@ -47,13 +47,15 @@ def fill(plan: ShadowPlan, tree: Path, replacements: Mapping[str, bytes]) -> lis
 
 def check_space(plan: ShadowPlan, folder: Path) -> None:
     """Raise NotReady, with the numbers, when the copy would not fit beside ``folder``."""
+    refuse_too_large(plan.copied_bytes, folder, _space_hint(plan))
+
+
+def refuse_too_large(count: int, folder: Path, hint: str) -> None:
+    """Raise NotReady, with the numbers, when so many bytes do not fit beside ``folder``."""
     free = shutil.disk_usage(folder).free
-    if plan.copied_bytes + SPARE_BYTES > free:
-        raise NotReady(
-            f"the temporary copy needs {_size(plan.copied_bytes)} in {folder}, "
-            f"{_size(free)} are free",
-            _space_hint(plan),
-        )
+    if count + SPARE_BYTES > free:
+        needed = f"the temporary copy needs {_size(count)} in {folder}"
+        raise NotReady(f"{needed}, {_size(free)} are free", hint)
 
 
 def _space_hint(plan: ShadowPlan) -> str:
@@ -159,19 +161,27 @@ class _Filler(Struct):
             self.links.append(name)
 
     def _text_of_link(self, name: str) -> str:
-        """Inside the project a link leads to the shadow's counterpart, else where it led."""
         text = os.readlink(self._source(name))
-        root = str(self.plan.project.root)
-        parent = os.path.dirname(self._source(name))
-        plain = os.path.normpath(os.path.join(parent, text))
-        # Relative and inside: the same text leads to the counterpart.
-        if not os.path.isabs(text) and _inside(plain, root):
-            return text
-        real = os.path.realpath(os.path.join(parent, text))
-        if _inside(plain, root) or _inside(real, root):
-            inner = os.path.relpath(plain if _inside(plain, root) else real, root)
-            return os.path.normpath(self._target(inner))
-        return text if os.path.isabs(text) else plain
+        return text_of_link(text, name, str(self.plan.project.root), str(self.tree))
+
+
+def text_of_link(text: str, name: str, root: str, tree: str) -> str:
+    """What a link of a copy says: inside the project its counterpart, else where it led.
+
+    Args:
+        text: of the project's link ``name``.
+        root: of the project, ``tree`` that of its copy.
+    """
+    parent = os.path.dirname(f"{root}/{name}")
+    plain = os.path.normpath(os.path.join(parent, text))
+    # Relative and inside: the same text leads to the counterpart.
+    if not os.path.isabs(text) and _inside(plain, root):
+        return text
+    real = os.path.realpath(os.path.join(parent, text))
+    if _inside(plain, root) or _inside(real, root):
+        inner = os.path.relpath(plain if _inside(plain, root) else real, root)
+        return os.path.normpath(f"{tree}/{inner}")
+    return text if os.path.isabs(text) else plain
 
 
 def _inside(path: str, root: str) -> bool:

@@ -27,6 +27,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from msgspec import Struct
+
 from instrumentor.shared.errors import NotReady
 from instrumentor.workspace import git_files
 
@@ -407,6 +409,37 @@ def commit_of(root: Path, ref: str) -> str:
     return found.decode().strip()
 
 
+class Kept(Struct, frozen=True):
+    """What git keeps under a path: of a submodule a commit, which has no size here."""
+
+    path: str
+    object_id: str
+    size: int | None
+    is_link: bool
+
+
+def kept_at(root: Path, commit: str) -> list[Kept]:
+    """The files, links and submodules of a commit.
+
+    Raises:
+        NotReady: git failed, or there are more than anybody can work with.
+    """
+    found = []
+    for line in read(root, "ls-tree", "-r", "-l", "-z", "--full-tree", commit).split(b"\0")[:-1]:
+        facts, _, path = line.partition(b"\t")
+        mode, _, object_id, size = facts.split()
+        count = int(size) if size.isdigit() else None
+        found.append(Kept(os.fsdecode(path), object_id.decode(), count, mode == b"120000"))
+    return found
+
+
+def staged(root: Path) -> set[tuple[str, str]]:
+    """Path and object of each entry of the index."""
+    lines = read(root, "ls-files", "--stage", "-z").split(b"\0")[:-1]
+    split = (line.partition(b"\t") for line in lines)
+    return {(os.fsdecode(path), facts.split()[1].decode()) for facts, _, path in split}
+
+
 def check_out(tree: Path, commit: str) -> None:
     """Give a copy with a git folder of its own (``tree/.git``) the tracked files of a commit.
 
@@ -415,8 +448,18 @@ def check_out(tree: Path, commit: str) -> None:
     Raises:
         NotReady: git failed; an object of the commit may be missing.
     """
-    # Of a worktree or submodule the settings name the user's files: ours win over them.
-    own = (f"--git-dir={tree / '.git'}", f"--work-tree={tree}")
-    settings = (*own, *_no_filters(tree))
-    _call(tree, ("read-tree", "--reset", "-u", commit), b"", settings)
+    settings = _of_copy(tree)
+    _call(tree, ("read-tree", "--reset", "-u", commit), b"", (*settings, *_no_filters(tree)))
     _call(tree, ("update-ref", "--no-deref", "HEAD", commit), b"", settings)
+
+
+def overlook(tree: Path, names: Sequence[str]) -> None:
+    """Let the index of a copy not see what was changed in these files of it."""
+    if names:
+        stdin = b"".join(os.fsencode(name) + b"\0" for name in names)
+        _call(tree, ("update-index", "--assume-unchanged", "-z", "--stdin"), stdin, _of_copy(tree))
+
+
+def _of_copy(tree: Path) -> tuple[str, ...]:
+    # Of a worktree or submodule the settings name the user's files: ours win over them.
+    return (f"--git-dir={tree / '.git'}", f"--work-tree={tree}")

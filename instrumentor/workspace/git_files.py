@@ -182,8 +182,10 @@ def _refuse_links(paths: Iterable[str]) -> None:
 def _refuse(paths: Iterable[str], so: str) -> None:
     for path in paths:
         try:
-            kind = stat.S_IFMT(os.stat(path).st_mode)  # noqa: PTH116
+            facts = os.stat(path)  # noqa: PTH116
         except (OSError, ValueError):
             continue
-        if kind in _WAITED_FOR:
+        kind = stat.S_IFMT(facts.st_mode)
+        # The null device ends at once, and is what settings name to have nothing.
+        if kind in _WAITED_FOR and facts.st_rdev != os.stat(os.devnull).st_rdev:  # noqa: PTH116
             raise NotReady(f"{path} is {KINDS[kind]}, not a regular file: {so}", "Remove it.")

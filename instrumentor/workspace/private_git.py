@@ -48,8 +48,9 @@ def _make(root: Path, target: Path) -> None:
     (target / "refs").mkdir(exist_ok=True)
     _borrow_objects(common / "objects", target / "objects")
     with appended(target / "config") as stream:
-        # The work tree comes from GIT_WORK_TREE, and a monitor would watch the user's tree.
-        stream.write(b"\n[core]\n\tbare = false\n\tfsmonitor = false\n\thooksPath = /dev/null\n")
+        # The work tree comes from GIT_WORK_TREE, and a monitor would watch the user's tree. Behind
+        # an empty line: the last one may end in a backslash, which takes the next one in.
+        stream.write(b"\n\n[core]\n\tbare = false\n\tfsmonitor = false\n\thooksPath = /dev/null\n")
 
 
 def _borrow_objects(objects: Path, target: Path) -> None:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
 
-from instrumentor.shared.errors import UsageError
+from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.shared.project import Project
 from instrumentor.workspace import git, slots
 from instrumentor.workspace.copy_plan import plan_shadow
-from instrumentor.workspace.copying import fill
+from instrumentor.workspace.copying import fill, refuse_too_large, text_of_link
 from instrumentor.workspace.private_git import make_private_git
 from instrumentor_analysis.shared.files import appended
 
@@ -83,12 +83,40 @@ def frozen(
         if project.git and git.available():
             _with_own_git(project.root, slot.tree)
         if commit is not None:
-            git.check_out(slot.tree, commit)
+            _check_out(project.root, slot.tree, commit)
         linked = tuple(project.root / name for name in links)
         made = Frozen(slot.tree, project.root, linked)
         if not made.counterpart((cwd / script).absolute()).is_file():
             raise UsageError(f"{script}: not in {commit or 'the copy'}", "Was it called otherwise?")
         yield made
+
+
+def _check_out(root: Path, tree: Path, commit: str) -> None:
+    """The tracked files of a commit in the place of the user's, its links as a copy has them.
+
+    Raises:
+        NotReady: git failed, or they do not fit.
+    """
+    kept, there = git.kept_at(tree, commit), git.staged(tree)
+    # A name of some bytes may stand for a file of any size, again and again.
+    added = sum(each.size or 0 for each in kept if (each.path, each.object_id) not in there)
+    refuse_too_large(added, tree, "Set INSTRUMENT_CACHE to a folder with more room.")
+    try:
+        git.check_out(tree, commit)
+    except NotReady as error:
+        told = f"commit {commit[:9]} of {root} cannot be written into a copy: {error.message}"
+        raise NotReady(told, f"Look what it holds: git ls-tree -r -t {commit[:9]}") from error
+    turned = []
+    for name in (each.path for each in kept if each.is_link):
+        link = tree / name
+        with suppress(OSError):  # left out by a sparse checkout, or git makes no links here
+            text = os.readlink(link)  # noqa: PTH115
+            leads_to = text_of_link(text, name, str(root), str(tree))
+            if leads_to != text:
+                link.unlink()
+                link.symlink_to(leads_to)
+                turned.append(name)
+    git.overlook(tree, turned)
 
 
 def _with_own_git(root: Path, tree: Path) -> None:

@@ -20,6 +20,9 @@ from instrumentor.kernels.session_text import summary_json, summary_lines, versi
 from instrumentor.kernels.trials import Tried
 from instrumentor.shared.errors import UsageError
 from tests.analysis.shared.test_documents_planted import exchanged, nasties, places
+from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+
+__all__ = ["shared_tmp"]
 
 COUNTS = {"dram_bytes": 1, "busiest_node_bytes": 1, "busiest_node_copies": 1, "written_tiles": 1}
 SETTINGS = {"kernel": "k", "mode": "perf"}
@@ -102,6 +105,35 @@ def test_nothing_is_written_behind_a_link_of_a_session(
         (made.folder / "session.json").unlink()
     with pytest.raises(UsageError, match="is a symbolic link, behind which nothing is written"):
         open_session(made.folder, SETTINGS)
+
+
+@pytest.mark.parametrize("behind", ["session.json", "versions/2/sub/k.py", "versions/2/sub"])
+def test_a_text_behind_a_link_is_not_put_back(tmp_path: Path, behind: str) -> None:
+    made = session(tmp_path / "s")
+    (made.folder / behind).rename(tmp_path / "elsewhere")
+    (made.folder / behind).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match=r"cannot be read: .*symbolic link"):
+        open_session(made.folder, SETTINGS).text_of(FAST, "sub/k.py")
+
+
+def test_a_text_that_is_gone_is_named(tmp_path: Path) -> None:
+    made = session(tmp_path / "s")
+    (made.folder / "versions" / "2" / "sub" / "k.py").unlink()
+    with pytest.raises(UsageError, match=r"versions/2/sub/k\.py: cannot be read: No such file"):
+        made.text_of(FAST, "sub/k.py")
+
+
+@TWO_USERS
+@pytest.mark.parametrize("theirs", ["session.json", "versions/2/sub/k.py"])
+def test_a_session_of_another_user_is_not_gone_on_with(shared_tmp: Path, theirs: str) -> None:
+    made = session(shared_tmp / "s")
+    path = made.folder / theirs
+    content = path.read_bytes()
+    path.unlink()
+    path.parent.chmod(0o777)
+    as_another_user(lambda: path.write_bytes(content))
+    with pytest.raises(UsageError, match="belongs to another user"):
+        open_session(made.folder, SETTINGS).text_of(FAST, "sub/k.py")
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"versions": [{}], "settings": {}, "best": 0}'])

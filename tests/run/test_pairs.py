@@ -134,3 +134,16 @@ def test_the_gate_goes_on_until_it_can_tell(
     found = go(tmp_path, gate_percent=allowed)
     assert found.gate == says
     assert found.decided and len(found.pairs) < 20
+
+
+def test_no_run_of_a_pair_is_kept_behind_a_link(tmp_path: Path, machine: Machine) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("01_new", "pairs.json"):
+        (tmp_path / "out" / name).symlink_to(tmp_path / "elsewhere" / "x")
+    (tmp_path / "out" / "01_base").symlink_to(tmp_path / "elsewhere")
+    found = go(tmp_path, most=1)
+    sides = found.pairs[0].new, found.pairs[0].base
+    assert [each.folder.name for each in sides] == ["01_new-2", "01_base-2"]
+    assert not (tmp_path / "out" / "pairs.json").is_symlink()
+    assert not any((tmp_path / "elsewhere").iterdir())

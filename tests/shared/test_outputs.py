@@ -15,6 +15,7 @@ import pytest
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.outputs import (
     mark_latest,
+    new_below,
     refuse_misplaced,
     refuse_outputs,
     run_folder,
@@ -205,3 +206,15 @@ def test_what_a_user_calls_latest_stays(tmp_path: Path) -> None:
     latest.mkdir(parents=True)
     mark_latest(run_folder(tmp_path, None, "a", "run.json"))
     assert not latest.is_symlink()
+
+
+def test_a_folder_in_one_of_ours_is_new_and_behind_no_link(tmp_path: Path) -> None:
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "ours" / "01").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "ours" / "linked").symlink_to(tmp_path / "elsewhere")
+    assert new_below(tmp_path / "ours", "01") == tmp_path / "ours" / "01-2"
+    assert new_below(tmp_path / "ours", "runs/1").is_dir()
+    with pytest.raises(OSError, match="behind which nothing is written"):
+        new_below(tmp_path / "ours", "linked/1")
+    assert not any((tmp_path / "elsewhere").iterdir())

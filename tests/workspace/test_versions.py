@@ -9,7 +9,7 @@ import pytest
 
 from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.shared.project import find_project
-from instrumentor.workspace import git
+from instrumentor.workspace import copying, git
 from instrumentor.workspace.versions import frozen
 from tests.conftest import RepoFactory
 from tests.workspace.test_shadow import snapshot
@@ -103,6 +103,88 @@ def test_tracked_data_behind_a_link_is_never_written_through(repo: Path) -> None
     with frozen(project, script, repo, first, link=(Path("data"),)):
         pass
     assert snapshot(repo) == before
+
+
+def made_of(repo: Path, *lines: str) -> str:
+    """A commit whose tree is made of lines of `git ls-tree`, whatever they say."""
+    text = "".join(f"{line}\0" for line in lines)
+    tree = plumbing(repo, "mktree", "-z", stdin=text)
+    return plumbing(repo, "commit-tree", "-m", "made", tree)
+
+
+def plumbing(repo: Path, *arguments: str, stdin: str = "") -> str:
+    told = subprocess.run(
+        ["git", *arguments], cwd=repo, check=True, input=stdin, capture_output=True, text=True
+    )
+    return told.stdout.strip()
+
+
+def kept(repo: Path, text: str) -> str:
+    return plumbing(repo, "hash-object", "-w", "--stdin", stdin=text)
+
+
+def test_links_of_a_commit_lead_into_the_copy(repo: Path, tmp_path: Path) -> None:
+    """A link that names the user's own file would let the script write into it."""
+    (tmp_path / "outside").mkdir()
+    leads_to = {"a_own": str(repo / "train.py"), "b_out": "../outside", "c_in": "train.py"}
+    first = made_of(
+        repo,
+        *(f"120000 blob {kept(repo, text)}\t{name}" for name, text in leads_to.items()),
+        f"100644 blob {kept(repo, 'import old')}\ttrain.py",
+    )
+    with frozen(find_project(repo / "train.py"), Path("train.py"), repo, first) as copy:
+        assert (copy.root / "a_own").readlink() == copy.root / "train.py"
+        assert (copy.root / "b_out").readlink() == tmp_path / "outside"
+        assert (copy.root / "c_in").readlink() == Path("train.py")
+        assert git.state(copy.root) == (first, False)
+
+
+def test_a_commit_that_is_larger_than_the_disk_is_not_written(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One object of some bytes may be a file of any size, under a hundred names."""
+    blob = kept(repo, "\0" * 2**20)
+    script = kept(repo, "x = 1")
+    names = [f"100644 blob {blob}\tb{number:03}" for number in range(100)]
+    first = made_of(repo, *names, f"100644 blob {script}\ttrain.py")
+    disk = type("disk", (), {"free": 150 * 2**20})
+    monkeypatch.setattr(copying.shutil, "disk_usage", lambda path: disk)
+    monkeypatch.setattr(git, "check_out", lambda *_: pytest.fail("written"))
+    copy = frozen(find_project(repo / "train.py"), Path("train.py"), repo, first)
+    with pytest.raises(NotReady, match=r"needs 100\.0 MiB"), copy:
+        pass
+
+
+@pytest.mark.parametrize("name", [".GIT", "..", ".git"])
+def test_a_commit_that_reaches_into_git_or_out_is_refused(repo: Path, name: str) -> None:
+    hooks = f"100755 blob {kept(repo, '#!/bin/sh')}\tpost-checkout"
+    inner = plumbing(repo, "mktree", "-z", stdin=f"{hooks}\0")
+    raw = b"40000 " + name.encode() + b"\0" + bytes.fromhex(inner)
+    words = ["git", "hash-object", "-t", "tree", "-w", "--stdin", "--literally"]
+    tree = subprocess.run(words, cwd=repo, input=raw, check=True, capture_output=True)
+    first = plumbing(repo, "commit-tree", "-m", "made", tree.stdout.decode().strip())
+    before = snapshot(repo.parent)
+    copy = frozen(find_project(repo / "train.py"), Path("train.py"), repo, first)
+    with pytest.raises(NotReady, match=rf"commit {first[:9]} .* invalid path") as refused, copy:
+        pass
+    assert first[:9] in refused.value.hint
+    assert snapshot(repo.parent) == before
+
+
+def test_settings_that_end_in_a_backslash_take_none_of_ours_in(repo: Path, tmp_path: Path) -> None:
+    settings = f"[core]\n\thooksPath = {tmp_path}\n\tfsmonitor = true\n[alias]\n\tx = y\\"
+    with (repo / ".git" / "config").open("a") as stream:
+        stream.write(settings)
+    with frozen(find_project(repo / "train.py"), Path("train.py"), repo) as copy:
+        assert plumbing(copy.root, "config", "core.hooksPath") == "/dev/null"
+        assert plumbing(copy.root, "config", "core.fsmonitor") == "false"
+
+
+def test_a_copy_that_git_takes_long_for(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What git might wait for is looked for then; our own settings name the null device."""
+    monkeypatch.setattr(git, "SOON_S", 0.0)
+    with frozen(find_project(repo / "train.py"), Path("train.py"), repo, "HEAD~1") as copy:
+        assert (copy.root / "train.py").read_text() == "import old\n"
 
 
 def test_pythonpath_and_folder_lead_into_the_copy(repo: Path) -> None:
