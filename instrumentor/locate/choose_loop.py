@@ -235,7 +235,7 @@ def _understand(
     knowledge, reasons = candidate.knowledge, list(reasons_against(candidate))
     if reasons:
         raise Declined(*dict.fromkeys(reasons))
-    candidate, other_ways = _as_called_step(_as_iterated(candidate), called_with)
+    candidate, left_out = _as_called_step(_as_iterated(candidate), called_with)
     body, forwards = _with_forward(step_function(candidate, options.scope) or candidate)
     if not isinstance(body.loop, FUNCTIONS):
         candidate = body
@@ -274,9 +274,9 @@ def _understand(
         cache_clears=tuple(_cache_clears(candidate)),
         warnings=(
             *of_the_program(candidate),
-            *other_ways,
+            *(_by_branch(*place) for place in left_out),
             *(caveat for region in regions for caveat in region.warnings),
-            *unsampled(regions),
+            *unsampled(regions, [statement for _, statement in left_out]),
             *of_the_syncs(regions),
             *warnings_of(skips),
             *told,
@@ -303,8 +303,8 @@ def _as_iterated(candidate: Candidate) -> Candidate:
 
 def _as_called_step(
     candidate: Candidate, called_with: ScriptOptions
-) -> tuple[Candidate, list[Caveat]]:
-    """Without the ways through a step that the script's options rule out, if any is left."""
+) -> tuple[Candidate, list[tuple[Source, ast.stmt]]]:
+    """Without the ways through a step that the script's options rule out, and what these are."""
     out = {s: at for s in candidate.sites if (at := _ruled_out(candidate, called_with, s))}
     sites = [s for s in candidate.sites if s not in out]
     if not out or not sites:
@@ -312,7 +312,7 @@ def _as_called_step(
     updates = candidate.updates
     left = [u for u in updates if not _ruled_out(candidate, called_with, u)]
     taken = replace(candidate, sites=tuple(sites), updates=tuple(left) or updates)
-    return taken, [_by_branch(*place) for place in dict.fromkeys(out.values())]
+    return taken, list(dict.fromkeys(out.values()))
 
 
 def _ruled_out(

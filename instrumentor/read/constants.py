@@ -6,6 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from typing import Any
 
 from instrumentor.read.names_used import binds
 from instrumentor.read.program import Class, Function, Program
@@ -196,6 +197,9 @@ def _value(node: ast.expr | None, known: Constants) -> object:
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
         parts = [_value(element, known) for element in node.elts]
         return _UNKNOWN if any(part is _UNKNOWN for part in parts) else tuple(parts)
+    if isinstance(node, ast.Call) and dotted(node.func) == "len" and len(node.args) == 1:
+        held = _value(node.args[0], known)
+        return len(held) if isinstance(held, (str, tuple)) else _UNKNOWN
     return known.get(dotted(node), _UNKNOWN) if node is not None else _UNKNOWN
 
 
@@ -216,6 +220,19 @@ def _not_among(left: object, right: object) -> bool | None:
     return None if found is None else not found
 
 
+def _ordered(
+    compare: Callable[[Any, Any], bool],
+) -> Callable[[object, object], bool | None]:
+    """A comparison of numbers, or of texts; None for what has no order."""
+
+    def found(left: object, right: object) -> bool | None:
+        numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
+        texts = isinstance(left, str) and isinstance(right, str)
+        return compare(left, right) if numbers or texts else None
+
+    return found
+
+
 _COMPARED: dict[type[ast.cmpop], Callable[[object, object], bool | None]] = {
     ast.In: _among,
     ast.NotIn: _not_among,
@@ -223,4 +240,8 @@ _COMPARED: dict[type[ast.cmpop], Callable[[object, object], bool | None]] = {
     ast.IsNot: lambda left, right: not _same(left, right),
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
+    ast.Lt: _ordered(operator.lt),
+    ast.LtE: _ordered(operator.le),
+    ast.Gt: _ordered(operator.gt),
+    ast.GtE: _ordered(operator.ge),
 }

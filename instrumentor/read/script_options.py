@@ -107,13 +107,13 @@ class ScriptOptions:
                 left_out = (where, at)
         return left_out if instead else None
 
-    def _decided(self, source: Source, test: ast.expr) -> bool | None:
+    def _decided(self, source: Source, test: ast.expr, deep: int = _DEEP) -> bool | None:
         if not self._values:
             return None
         known: dict[str, object] = {}
         for node in ast.walk(test):
             if isinstance(node, (ast.Name, ast.Attribute)):
-                value = self._value(source, source.scope_of(node), node, _DEEP)
+                value = self._value(source, source.scope_of(node), node, deep)
                 if value is not _UNKNOWN:
                     known[dotted(node)] = value
         return decided(test, known) if known else None
@@ -131,6 +131,15 @@ class ScriptOptions:
                 if name in self._values and self._is_parsed(source, owner):
                     return self._values[name]
                 return self._of_attribute(source, scope, node, deep - 1)
+            case ast.Compare() | ast.UnaryOp(op=ast.Not()) if deep:
+                said = self._decided(source, node, deep - 1)
+                return _UNKNOWN if said is None else said
+            case ast.IfExp(test=test, body=one, orelse=other) if deep:
+                said = self._decided(source, test, deep - 1)
+                taken = {True: one, False: other, None: None}[said]
+                if isinstance(taken, (ast.List, ast.Tuple)) and not taken.elts:
+                    return ()
+                return _UNKNOWN if taken is None else self._value(source, scope, taken, deep - 1)
         return _UNKNOWN
 
     def _of_name(self, source: Source, scope: ScopeNode, name: str, deep: int) -> object:

@@ -39,6 +39,7 @@ OPTIONS = {
     "switch": "parser.add_argument('--other', '-o', action='store_true')",
     "off": "parser.add_argument('--first', action='store_false', dest='other')",
     "word": "parser.add_argument('--net', default='a')",
+    "empty": "parser.add_argument('--net', default='')",
     "typed": "parser.add_argument('--net', type=str, default='a')",
     "made": "parser.add_argument('--net', type=Network, default='a')",
     "counted": "parser.add_argument('--other', type=int, default=0)",
@@ -68,6 +69,15 @@ match args.net:
     case 'b':
         second(model, optimizer, loader)
 """
+ON_PARTS = """\
+parts = [] if not args.net else args.net.split(',')
+extra = len(parts) > 0
+if extra:
+    second(model, optimizer, loader)
+else:
+    first(model, optimizer, loader)
+"""
+ON_COUNT = ON_SWITCH.replace("args.other", "args.other >= 2")
 BY_GUARD = ON_MATCH.replace("'a'", "'a' if ready").replace("'b'", "_")
 
 
@@ -105,6 +115,10 @@ def chosen(folder: Path, options: str, body: str, *arguments: str) -> tuple[str,
         ("word", ON_MATCH.replace("'b'", "_"), (), "first"),
         ("word", ON_MATCH.replace("'b'", "_"), ("--net", "c"), "second"),
         ("word", BY_GUARD, ("--net", "b"), "second"),
+        ("empty", ON_PARTS, (), "first"),
+        ("counted", ON_COUNT, (), "first"),
+        ("counted", ON_COUNT, ("--other=2",), "second"),
+        ("counted", ON_COUNT.replace(">= 2", "< 2"), ("--other=1",), "second"),
         ("switch", f"if args.other:\n{textwrap.indent(ON_SWITCH, '    ')}{ON_SWITCH}", (), "first"),
     ],
 )
@@ -143,6 +157,9 @@ def test_the_loop_that_the_options_leave(
         ("switch", "first(model, optimizer, loader)\n" + ON_SWITCH, ("--other",)),
         ("word", BY_GUARD, ()),
         ("word", ON_MATCH.replace("args", "config"), ()),
+        ("empty", ON_PARTS, ("--net", "b")),
+        ("empty", "parts = []\nwalk(parts)\n" + ON_PARTS.partition("\n")[2], ()),
+        ("word", ON_COUNT.replace("args.other", "args.net"), ()),  # a text and a number: an error
         ("word", ON_WORD, ("--net=c",)),  # neither: which one is asked
     ],
 )
@@ -150,6 +167,17 @@ def test_what_the_options_leave_open_is_asked(
     options: str, body: str, arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
     assert chosen(tmp_path, options, body, *arguments) == ("", [])
+
+
+def test_the_options_of_another_module_choose(tmp_path: Path) -> None:
+    parse, _, rest = SCRIPT.partition("def first(")
+    given = textwrap.indent(OPTIONS["switch"], "    ")
+    (tmp_path / "given.py").write_text(parse.replace("OPTIONS", given), encoding="utf-8")
+    entry = tmp_path / "train.py"
+    head = "import torch\nfrom given import parse\n\n"
+    entry.write_text(f"{head}def first({rest}{ON_SWITCH}", encoding="utf-8")
+    located = locate_file(entry, Options(), [tmp_path], ("--other",))
+    assert getattr(located.candidate.scope, "name", "") == "second"
 
 
 def test_one_loop_needs_no_options(tmp_path: Path) -> None:
@@ -168,6 +196,18 @@ for x in loader:
         loss.backward()
         optimizer.step()
 """
+
+
+#: both branches come to one step behind them
+ON_LOSS_BRANCH = ON_BRANCH.replace("        optimizer.step()\n", "") + "    optimizer.step()\n"
+
+
+def test_a_way_that_the_options_leave_out_is_told_once(tmp_path: Path) -> None:
+    path, given = tmp_path / "train.py", textwrap.indent(OPTIONS["switch"], "    ")
+    text = SCRIPT.replace("OPTIONS", given).replace("first(", "other(").replace(".backward()", "()")
+    path.write_text(text + ON_LOSS_BRANCH, encoding="utf-8")
+    told = [w.kind for w in locate_file(path, Options(), [tmp_path], ()).warnings]
+    assert [kind for kind in told if kind.startswith("branch-")] == ["branch-by-options"]
 
 
 @pytest.mark.parametrize(("arguments", "line"), [((), 29), (("--other",), 25)])

@@ -8,7 +8,7 @@ the last micro-batch with the optimizer, or sync only with it, end after the opt
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec.structs import replace
 
@@ -149,13 +149,18 @@ def _when(region: Region, regions: list[Region]) -> str:
     return condition(region.candidate.flow, region.begin, sites)
 
 
-def unsampled(regions: tuple[Region, ...]) -> Iterator[Caveat]:
-    """Branches that lead to the optimizer step past the end of every region."""
+def unsampled(regions: tuple[Region, ...], left_out: Collection[ast.stmt] = ()) -> Iterator[Caveat]:
+    """Branches that lead to the optimizer step past the end of every region.
+
+    Args:
+        left_out: statements to which no run with the script's options comes.
+    """
     candidate = regions[0].candidate
     source, flow = candidate.source, candidate.flow
     whole = any(r.whole for r in regions)
     ends = [end.after for r in regions for end in r.ends]
     closed = {flow.after(e) for e in ends}
+    closed |= {flow.before(s) for s in left_out if s in flow.begins}
     named: set[ast.stmt] = set()
     for update in candidate.own_updates:
         step = update.statement
