@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import chain
 from typing import TypeGuard
@@ -17,10 +17,9 @@ from typing import TypeGuard
 from msgspec import field
 
 from instrumentor.read import handed_on
-from instrumentor.read.bindings import Binding, Bound, Defined, Imported, Parameter
+from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.modules import Modules, modules_of
-from instrumentor.read.names_used import binds
 from instrumentor.read.signatures import (
     default_of,
     is_decorated,
@@ -51,7 +50,6 @@ from instrumentor.read.values import (
     Value,
     Values,
 )
-from instrumentor.read.written_texts import ANY, text_of
 
 _BUILTINS = frozenset(dir(builtins))
 #: A name with more meanings than this is generated code or a dispatch table.
@@ -109,7 +107,7 @@ class Names(Modules, eq=False, dict=True):
         where = self.binder(source, scope, name)
         if where is not None:
             found = self.bound(source, where, name)
-            return self._kept((where, name), lambda: self._of_name(source, where, name, found))
+            return self._kept((where, name), lambda: self._of_bindings(source, where, found))
         for star in self.bindings_of(source).stars:
             module = self.module(star.module, source, star.level)
             if isinstance(module, Source) and module is not source:
@@ -149,14 +147,6 @@ class Names(Modules, eq=False, dict=True):
     def qualified(self, source: Source, scope: ScopeNode, node: ast.AST) -> str:
         """`torch.optim.SGD` for whatever spelling of it; '' for anything of the program's own."""
         return next(filter(None, map(external_name, self.of(source, scope, node))), "")
-
-    def _of_name(
-        self, source: Source, scope: ScopeNode, name: str, bindings: Sequence[Binding]
-    ) -> Values:
-        """What binds a name, and the builtin that an import in a branch may leave there."""
-        found = self._of_bindings(source, scope, bindings)
-        stays = name in _BUILTINS and scope is source.tree and _falls_back(source, name, bindings)
-        return _union([found, (External(f"builtins.{name}"),)]) if stays else found
 
     def _of_bindings(self, source: Source, scope: ScopeNode, bindings: Iterable[Binding]) -> Values:
         return _union(self._of_binding(source, scope, one) for one in bindings)
@@ -216,8 +206,6 @@ class Names(Modules, eq=False, dict=True):
             found = self.named(owner, owner.tree, name)
             if found != (Free(name),):
                 return found
-            if name == "__dict__":
-                return (Group(owner.tree, (_classes_in(owner),)),)
             inner = self.module(name, owner, 1) if owner.path.stem == "__init__" else None
             return (inner,) if isinstance(inner, Source) else (Member(owner, name),)
         if isinstance(owner, External):
@@ -236,10 +224,8 @@ class Names(Modules, eq=False, dict=True):
             if not any(isinstance(v, Function) for v in found):
                 stored = self._stored(owner, cls, name)
                 found = _union([found, stored, self._field(owner, cls, name)])
-        elif external_name(cls) == "builtins.super":
-            found = self._of_super(owner, name)
         else:
-            found = self._of_namespace(owner, name)
+            found = self._of_super(owner, name) if external_name(cls) == "builtins.super" else ()
         return found or (Member(owner, name),)
 
     def _of_super(self, owner: Object, name: str) -> Values:
@@ -247,13 +233,6 @@ class Names(Modules, eq=False, dict=True):
         bases = self.bases(own)[1:] if own is not None else ()
         methods = ((self.method(base, name), Object(base)) for base in bases)
         return next(((Function(m.source, m.node, of),) for m, of in methods if m), NOTHING)
-
-    def _of_namespace(self, owner: Object, name: str) -> Values:
-        """`SimpleNamespace(model=...)`, `Namespace(...)`: what the keyword gave."""
-        if owner.node is None or not owner.where or not isinstance(owner.made_by, External):
-            return NOTHING
-        given = (k.value for k in owner.node.keywords if k.arg == name)
-        return next((self.known(*owner.where, value) for value in given), NOTHING)
 
     def _of_class(self, cls: Class, owner: Class | Object, name: str) -> Values:
         """A method or class-level name, found upwards; overrides too when any instance is meant."""
@@ -398,10 +377,6 @@ class Names(Modules, eq=False, dict=True):
             found = self._of_member(source, scope, call, function)
         elif external_name(function) == "builtins.getattr":
             found = self._looked_up(source, scope, call)
-        elif external_name(function) == "builtins.eval":
-            found = self._evaluated(source, scope, call)
-        elif external_name(function) in ("builtins.globals", "builtins.vars"):
-            found = self._namespace(source, scope, call)
         elif external_name(function) in ("importlib.import_module", "builtins.__import__"):
             found = self._imported_by_name(source, call)
         else:
@@ -422,48 +397,12 @@ class Names(Modules, eq=False, dict=True):
         return NOTHING
 
     def _looked_up(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
-        """`getattr(module, name)`: the attribute; with a name of the configuration, any class."""
-        if len(call.args) < 2:
-            return NOTHING
-        owners, name = self.of(source, scope, call.args[0]), call.args[1]
-        if isinstance(name, ast.Constant) and isinstance(name.value, str):
-            return _union(self.attribute(owner, name.value) for owner in owners)
-        # a helper that looks into any module (`init(name, module)`) makes something else each time
-        if len(owners) == 1 and isinstance(owners[0], Source):
-            return _classes_in(owners[0])[:_MANY]
+        """`getattr(module, "name")`: the attribute."""
+        match call.args:
+            case [owner, ast.Constant(value=str(name)), *_]:
+                owners = self.of(source, scope, owner)
+                return _union(self.attribute(each, name) for each in owners)
         return NOTHING
-
-    def _evaluated(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
-        """`eval("Net")`; with a name of the configuration, any class that it may mean there."""
-        if not call.args:
-            return NOTHING
-        text = text_of(self.bindings_of(source), scope, call.args[0])
-        before, computed, after = text.partition(ANY)
-        try:
-            whole = ast.parse(before.rstrip(".") or "None", mode="eval").body
-        except SyntaxError:
-            return NOTHING
-        if not computed:
-            return self.of(source, scope, whole)
-        owners = self.of(source, scope, whole) if before else (source,)
-        named = not after and before[-1:] in ("", ".") and len(owners) == 1
-        return self._classes_of(owners[0]) if named else NOTHING
-
-    def _namespace(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
-        """`globals()`, `vars(module)`: the classes of a module."""
-        owners = self._first(source, scope, call) if call.args else (source,)
-        classes = self._classes_of(owners[0]) if len(owners) == 1 else NOTHING
-        return (Group(call, (classes,)),) if classes else NOTHING
-
-    def _classes_of(self, module: Value) -> Values:
-        """Classes that a module defines or imports."""
-        if not isinstance(module, Source):
-            return NOTHING
-        table = self.bindings_of(module).scopes.get(module.tree, {})
-        imported = [name for name, found in table.items() if isinstance(found[-1], Imported)]
-        named = [v for name in imported for v in self.named(module, module.tree, name)]
-        classes = [value for value in named if isinstance(value, Class)]
-        return tuple(dict.fromkeys([*_classes_in(module), *classes]))[:_MANY]
 
     def _imported_by_name(self, source: Source, call: ast.Call) -> Values:
         """`importlib.import_module(name)`: the module, or any that a computed name may mean."""
@@ -637,18 +576,6 @@ class Names(Modules, eq=False, dict=True):
         return found
 
 
-def _falls_back(source: Source, name: str, bindings: Sequence[Binding]) -> bool:
-    """Whether a module binds a name by imports and definitions in branches alone.
-
-    After `try: from lazy import zip` with `except ImportError: pass` it may be the builtin.
-    """
-    if not all(isinstance(binding, (Imported, Defined)) for binding in bindings):
-        return False
-    in_branches = (s for s in source.tree.body if isinstance(s, (ast.If, ast.Try)))
-    certain = (s for s in source.tree.body if not isinstance(s, (ast.If, ast.Try)))
-    return any(name in binds(s) for s in in_branches) and not any(name in binds(s) for s in certain)
-
-
 def _built(value: Value, function: Function) -> TypeGuard[Object]:
     """Whether a function makes what it returns of a type that nobody knows.
 
@@ -669,10 +596,6 @@ def external_name(value: Value) -> str:
         owner = external_name(value.owner)
         return f"{owner}.{value.name}" if owner else ""
     return ""
-
-
-def _classes_in(module: Source) -> Values:
-    return tuple(Class(module, s) for s in module.tree.body if isinstance(s, ast.ClassDef))
 
 
 def _is_unknown(value: Value) -> bool:

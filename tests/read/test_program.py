@@ -82,15 +82,6 @@ IMPORTS: dict[str, tuple[str, dict[str, str]]] = {
         "    Trainer(1, 2).train()\n\nmain()\n",
         {},
     ),
-    "by_a_computed_module": (
-        "import importlib\n\n"
-        "def find(name):\n    module = 'library.' + name + 'er'\n"
-        "    found = importlib.import_module(module)\n"
-        "    for key, value in found.__dict__.items():\n"
-        "        if key.lower() == name:\n            made = value\n    return made\n\n"
-        "find(options.name)(1, 2).train()\n",
-        {"library/helper.py": "class Helper:\n    pass\n"},
-    ),
     "by_a_formatted_module": (
         "from importlib import import_module\n\n"
         "import_module(f'library.{options.name}').Trainer(1, 2).train()\n",
@@ -103,31 +94,6 @@ IMPORTS: dict[str, tuple[str, dict[str, str]]] = {
     "of_a_module_of_its_name": (
         "from library import trainer\n\ntrainer(1, 2).train()\n",
         {"library/__init__.py": "from .trainer import Trainer as trainer\n"},
-    ),
-    "by_a_configured_name": (
-        "import library.trainer as trainers\n\n"
-        "make = getattr(trainers, config.trainer)\nmake(1, 2).train()\n",
-        {},
-    ),
-    "by_an_evaluated_text": (
-        "from library.trainer import Trainer\n\neval('Trainer')(1, 2).train()\n",
-        {},
-    ),
-    "by_an_evaluated_name_of_the_configuration": (
-        "from library.trainer import Trainer\n\neval(options.trainer)(1, 2).train()\n",
-        {},
-    ),
-    "by_an_evaluated_name_in_a_module": (
-        "import library.trainer as all\n\neval(f'all.{options.trainer}')(1, 2).train()\n",
-        {},
-    ),
-    "by_a_global_name": (
-        "from library.trainer import Trainer\n\nglobals()[options.trainer](1, 2).train()\n",
-        {},
-    ),
-    "by_a_name_of_a_module_s_variables": (
-        "import library.trainer as all\n\nvars(all)[options.trainer](1, 2).train()\n",
-        {},
     ),
     "by_a_written_name": (
         "from library import trainer\n\ngetattr(trainer, 'Trainer')(1, 2).train()\n",
@@ -307,27 +273,6 @@ def test_a_backward_that_nothing_is_seen_to_call_is_named(tmp_path: Path) -> Non
     assert "instrument run" in reason.remedy
 
 
-def test_a_helper_that_looks_into_any_module_makes_something_else_each_time(
-    tmp_path: Path,
-) -> None:
-    files = {
-        "train.py": "import torch\nfrom library import models\n"
-        "from library.trainer import Trainer\n\n"
-        "def init(name, module, *given):\n    return getattr(module, config[name])(*given)\n\n"
-        "model = init('model', models)\n"
-        "optimizer = init('optimizer', torch.optim, model.parameters())\n"
-        "Trainer(model, optimizer).train()\n",
-        "library/models.py": "import torch\n\nclass Net(torch.nn.Module):\n"
-        "    def __init__(self):\n        self.a = torch.nn.Linear(1, 1)\n",
-        "library/trainer.py": TRAINER.replace(
-            "self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
-            "self.optimizer = loader",
-        ).replace("self.loader", "data"),
-    }
-    plan = document(project(tmp_path, files))
-    assert [found["part"] for found in plan["evidence"]] == ["forward", "backward", "step"]
-
-
 def test_what_a_caller_passes_under_an_imported_alias_is_known(tmp_path: Path) -> None:
     train = (
         "def train(net, opt, data):\n    for x in data:\n        net(x).mean().backward()\n"
@@ -404,7 +349,6 @@ def test_data_of_another_framework_make_no_script_of_it(tmp_path: Path) -> None:
     [
         "try:\n    from itertools import izip as zip\nexcept ImportError:\n    pass\n",
         "try:\n    import itertools\n    zip = itertools.izip\nexcept AttributeError:\n    pass\n",
-        "if old:\n    from lazy import zip\n",
         "from six.moves import range, zip\n",
         "import six\nzip = six.moves.zip\n",
     ],
