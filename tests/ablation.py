@@ -61,7 +61,7 @@ class Ability(NamedTuple):
         return given[self.off.at] if isinstance(self.off, Argument) else self.off
 
 
-NAMES, WALK = "read.names:Names", "locate.gradients.walk:_Walk"
+NAMES = "read.names:Names"
 REGION, SKIPS = "locate.region", "locate.changes.skips"
 ABILITIES = (
     Ability("branches that all callers rule out", "read.constants:is_ruled_out", False),
@@ -95,9 +95,6 @@ ABILITIES = (
     Ability("mode: whole step", f"{REGION}.modes:_whole_step", None),
     Ability("mode: own sync", f"{REGION}.modes:_own_sync", None),
     Ability("regions merged", f"{REGION}.regions:_merged", Argument(1)),
-    Ability("gradients: kept by the model", f"{WALK}._kept_by_model", frozenset()),
-    Ability("gradients: lambdas", f"{WALK}._lambdas", ()),
-    Ability("gradients: some model's forward", f"{WALK}._of_some_model", []),
     Ability("frozen parameters", "locate.meaning.trained:Trained.frozen", frozenset()),
     Ability("switched parameters", "locate.meaning.trained:Trained.switched", frozenset()),
     Ability("clean-up behind the loop", "locate.changes.cleanup:cleanup_behind", (), True),

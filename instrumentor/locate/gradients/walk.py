@@ -9,7 +9,7 @@ that is there. Values made under `no_grad`, indices, numbers and what NumPy retu
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -28,9 +28,7 @@ from instrumentor.locate.gradients.tracked_values import (
 )
 from instrumentor.locate.meaning import methods, spelling
 from instrumentor.locate.meaning.calls import Knowledge, is_stub
-from instrumentor.locate.meaning.roles import Evidence, Kind
-from instrumentor.read import handed_on
-from instrumentor.read import values as resolved
+from instrumentor.locate.meaning.roles import Evidence
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
 from instrumentor.read.names_used import binds
@@ -47,7 +45,7 @@ from instrumentor.read.syntax import (
     dotted,
     receiver,
 )
-from instrumentor.read.values import Class, External, Group, Object, Opaque
+from instrumentor.read.values import External, Object
 
 #: Calls in calls any deeper than this are followed no further.
 _DEPTH = 8
@@ -146,9 +144,7 @@ class _Walk:
         self.result = NO_VALUE
         self.backwards: dict[tuple[ast.stmt, ast.Call], Value] = {}
         self.visited: dict[ast.stmt, None] = {}
-        self.ran: dict[resolved.Value, Value] = {}
         self.runs: dict[ast.stmt, bool] = {}
-        self.active: set[ast.Lambda] = set()
         self.of_switched: Value = NO_VALUE
         self.enabled = True
 
@@ -290,10 +286,7 @@ class _Walk:
             if not name or "(" in name or "[" in name:
                 return self.value(node.value)
         key = self.held.key(node)
-        kept = (
-            self._kept_by_model(node) if isinstance(node, ast.Attribute) and self.ran else NO_VALUE
-        )
-        return kept | self.held.read(key) if key is not None else kept
+        return self.held.read(key) if key is not None else NO_VALUE
 
     def _is_packed(self, node: ast.Attribute) -> bool:
         """`data` of packed sequences is differentiable; that of a tensor is not."""
@@ -301,11 +294,6 @@ class _Walk:
         return node.attr == "data" and any(
             isinstance(v, Object) and external_name(v.made_by) in methods.PACKS for v in values
         )
-
-    def _kept_by_model(self, node: ast.Attribute) -> Value:
-        """`model.last_loss`: what the last call of that model left in it."""
-        owners = self.knowledge.values(self.source, self.scope, node.value)
-        return NO_VALUE.union(*[self.ran[owner] for owner in owners if owner in self.ran])
 
     def _computed(self, node: ast.AST) -> Value:
         """Arithmetic: with a parameter in it the result is differentiable."""
@@ -363,14 +351,12 @@ class _Walk:
             owner = self._owner(call.func)
         if key is not None and callee(call) in methods.FILLS:
             self._fill(key, given)
-        functions = knowledge.program.resolve(source, scope, call) or self._of_some_model(call)
+        functions = knowledge.program.resolve(source, scope, call)
         read = [self._applied(f, call) for f in functions if not is_stub(f)]
-        read += [self._body(function) | given for function in self._lambdas(call.func)]
         if read and callee(call) != "forward":
             return NO_VALUE.union(*read)
-        handed = self._handed(call)
         if knowledge.is_step(source, scope, call):
-            return handed
+            return NO_VALUE
         effect = effect_of(knowledge, source, scope, call)
         found = NO_VALUE.union(*read)
         if _is_result(effect, call.func, owner):
@@ -383,31 +369,12 @@ class _Walk:
         # an unread method may make anything of values off the graph: the next state of a world
         if effect.made in (Evidence.UNREAD, Evidence.PREPARATION) and self._is_method(call):
             given = attached(given)
-        return found | given | owner | handed | self._of_parameters([*call.args, call.func])
+        return found | given | owner | self._of_parameters([*call.args, call.func])
 
     def _is_method(self, call: ast.Call) -> bool:
         """Whether a call may be of a method: of no imported function, and no object itself."""
         meant = self.knowledge.values(self.source, self.scope, call.func)
         return not meant or not all(isinstance(value, (External, Object)) for value in meant)
-
-    def _of_some_model(self, call: ast.Call) -> list[Function]:
-        """Methods of the program's modules that a model of unknown class may mean."""
-        if not isinstance(call.func, ast.Attribute) or call.func.attr in handed_on.COMMON_METHODS:
-            return []
-        kinds, named = self.knowledge.kinds, self.knowledge.program.methods_by_name
-        if not named.get(call.func.attr):
-            return []
-        known = self.knowledge.values(self.source, self.scope, call.func.value)
-        if any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in known):
-            return []
-        if not kinds.is_a(self.source, self.scope, call.func.value, Kind.MODEL):
-            return []
-        return [
-            method
-            for method in named[call.func.attr]
-            if kinds.of_class(Class(method.source, method.source.class_of[method.node]))
-            is Kind.MODEL
-        ]
 
     def _new(self, call: ast.Call, effect: Effect, found: Value) -> Value:
         """With the value that a call makes itself; where it runs a model, that is noted."""
@@ -419,8 +386,6 @@ class _Walk:
             self.runs[self.at] = self.enabled and effect.made is not None
         if effect.made is not None:
             found |= made
-            kept = attached(found) if self.enabled else NO_VALUE
-            self.ran.update(dict.fromkeys(self.knowledge.values(source, scope, call.func), kept))
         return found
 
     def _owner(self, function: ast.expr) -> Value:
@@ -439,34 +404,6 @@ class _Walk:
         key = self.held.key(node)
         if key is not None:
             self.held.bind(node, self.held.read(key) - self.of_switched)
-
-    def _body(self, function: ast.Lambda) -> Value:
-        if function in self.active:
-            return NO_VALUE
-        self.active.add(function)
-        found = self.value(function.body)
-        self.active.discard(function)
-        return found
-
-    def _lambdas(self, function: ast.expr) -> Iterator[ast.Lambda]:
-        if isinstance(function, ast.Lambda):
-            yield function
-        for value in self.knowledge.values(self.source, self.scope, function):
-            if isinstance(value, Opaque) and isinstance(value.node, ast.Lambda):
-                yield value.node
-
-    def _handed(self, call: ast.Call) -> Value:
-        """Functions that are handed to an unread one are called there."""
-        kept = self.knowledge.program.qualified(self.source, self.scope, call.func)
-        found = NO_VALUE
-        for argument in arguments(call) if kept not in handed_on.RETURNS_ARGUMENT else ():
-            if isinstance(argument, ast.Lambda):
-                found |= self._body(argument)
-            elif isinstance(argument, (ast.Name, ast.Attribute)):
-                for value in self.knowledge.values(self.source, self.scope, argument):
-                    for function in _functions(value):
-                        found |= self._applied(function, ast.Call(argument, [], []))
-        return found
 
     def _applied(self, function: Function, call: ast.Call) -> Value:
         """What a function of the program does when it is called here."""
@@ -507,19 +444,6 @@ def _is_result(effect: Effect, function: ast.expr, owner: Value) -> bool:
         return any(isinstance(part, Made) for part in owner)
     unread = effect.made in (Evidence.UNREAD, Evidence.PREPARATION)
     return unread and not any(isinstance(part, Given) for part in owner)
-
-
-def _functions(value: resolved.Value) -> Iterator[Function]:
-    """Functions of the program that a value is or, as a container, holds."""
-    stack, seen = [value], {value}
-    while stack:
-        value = stack.pop()
-        if isinstance(value, Function):
-            yield value
-        elif isinstance(value, Group):
-            inner = [one for item in value.items for one in item if one not in seen]
-            seen.update(inner)
-            stack += inner
 
 
 class _Call(Struct, frozen=True, dict=True):
