@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from instrumentor.read.bindings import Bindings, Put
+from instrumentor.read.configured import classes_by_key
 from instrumentor.read.import_folders import Added, Adder, added_by, adders_of
 from instrumentor.read.syntax import (
     FUNCTIONS,
@@ -107,10 +108,22 @@ class Modules(Struct, eq=False, dict=True):
         # most modules have no such call: their nodes need not be listed for it
         for call in computed_imports(source) if b"import_" in source.data else ():
             yield from modules_of(source, self.bindings_of(source), call, self.roots)
+        if b"instantiate" in source.data:
+            made = map(self.module_of_class, self.configured.get("", []))
+            yield from (path for path in made if path is not None)
         for name, level in _imports(source):
             path = self.find_module(name, source.path, level)
             if path is not None:
                 yield path
+
+    @cached_property
+    def configured(self) -> dict[str, list[str]]:
+        """Classes that the script's configuration names, by key."""
+        return classes_by_key(self.entry) if b"hydra" in self.entry.data else {}
+
+    def module_of_class(self, name: str) -> Path | None:
+        """The file of the module of a class by its dotted name, in the roots."""
+        return self.find_module(name.rpartition(".")[0], self.entry.path)
 
     def bindings_of(self, source: Source) -> Bindings:
         """What a module binds, read once."""

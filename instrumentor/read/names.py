@@ -18,6 +18,7 @@ from msgspec import field
 
 from instrumentor.read import handed_on
 from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
+from instrumentor.read.configured import INSTANTIATE, key_of
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.modules import Modules, modules_of
 from instrumentor.read.signatures import (
@@ -379,6 +380,8 @@ class Names(Modules, eq=False, dict=True):
             found = self._looked_up(source, scope, call)
         elif external_name(function) in ("importlib.import_module", "builtins.__import__"):
             found = self._imported_by_name(source, call)
+        elif external_name(function) in INSTANTIATE:
+            found = self._instantiated(source, scope, call)
         else:
             given = external_name(function) in handed_on.RETURNS_ARGUMENT
             found = self._first(source, scope, call) if given else NOTHING
@@ -408,6 +411,23 @@ class Names(Modules, eq=False, dict=True):
         """`importlib.import_module(name)`: the module, or any that a computed name may mean."""
         paths = modules_of(source, self.bindings_of(source), call, self.roots)
         return tuple(self.sources[path] for path in paths if path in self.sources)
+
+    def _instantiated(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
+        """`hydra.utils.instantiate(cfg.agent)`: an object of a class that the configuration names.
+
+        Of another key than those there, of any of them.
+        """
+        named = self.configured.get(key_of(call)) or self.configured.get("", [])
+        made: list[Value] = []
+        for name in named:
+            path, word = self.module_of_class(name), name.rpartition(".")[2]
+            module = self.sources.get(path) if path is not None else None
+            if module is not None:
+                classes = self.named(module, module.tree, word)
+                made += [value for value in classes if isinstance(value, Class)]
+            elif path is None:
+                made.append(External(name))
+        return tuple(Object(each, call, (source, scope)) for each in dict.fromkeys(made))[:_MANY]
 
     def _first(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
         return self.of(source, scope, call.args[0]) if call.args else NOTHING
