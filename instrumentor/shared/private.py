@@ -67,6 +67,11 @@ def cache_folder(avoid: Path | None = None) -> Path:
     """
     safe = (base for base in bases() if SAFE_PATH.match(str(base)))
     usable = [base for base in safe if avoid is None or not base.is_relative_to(avoid)]
+    if not usable:
+        raise NotReady(
+            f"no folder for a copy of {avoid} lies outside of it",
+            "Put the script into a folder of its own.",
+        )
     found = next((base for base in usable if not refusal(base)), None)
     if found is None or (is_named(usable[0]) and found != usable[0]):
         raise NotReady(

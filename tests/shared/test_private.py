@@ -48,6 +48,17 @@ def test_what_is_made_is_closed_whatever_the_umask(base: Path, umask: None) -> N
         assert mode(thrown) == mode(thrown.parent) == 0o700
 
 
+def test_a_project_that_holds_every_folder_has_none_outside(base: Path) -> None:
+    with pytest.raises(NotReady, match="no folder for a copy of / lies outside of it"):
+        private.cache_folder(avoid=Path("/"))
+
+
+def test_where_no_folder_is_this_users_own_the_first_is_named(base: Path, monkeypatch) -> None:
+    monkeypatch.setattr(private, "refusal", lambda folder: "is a symbolic link")
+    with pytest.raises(NotReady, match=f"the cache folder {base} is a symbolic link"):
+        private.cache_folder()
+
+
 def test_parents_that_are_made_are_closed_too(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "a" / "b"))
     before = os.umask(0)
@@ -150,6 +161,10 @@ def test_the_private_group_of_this_user_may_write_above(
     assert (private.exchangeable(above / "b") == "") is passes
     other = SimpleNamespace(pw_name="other", pw_uid=me.pw_uid + 1, pw_gid=of())
     monkeypatch.setattr(pwd, "getpwall", lambda: [mine, other])
+    assert private.exchangeable(above / "b") != ""
+    monkeypatch.setattr(pwd, "getpwall", lambda: [mine])
+    listed = ["system.posix_acl_access"]
+    monkeypatch.setattr(os, "listxattr", lambda path: listed, raising=False)
     assert private.exchangeable(above / "b") != ""
 
 

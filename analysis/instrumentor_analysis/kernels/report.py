@@ -67,7 +67,7 @@ class KernelReport(Struct, frozen=True):
         """The document `instrument-kernel-summary/1`."""
         facts, run, program = self.facts, self.facts.run, self.facts.program
         used, available = used_cores(facts), facts.available_cores
-        return {
+        document: dict[str, Any] = {
             "schema": SCHEMA,
             "name": run.get("name"),
             "script": run.get("script"),
@@ -80,27 +80,29 @@ class KernelReport(Struct, frozen=True):
             "arch": facts.machine.arch or None,
             "mhz": facts.machine.mhz,
             "arguments": [{**plain(each), "bytes": each.bytes} for each in facts.arguments],
-            "grid": plain(program.grid) if program else None,
+            "grid": program.grid if program else None,
             "grid_asked": run.get("grid"),
             "cores_used": used,
             "cores_available": available,
             "core_utilization": used / available if used and available else None,
-            "program": plain(program),
+            "program": program,
             "dram_bytes": facts.dram_bytes,
             "dram_floor_us": facts.floor_us,
             "peak_gb_s": facts.peak_gb_s,
-            "lines": plain(facts.lines),
-            **{name: plain(getattr(facts.log, name)) for name in _OF_THE_LOG},
-            "blocks": plain(facts.blocks),
+            "lines": facts.lines,
+            **{name: getattr(facts.log, name) for name in _OF_THE_LOG},
+            "blocks": facts.blocks,
             "block_bytes": facts.block_bytes,
             "l1_bytes": L1_BYTES,
             "chips": facts.chips,
-            "production_shapes": plain(facts.production),
+            "production_shapes": facts.production,
             "bottleneck": _finding(self.limit) if self.limit else None,
             "findings": [_finding(finding) for finding in self.found],
             "warnings": list(self.warnings),
             "rerun": self.rerun or None,
         }
+        made: dict[str, Any] = plain(document)
+        return made
 
 
 #: What the folder of a kernel's run may say.

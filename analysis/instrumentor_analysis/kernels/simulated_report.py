@@ -92,7 +92,7 @@ class SimulatedReport(Struct, frozen=True):
         """The document `instrument-kernel-simulation/1`."""
         run, counted, floor = self.facts.run, self.simulation, self.floor
         rows = counted.moved.values()
-        return {
+        document: dict[str, Any] = {
             "schema": SCHEMA,
             "name": run.get("name"),
             "script": run.get("script"),
@@ -102,15 +102,15 @@ class SimulatedReport(Struct, frozen=True):
             "validated": run.get("validated"),
             "wall_time_us": None,
             "complete": counted.complete,
-            "problem": plain(counted.problem),
+            "problem": counted.problem,
             "grid": list(counted.grid),
             "idle_nodes": [counted.coordinates(node) for node in counted.idle],
             **counted.measures,
-            "tensors": plain(counted.tensors),
+            "tensors": counted.tensors,
             "moved": [{**_columns(row), "times": counted.times(row)} for row in rows],
-            "buffers": plain(counted.buffers),
+            "buffers": counted.buffers,
             "uses": [_columns(row) for row in counted.blocks],
-            "written": plain(counted.written),
+            "written": counted.written,
             "pipes": [_columns(row) for row in counted.pipes],
             "l1_bytes": counted.l1_bytes,
             "l1_limit_bytes": counted.l1_limit_bytes,
@@ -122,10 +122,12 @@ class SimulatedReport(Struct, frozen=True):
             "findings": [_finding(finding) for finding in self.found],
             "warnings": list(self.warnings),
         }
+        made: dict[str, Any] = plain(document)
+        return made
 
 
 def _columns(row: Struct) -> dict[str, Any]:
-    return {name: plain(getattr(row, name)) for name in row.__struct_fields__}
+    return {name: getattr(row, name) for name in row.__struct_fields__}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

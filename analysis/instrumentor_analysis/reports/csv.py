@@ -17,6 +17,7 @@ import numpy as np
 
 from instrumentor_analysis.load.op_columns import COLUMNS, STACKED, in_order
 from instrumentor_analysis.load.table import Categorical
+from instrumentor_analysis.shared.documents import bounded
 
 if TYPE_CHECKING:
     from instrumentor_analysis.ops.op_report import Report
@@ -101,5 +102,5 @@ def _quoted(cell: str) -> str:
 
 
 def _literal(value: Any) -> str:
-    text = str(value)
+    text = bounded(str(value))
     return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text

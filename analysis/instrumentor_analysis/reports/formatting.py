@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from instrumentor_analysis.shared.documents import LONGEST, bounded
 from instrumentor_analysis.shared.units import (
     ABSENT,
     NOT_MEASURED,
@@ -20,16 +21,16 @@ from instrumentor_analysis.shared.units import (
 
 __all__ = [
     "ABSENT",
+    "LONGEST",
     "NOT_MEASURED",
     "alike",
+    "bounded",
     "column",
     "measured",
     "number",
     "quantity",
     "size",
 ]
-#: Of one text of a report, in characters: a name, a note, a command.
-LONGEST = 10_000
 _BAR = "\N{FULL BLOCK}"
 _WORDS = re.compile(r"\([^()\s]*(?: [^()\s]+){1,3}\)\S*|\S+(?: %\S*)?")
 #: Eighths of a block, none first.
@@ -69,13 +70,6 @@ def plural(value: int, noun: str) -> str:
 def share(value: float | None) -> str:
     """``84.6 %`` in a table."""
     return percent(value, ABSENT)
-
-
-def bounded(text: str) -> str:
-    """A text as long as anybody reads one; of a longer one the beginning, and how long it is."""
-    if len(text) <= LONGEST:
-        return text
-    return f"{text[:LONGEST]}… ({len(text):,} characters)"
 
 
 def visible(text: str, keep: str = "") -> str:

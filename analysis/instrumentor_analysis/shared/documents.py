@@ -30,6 +30,8 @@ _NONE = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 #: Of a document, in characters, and objects and lists of a larger one: they take a hundred times
 #: the memory of their text.
 _LARGE, MOST_PARTS = 16 << 20, 4_000_000
+#: Of one text of a report, in characters: a name, a note, a command.
+LONGEST = 10_000
 
 
 def parsed(text: str | bytes, *, infinite: bool = False) -> Any:
@@ -119,14 +121,23 @@ def converted(value: Any, kind: type[T], *, strict: bool = True) -> T:
         raise ValidationError("a text stands where there is none") from None
 
 
+def bounded(text: str) -> str:
+    """A text as long as anybody reads one; of a longer one the beginning, and how long it is."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}… ({len(text):,} characters)"
+
+
 def plain(value: Any) -> Any:
     """A value in JSON's own types: classes to objects, tuples to lists, NaN to None.
 
-    The properties named by ``JSON_PROPERTIES`` of a class come last.
+    Texts are bounded. The properties named by ``JSON_PROPERTIES`` of a class come last.
     """
     if isinstance(value, float):
         # np.float64 is a float as well: float() makes it one of JSON's own.
         return float(value) if math.isfinite(value) else None
+    if type(value) is str:
+        return bounded(value)
     if isinstance(value, Struct):
         names = dict(zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True))
         names |= {name: name for name in getattr(value, "JSON_PROPERTIES", ())}
@@ -134,7 +145,7 @@ def plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {bounded(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value

@@ -243,4 +243,4 @@ def becoming(target: Path, *, replace: bool = True) -> Iterator[Path]:
         raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            temporary.unlink()

@@ -52,7 +52,7 @@ RECORD: dict[str, Any] = {
 }  # fmt: skip
 
 
-def asked(path: Path, run: Any, simulation: Any = None, record: Any = RECORD) -> None:
+def asked(path: Path, run: Any, simulation: Any = None, record: Any = RECORD) -> Any:
     """All that is made of a folder: the terminal's, the page and the document."""
     path.mkdir(exist_ok=True)
     (path / "run.json").write_text(json.dumps(run))
@@ -64,10 +64,10 @@ def asked(path: Path, run: Any, simulation: Any = None, record: Any = RECORD) ->
     try:
         found = report(path)
     except AnalysisError:
-        return
-    page = kernel.html(found)
-    assert "<script>alert" not in page and "\x1b" not in kernel.console(found) + page
-    json.dumps(found.to_json(), allow_nan=False)
+        return None
+    page, shown = kernel.html(found), kernel.console(found)
+    assert "<script>alert" not in page and "\x1b" not in shown + page
+    return page, shown, json.dumps(found.to_json(), allow_nan=False)
 
 
 def test_every_fact_that_is_read_is_exchanged() -> None:
@@ -108,6 +108,25 @@ def test_whatever_the_gate_is_said_to_have_recorded(tmp_path: Path) -> None:
     for at, path in enumerate(places(RECORD)):
         for new in (*nasties(at), 10**12, [10**12] * 1000):
             asked(tmp_path / "run", FACTS, None, exchanged(RECORD, path, new))
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_text_of_any_length_makes_no_page_longer(tmp_path: Path, simulated: bool) -> None:
+    long = 200_000
+
+    def grown(value: Any) -> Any:
+        if isinstance(value, dict):
+            kept = ("event", "mode", "kind", "source_text", "operation", "arch")
+            return {k: v if k in kept else grown(v) for k, v in value.items()}
+        if isinstance(value, list):
+            return [grown(each) if isinstance(each, dict) else each for each in value]
+        return value + "y" * long if isinstance(value, str) else value
+
+    simulation = SIMULATION if simulated else None
+    made = asked(tmp_path / "run", grown(FACTS), simulation, grown(RECORD))
+    assert made is not None
+    for text in made:
+        assert "characters)" in text and len(text) < 1_500_000
 
 
 def test_what_fits_stays(tmp_path: Path) -> None:

@@ -56,6 +56,12 @@ def _same(ours: str, theirs: str) -> bool:
         return False
 
 
+def test_a_text_of_any_length_is_cut(tmp_path: Path) -> None:
+    report = per_op_report(write(tmp_path / "ops.csv", [op("x" * 60_000), op("Unary")]))
+    for text in (csv.render(report, raw_op_codes=True), csv.render_stacked(report)):
+        assert " characters)" in text and len(text) < 30_000
+
+
 def test_columns_on_demand(path: Path) -> None:
     report = per_op_report(path)
     plain = rows(csv.render(report, advice=False))

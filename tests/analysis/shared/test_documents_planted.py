@@ -201,8 +201,10 @@ def test_a_text_of_any_length_makes_no_report_longer(tmp_path: Path) -> None:
     events = [grown(each) if at == 22 or at > 10 else each for at, each in enumerate(EVENTS)]
     folder = run_folder(tmp_path / "run", *events, **grown(FACTS))
     analysis = analyse(folder)
-    made = write_all(analysis.summary, folder, analysis=analysis, formats=("markdown", "html"))
+    made = write_all(
+        analysis.summary, folder, analysis=analysis, formats=("markdown", "html", "json")
+    )
     assert made and "60,000 characters)" in console(analysis.summary)
-    for path in (folder / "summary.md", folder / "report.html"):
+    for path in (folder / "summary.md", folder / "report.html", folder / "summary.json"):
         text = path.read_text()
         assert "60,000 characters)" in text and len(text) < 500_000

@@ -211,6 +211,35 @@ def test_a_place_behind_a_link_is_refused_and_the_last_name_may_be_one(tmp_path:
         refuse_links(folder, folder / "astray" / "file")
     with pytest.raises(ValueError):
         refuse_links(folder, tmp_path / "file")
+    (tmp_path / "named").symlink_to(folder)  # by the user
+    refuse_links(tmp_path / "named", tmp_path / "named" / "plain" / "file")
+
+
+def test_a_folder_is_what_the_system_calls_it(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        read_bytes(tmp_path)
+
+
+def test_what_is_put_in_place_is_on_the_disk_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    monkeypatch.setattr(Path, "replace", lambda *_: synced.append(-1))
+    write_whole(tmp_path / "x", b"text")
+    assert synced == [4, -1]
+
+
+def test_an_error_of_the_source_names_the_source(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as missing:
+        copy(tmp_path / "gone", tmp_path / "target")
+    assert missing.value.filename == str(tmp_path / "gone")
+    with (
+        pytest.raises(OSError, match="elsewhere") as other,
+        files.becoming(tmp_path / "target"),
+    ):
+        raise OSError(5, "is bad", "elsewhere")
+    assert other.value.filename == "elsewhere"
 
 
 @TWO_USERS
@@ -234,6 +263,11 @@ def test_what_is_added_and_made(tmp_path: Path) -> None:
         with appended(tmp_path / "x") as stream:
             stream.write(text)
     assert read_bytes(tmp_path / "x") == b"one\ntwo\n"
+    with appended(tmp_path / "x") as stream, appended(tmp_path / "x") as other:
+        for each in (stream, other, stream):
+            each.write(b"more\n")
+            each.flush()
+    assert read_bytes(tmp_path / "x").count(b"more\n") == 3
     (tmp_path / "link").symlink_to("nowhere")
     for taken in ("x", "link"):
         with pytest.raises(FileExistsError):
