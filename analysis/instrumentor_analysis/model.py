@@ -1041,10 +1041,12 @@ class Cause(Struct, frozen=True):
 
     Attributes:
         kind: ``graph break`` or ``recompiled`` (torch.compile), ``fallback`` (an op that torch_xla
-            runs on the host, or that reads a value).
-        what: the compiler's reason, or the op.
+            runs on the host, or that reads a value), ``new graph`` (the op that makes torch_xla
+            compile step after step), ``gradients dropped`` (zero_grad() between micro-steps).
+        what: the compiler's reason, or the op and what of it changes.
         file, line: in the user's project; None where it came from elsewhere.
-        count: how often in the whole run; of a fallback, in the first sample.
+        count: how often in the whole run; of a fallback, in the first sample; of a new graph, the
+            samples that compiled.
         ms: that compiling took because of it, together.
     """
 

@@ -51,6 +51,32 @@ for step in range(20):
     torch_xla.sync()
 """
 
+AGAIN = """\
+import torch
+import torch_xla
+
+device = torch_xla.device()
+model = torch.nn.Linear(8, 2).to(device)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+data = torch.ones(64, 8, device=device)
+
+
+def batch(step):
+    return data[FIRST : FIRST + 4]
+
+
+for step in range(60):
+    x = torch.ones(SIZE, 8).to(device)
+    loss = (model(x).mean() + model(batch(step)).mean()) * (step + 2.5)
+    loss = loss.pow(POWER)
+    loss.backward()
+    UPDATE
+    torch_xla.sync()
+"""
+EACH = "optimizer.step()\n    optimizer.zero_grad()"
+SOME = "if step % 2:\n        optimizer.step()\n        optimizer.zero_grad()"
+SAME = {"SIZE": "4", "FIRST": "3", "POWER": "2", "UPDATE": EACH}
+
 
 @pytest.fixture
 def measured(run_cli: RunCli, git_repo: RepoFactory) -> Any:
@@ -98,3 +124,30 @@ def test_an_op_that_torch_xla_lacks_has_its_line_and_each_layer_its_time(
     assert all(each["of"] == "torch_xla" and each["time_ms"] > 0 for each in layers.values())
     # steady steps compile nothing; the times are torch_xla's own, whose timers hold each other
     assert "compile" not in layers
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize(
+    ("change", "kind", "line", "what"),
+    [
+        ({"SIZE": "4 + step"}, "new graph", "x = torch", "aten::_to_copy: shape"),
+        ({"FIRST": "step"}, "new graph", "return data", "aten::slice: "),
+        # The optimizer's and the loss's own numbers change as well, and are inputs of the graph.
+        ({"POWER": "step % 50 + 2"}, "new graph", "loss = loss.pow", "aten::pow: "),
+        ({"UPDATE": SOME}, "gradients dropped", "optimizer.zero_grad", "zero_grad"),
+        ({}, None, None, None),
+    ],
+)
+def test_what_keeps_a_step_from_being_replayed_has_its_line(
+    measured: Any, xla_python: Path, change: Any, kind: Any, line: Any, what: Any
+) -> None:
+    code = AGAIN
+    for word, text in {**SAME, **change}.items():
+        code = code.replace(word, text)
+    causes = measured(code, xla_python)["causes"]
+    if kind is None:
+        assert not causes
+        return
+    (cause,) = causes
+    assert (cause["kind"], cause["file"]) == (kind, "train.py")
+    assert cause["what"].startswith(what) and cause["line"] == line_of(code, line)

@@ -10,6 +10,9 @@ from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.documents import fitted
 
 BREAK, RECOMPILED, FALLBACK = "graph break", "recompiled", "fallback"
+NEW_GRAPH, DROPPED = "new graph", "gradients dropped"
+#: What keeps a step from being recorded once and replayed as a runtime trace.
+OBSTACLES = (NEW_GRAPH, RECOMPILED, FALLBACK, DROPPED)
 #: Ops that read a value of the device and so wait for it.
 READS = {"aten::_local_scalar_dense": "reading a value (item(), float(), a condition)"}
 _HINTS = {
@@ -17,6 +20,10 @@ _HINTS = {
     "see each",
     RECOMPILED: "pad to fixed sizes, or torch.compile(..., dynamic=True)",
     FALLBACK: "move it out of the step, or use an op that the device has",
+    NEW_GRAPH: "keep shapes and such numbers the same in every step: pad, index with a tensor, "
+    "hold the number in a tensor on the device",
+    DROPPED: "zero_grad(set_to_none=False), so that each micro-step adds to gradients that are "
+    "there",
 }
 
 
@@ -41,5 +48,20 @@ def by_place(found: Sequence[Cause]) -> Iterator[Caveat]:
             BREAK: f"torch.compile could not make one graph of the step: {what}{where}{more}",
             RECOMPILED: f"torch.compile compiled again: {what}{where}{more}",
             FALLBACK: f"{what} runs on the host in each step and waits for the device{where}{more}",
+            NEW_GRAPH: f"steps compile again and again, since their graph is another one{where}: "
+            f"{what}{more}",
+            DROPPED: f"gradients are let go{where}: the first micro-step of an update makes them "
+            f"anew, in a graph of its own{more}",
         }[kind]
         yield Caveat(kind.replace(" ", "-"), text, hint=hint)
+
+
+def keeps_from_replay(found: Sequence[Cause]) -> str:
+    """What keeps the step from being replayed as a runtime trace, in words; "" where nothing."""
+    own = [each for each in found if each.kind in OBSTACLES]
+    if not own:
+        return ""
+    first = own[0]
+    where = f" at {first.place}" if first.place else ""
+    more = f", and {len(own) - 1} more" if len(own) > 1 else ""
+    return f"{first.kind}{where} ({READS.get(first.what, first.what)}){more}"

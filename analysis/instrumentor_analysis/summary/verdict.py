@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from instrumentor_analysis.clock.compiler_breaks import keeps_from_replay
 from instrumentor_analysis.clock.iterations import BEFORE, DATA, NEXT, OPTIMIZER
 from instrumentor_analysis.clock.neighbours import is_busy
 from instrumentor_analysis.clock.phases import PREPARE
@@ -309,7 +310,22 @@ def _decided(summary: Summary, bounds: Mapping[str, float] | None, *, cuda: bool
         levers = (_TRACE, *levers) if overhead > WAITS_MOSTLY_PERCENT else (*levers, _TRACE)
     own = _BY_RUNTIME.get(summary.barrier.device if summary.barrier else "", {})
     levers = tuple(own.get(each.what, each) for each in levers)
+    levers = tuple(_checked(each, summary) if each.what == _TRACE.what else each for each in levers)
     return Verdict(name, reason, tuple(evidence), levers)
+
+
+def _checked(trace: Lever, summary: Summary) -> Lever:
+    """A runtime trace, with what keeps this step from being replayed as one."""
+    obstacle = keeps_from_replay(summary.causes)
+    wall = summary.wall_clock
+    # torch_xla counts what it compiles, and its metrics tell of the host.
+    counted = any(each.of == "torch_xla" for each in summary.host_layers)
+    if obstacle:
+        return Lever(trace.what, f"first what keeps the step from it: {obstacle}; then {trace.how}")
+    if counted and wall is not None and wall.samples and not wall.compilations:
+        seen = f"nothing in {wall.samples} steady steps keeps them from it: {trace.how}"
+        return Lever(trace.what, seen)
+    return trace
 
 
 def _is_busy(summary: Summary) -> bool:

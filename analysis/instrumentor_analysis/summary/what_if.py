@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from instrumentor_analysis.clock.compiler_breaks import keeps_from_replay
 from instrumentor_analysis.clock.intervals import median_interval
 from instrumentor_analysis.clock.neighbours import is_busy
 from instrumentor_analysis.clock.what_if import LEAST_PERCENT
@@ -58,7 +59,7 @@ def _changes(summary: Summary) -> Iterator[tuple[str, float, float]]:
     yield f"gaps at {GAP_THRESHOLD_US} us", min(gaps, max(0.0, step_ms - device_ms)), 0.0
     left_ms = (summary.op_count or 0) * GAP_THRESHOLD_US / 1e3
     saved_ms = step_ms - device_ms - left_ms - REPLAY_MS
-    if summary.gaps is not None and saved_ms > 0:
+    if summary.gaps is not None and saved_ms > 0 and not keeps_from_replay(summary.causes):
         yield TRACE, saved_ms, REPLAY_MOST_MS - REPLAY_MS
     bound = [each for each in summary.savings if each.kind == "bound"]
     if bound and not summary.host_bound:

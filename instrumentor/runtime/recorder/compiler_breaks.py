@@ -11,6 +11,7 @@ from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.watch import Place
 
 BREAK, RECOMPILED, FALLBACK = "graph break", "recompiled", "fallback"
+NEW_GRAPH, DROPPED = "new graph", "gradients dropped"
 
 
 def write_causes(records: Records, called: Mapping[str, Mapping[Tuple[Place, ...], int]]) -> None:

@@ -11,9 +11,9 @@ import os
 import sys
 import threading
 import time
-from importlib import import_module
 from typing import Any, Dict, Set, Tuple
 
+from instrumentor.runtime.recorder.dispatched import enter_dispatch, leave_dispatch, op_name
 from instrumentor.runtime.recorder.flop_formulas import flops_of
 from instrumentor.runtime.recorder.watch import Place, places_of
 
@@ -27,8 +27,6 @@ DEEPEST = 8
 
 class Counting:
     """FLOPs between start and stop, of each op that goes through torch's dispatcher.
-
-    Not in a process that uses torch.compile: under a dispatch mode it would not compile.
 
     Attributes:
         uncounted: ops that compute and have no formula.
@@ -45,37 +43,20 @@ class Counting:
         """Begin, when nothing in this process is compiled and this torch can count."""
         if "torch" not in sys.modules or compiles():
             return
-        try:
-            base: Any = import_module("torch.utils._python_dispatch").TorchDispatchMode
-            inference = import_module("torch._C").is_inference_mode_enabled
-        except (ImportError, AttributeError):
-            return
+        traced = "torch_xla" in sys.modules
 
-        def dispatched(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            named = kwargs or {}
-            # What torch takes apart by itself, but not in inference mode. Elsewhere a kernel of the
-            # op's own may round in another way than its parts: the script's losses would change.
-            if inference() and hasattr(func, "decompose"):
-                with mode:
-                    out = func.decompose(*args, **named)
-                if out is not NotImplemented:
-                    return out
-            out = func(*args, **named)
+        def seen(func: Any, args: Any, named: Any, out: Any, frame: Any) -> None:
             self.add(func, args, named, out)
             if traced:
-                self.note(str(func.name()).partition(".")[0], sys._getframe().f_back)
-            return out
+                self.note(op_name(func), frame)
 
-        traced = "torch_xla" in sys.modules
-        members = {"__torch_dispatch__": dispatched, "supports_higher_order_operators": True}
-        self.mode = type("Mode", (base,), members)()
-        self.mode.__enter__()
+        self.mode = enter_dispatch(seen)
 
     def add(self, func: Any, args: Tuple[Any, ...], named: Dict[str, Any], out: Any) -> None:
         """Count a call, or note that it cannot be."""
         flops = flops_of(func, args, named, out)
         if flops is None:
-            name = str(func.name()).partition(".")[0]
+            name = op_name(func)
             self.uncounted[name] = self.uncounted.get(name, 0) + 1
         else:
             self.total += flops
@@ -90,9 +71,7 @@ class Counting:
         """End; returns the FLOPs, 0 when nothing was counted."""
         if self.mode is not None:
             mode, self.mode = self.mode, None
-            dispatch = import_module("torch.utils._python_dispatch")
-            if dispatch._get_current_dispatch_mode() is mode:  # and none of the script's on top
-                mode.__exit__(None, None, None)
+            leave_dispatch(mode)
         return self.total
 
 

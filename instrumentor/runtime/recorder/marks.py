@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from instrumentor.runtime.recorder.watch import STEP, caller, optimizer_in
+from instrumentor.runtime.recorder.watch import STEP, Place, caller, optimizer_in, places_of
 
 LOADER = "enumerate(DataLoader)#"
 DATA, OPTIMIZER, CLEARING = "data", "optimizer", "clearing"
@@ -30,6 +30,7 @@ class Marks:
         spent_s: seconds so far, by kind.
         ended_s: when the last of them was left.
         stepped: numbers of the optimizers that have stepped, as they came.
+        dropped: where an optimizer let its gradients go, the user's places; None unless it did.
         tell: is told the kind of each outermost mark, and whether it opens.
     """
 
@@ -41,6 +42,8 @@ class Marks:
         self.open: List[Any] = []  # marks, the outermost first
         self.since_s = 0.0
         self.thread = 0
+        self.holding: Any = None  # a parameter that had a gradient when an optimizer's were cleared
+        self.dropped: Optional[List[Place]] = None
         self.tell: Optional[Callable[[str, bool], None]] = None
         self.after_step: Optional[Callable[[Any], None]] = None
         self.undo: Dict[str, Tuple[Any, Any]] = {}  # name -> torch's function, ours
@@ -78,6 +81,8 @@ class Marks:
                 self.open.append(this)
                 if kind == OPTIMIZER and len(self.open) == 1:
                     self.note_step(optimizer_in(caller()))
+                if kind == CLEARING and self.dropped is None:
+                    self.holding = first_with_gradient(optimizer_in(caller()))
                 if self.tell is not None and len(self.open) == 1:
                     self.tell(kind, True)
                 self.since_s = self.since_s if len(self.open) > 1 else time.perf_counter()
@@ -92,6 +97,9 @@ class Marks:
             result = real(this, *failure)
             if self.open and this is self.open[-1]:
                 self.open.pop()
+                holding, self.holding = self.holding, None
+                if holding is not None and holding.grad is None:
+                    self.dropped = places_of(caller())
                 if not self.open:
                     self.close(str(kind_of(str(this.name))))
             return result
@@ -114,6 +122,12 @@ class Marks:
             self.tell(kind, False)
         if kind == OPTIMIZER and self.after_step is not None:
             self.after_step(self.seen[self.stepped[-1]])
+
+
+def first_with_gradient(optimizer: Any) -> Any:
+    """The first parameter of an optimizer that has a gradient; None without one."""
+    parameters = (each for group in optimizer.param_groups for each in group["params"])
+    return next((each for each in parameters if each.grad is not None), None)
 
 
 def torch_profiler() -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from instrumentor.runtime.recorder.barrier import CHECK, Barrier, Waited
 from instrumentor.runtime.recorder.collectives import Collectives
-from instrumentor.runtime.recorder.compiler_breaks import write_causes
+from instrumentor.runtime.recorder.compiler_breaks import DROPPED, write_causes
 from instrumentor.runtime.recorder.differentiated import Differentiated
 from instrumentor.runtime.recorder.extra_step import ExtraStep
 from instrumentor.runtime.recorder.facts import FACTS
@@ -19,6 +19,7 @@ from instrumentor.runtime.recorder.modules import Modules
 from instrumentor.runtime.recorder.phases import Phases
 from instrumentor.runtime.recorder.programs import Programs
 from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.repeats import Repeats
 from instrumentor.runtime.recorder.resident import peak_resident
 from instrumentor.runtime.recorder.runtimes import runtime_of
 from instrumentor.runtime.recorder.same_batch import SameBatch
@@ -76,12 +77,15 @@ class Recorder:
         self.marks = Marks()
         self.iterations = Iterations(self.records, self.marks)
         self.phases = Phases(self.records, self.marks, self.barrier, phases)
+        extra_steps = not buffers and phases != 0
+        self.repeats = Repeats(self.records, self.barrier, self.sampling, self.marks, extra_steps)
         #: What is measured in extra steps behind the samples, in this order.
         self.coming: List[Any] = [
+            self.repeats,
             self.phases,
             SameBatch(self.barrier, self.iterations, self.phases),
             Modules(self.records, self.barrier, phases),
-            Programs(self.records, self.barrier, not buffers and phases != 0),
+            Programs(self.records, self.barrier, extra_steps),
             Collectives(self.records),
         ]
         self.behind: Any = None  # of these the one that takes its steps
@@ -333,8 +337,8 @@ class Recorder:
         ):
             self.extra.behind = True
             if self.sampling.why == "busy":  # nothing else can be told of such a machine, either
-                # What was asked for is measured nevertheless.
-                kept = [self.phases] if self.phases.wanted else []
+                # What was asked for is measured nevertheless, and what is no time.
+                kept = [self.repeats, *([self.phases] if self.phases.wanted else [])]
                 self.coming = [each for each in self.coming if each in kept]
                 self.extra.stop()
         self.iterations.own_s += time.perf_counter() - asked
@@ -372,6 +376,16 @@ class Recorder:
         """What kept compilers from making one program of a step."""
         counting = self.model.counting
         write_causes(self.records, {} if counting is None else counting.called)
+        runtime = runtime_of(self.barrier.device)
+        stepped = [bool(which) for _, which in self.iterations.taken.values()]
+        if (
+            self.marks.dropped
+            and len(set(stepped)) > 1
+            and runtime.in_torch
+            and runtime.tenstorrent
+        ):
+            facts: Dict[str, Any] = {"places": self.marks.dropped, "count": sum(stepped), "ms": 0.0}
+            self.records.write("cause", kind=DROPPED, what="zero_grad", **facts)
 
     def summarise(self) -> None:
         """Print the samples in short, at the end of the process."""

@@ -60,6 +60,7 @@ class Sampling:
         self.steady: Dict[str, List[Tuple[str, float]]] = {}  # label -> (name, milliseconds)
         self.nodes: Dict[str, Any] = {}  # name -> number of autograd's nodes
         self.owed = 0
+        self.recompiled = 0  # samples behind the leading ones that compiled
         self.warming: Dict[str, List[Tuple[str, float]]] = {}  # samples of the warm-up
         self.warm = False
         self.began_s: Optional[float] = None  # the steady samples
@@ -94,7 +95,9 @@ class Sampling:
         if count == 0:
             return "compile"
         if compiled:
-            self.owe(int(not self.leads(count)))
+            late = int(not self.leads(count))
+            self.recompiled += late
+            self.owe(late)
             return "compile"
         if self.leads(count):
             self.warm_up(label, name, milliseconds, started_s)

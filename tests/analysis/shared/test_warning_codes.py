@@ -21,6 +21,7 @@ _BY_VARIABLE = {
     *("host-read-inside", "save-inside", "fetch-inside", "copy-inside"),
     *("host-reads-moved", "host-reads-as-written", "validation-stays", "checkpoint-stays"),
     *("validation-unproven", "checkpoint-unproven"),
+    *("graph-break", "fallback", "new-graph", "gradients-dropped"),
     *("breakpoint", "own-profiler", "several-processes", "outlives-stop", "recorder"),
     *("no-programs", "no-torch-ops", "discovered", "different-ops", "busy-machine"),
 }

@@ -9,7 +9,10 @@ import pytest
 from instrumentor_analysis.model import (
     Barrier,
     Category,
+    Cause,
+    Compilation,
     Gaps,
+    HostLayer,
     Iteration,
     Part,
     SlowOp,
@@ -200,6 +203,33 @@ def test_advice_is_that_of_the_runtime_that_ran(device: str, words: str, not_sai
     assert found is not None
     said = " ".join(lever.how for lever in found.levers)
     assert words in said and not_said not in said
+
+
+@pytest.mark.parametrize(
+    ("causes", "compilations", "words"),
+    [
+        (
+            (Cause("fallback", "aten::nonzero", "t.py", 9),),
+            (),
+            "fallback at t.py:9 (aten::nonzero)",
+        ),
+        ((), (), "nothing in 30 steady steps keeps them from it: set TT_RUNTIME_TRACE"),
+        ((), (Compilation("step_steady_9", 3.0),), "set TT_RUNTIME_TRACE_REGION_SIZE"),
+    ],
+)
+def test_the_trace_lever_says_what_keeps_the_step_from_being_replayed(
+    causes: tuple[Cause, ...], compilations: tuple[Compilation, ...], words: str
+) -> None:
+    wall = WallClock(label="fwd+bwd", samples=30, median_ms=10.0, compilations=compilations)
+    step = Summary(
+        "tracy", step_wall_clock_ms=10.0, device_time_ms=1.0, overhead_percent=90.0,
+        host_bound=True, barrier=Barrier("xla", "waited"), causes=causes, wall_clock=wall,
+        host_layers=(HostLayer("execute", 1.0, 2.0, ("ExecuteTime",), "torch_xla"),),
+    )  # fmt: skip
+    found = decide(step, {})
+    assert found is not None
+    (trace,) = (each.how for each in found.levers if each.what == "runtime trace")
+    assert words in trace and trace.endswith("Tracy's device profiling does not work with it")
 
 
 def no_more(**facts: object) -> tuple[str, str, list[str]] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from instrumentor_analysis.model import (
+    Cause,
     DeviceRow,
     Devices,
     Gaps,
@@ -63,6 +64,11 @@ def test_intervals_are_those_of_the_iteration_moved_and_a_replay_s_cost_widens_o
 def test_faster_ops_help_no_step_that_waits_for_the_host() -> None:
     bound = predicted(replace(SUMMARY, host_bound=True))
     assert set(bound) == {TRACE, "gaps at 6.5 us"}
+
+
+def test_no_trace_is_predicted_of_a_step_that_could_not_be_replayed() -> None:
+    again = replace(SUMMARY, causes=(Cause("new graph", "aten::pow: 3, then 4", "t.py", 7),))
+    assert TRACE in predicted(SUMMARY) and TRACE not in predicted(again)
 
 
 def test_gaps_never_save_more_than_the_step_waits() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import threading
 import time
 from collections.abc import Iterator
@@ -48,6 +49,19 @@ def test_which_optimizers_step(marks: Marks) -> None:
         optimizers[number].step()
     assert marks.stepped == [0, 1, 1]
     assert marks.spent_s[OPTIMIZER] > 0
+
+
+def test_gradients_that_are_let_go_have_their_line(marks: Marks) -> None:
+    weight = torch.zeros(2, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    optimizer.zero_grad()  # there is none yet
+    for keep in (True, False):
+        weight.sum().backward()
+        optimizer.zero_grad(set_to_none=not keep)
+        assert (marks.dropped is None) is keep
+    file, line, function = (marks.dropped or [("", 0, "")])[0]
+    assert (file, function) == (__file__, "test_gradients_that_are_let_go_have_their_line")
+    assert "set_to_none=not keep" in linecache.getline(file, line)
 
 
 def test_other_threads_and_other_marks_are_no_wait(marks: Marks) -> None:

@@ -11,7 +11,7 @@ import pytest
 from instrumentor.runtime.recorder.recorder import Recorder
 from tests.runtime.recorder.tensors import events
 
-ALL = ("phases", "same_batch", "modules", "programs", "collectives")
+ALL = ("repeats", "phases", "same_batch", "modules", "programs", "collectives")
 
 
 def test_what_stays_ahead_of_the_first_sample_is_named_with_its_time(
@@ -52,9 +52,9 @@ def test_what_a_script_puts_in_place_of_json_dumps_writes_no_record(
     ("why", "phases", "more", "profiled"),
     [
         ("budget", None, ALL, True),
-        ("busy", None, (), False),
-        ("busy", 0, (), False),
-        ("busy", 12, ("phases",), False),  # from the others nothing would be predicted
+        ("busy", None, ("repeats",), False),
+        ("busy", 0, ("repeats",), False),
+        ("busy", 12, ("repeats", "phases"), False),  # from the others nothing would be predicted
     ],
 )
 def test_a_busy_machine_ends_the_extra_steps_that_nobody_asked_for(
