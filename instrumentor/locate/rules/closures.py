@@ -1,4 +1,4 @@
-"""Forward and backward inside a closure that the optimizer calls, several times per step."""
+"""Forward and backward inside a closure that the optimizer calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from instrumentor.read.syntax import ScopeNode, arguments, callee, own_calls
 
 
 class Closure(Decline):
-    """The optimizer runs forward and backward itself, as often as it needs them for one step.
+    """The optimizer runs forward and backward itself: LBFGS several times a step, most others once.
 
     ```python
     import torch
@@ -33,10 +33,11 @@ class Closure(Decline):
     """
 
     kind = "closure"
-    message = (
-        "forward and backward run inside a closure that the optimizer calls, several times per step"
+    message = "forward and backward run inside a closure that the optimizer calls"
+    remedy = (
+        "Put them ahead of `step()` where the optimizer needs no closure (LBFGS does), or time the "
+        "whole step by hand."
     )
-    remedy = "Use an optimizer without closure (not LBFGS), or time the whole step by hand."
     timeable = True
 
 
