@@ -95,7 +95,6 @@ ABILITIES = (
     Ability("mode: whole step", f"{REGION}.modes:_whole_step", None),
     Ability("mode: own sync", f"{REGION}.modes:_own_sync", None),
     Ability("regions merged", f"{REGION}.regions:_merged", Argument(1)),
-    Ability("frozen parameters", "locate.meaning.trained:Trained.frozen", frozenset()),
     Ability("switched parameters", "locate.meaning.trained:Trained.switched", frozenset()),
     Ability("clean-up behind the loop", "locate.changes.cleanup:cleanup_behind", (), True),
     Ability("compile caches cleared", "locate.choose_loop:_cache_clears", (), True),

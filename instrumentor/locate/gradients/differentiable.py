@@ -113,9 +113,6 @@ class _Unread(Struct, frozen=True):
         what = type_name(self.knowledge, self.source, self.scope, node) or dotted(node)
         if self._is_gradless(self.values(node)):
             return Effect(passes=False, what=what, detaches=True, frozen=evidence)
-        # unless adapters are put into it
-        if not self.knowledge.is_model(self.source, self.scope, node):
-            return Effect(Evidence.UNREAD, what=what, frozen=evidence)
         return Effect(evidence, what=what)
 
     def by_attribute(self) -> Evidence:

@@ -80,10 +80,7 @@ class Knowledge(Struct, eq=False, dict=True):
 
     def is_model(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Whether an expression stands for a model that may be trained."""
-        if not self.kinds.is_a(source, scope, node, Kind.MODEL, Kind.ENGINE):
-            return False
-        values = self.values(source, scope, node)
-        return not values or any(v not in self.trained.frozen for v in values)
+        return self.kinds.is_a(source, scope, node, Kind.MODEL, Kind.ENGINE)
 
     def is_model_named(self, source: Source, scope: ScopeNode, name: str) -> bool:
         node = expression(name)
