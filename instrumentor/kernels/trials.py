@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -68,12 +68,8 @@ def with_trial(prepared: PreparedKernel, trial: Trial) -> PreparedKernel:
     file, number = prepared.plan.kernel.source.path, trial.number
     lines = prepared.replacements[file].splitlines(keepends=True)
     original = prepared.originals[file].splitlines(keepends=True)[number.line - 1]
-    for at in _lines_of(prepared, number.line):
-        if lines[at - 1] == original:
+    for at, line in prepared.line_map.items():
+        if line == number.line and lines[at - 1] == original:
             start, end = original[: number.start], original[number.end :]
             lines[at - 1] = start + trial.text.encode() + end
     return replace(prepared, replacements={**prepared.replacements, file: b"".join(lines)})
-
-
-def _lines_of(prepared: PreparedKernel, line: int) -> Iterator[int]:
-    return (new for new, old in prepared.line_map.items() if old == line)

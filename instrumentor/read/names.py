@@ -34,6 +34,7 @@ from instrumentor.read.syntax import (
     ScopeNode,
     Source,
     callee,
+    last,
     own_calls,
     own_nodes,
 )
@@ -511,7 +512,8 @@ class Names(Modules, eq=False, dict=True):
         return tuple(
             Object(value)
             for value in self.of(source, scope, annotation)
-            if isinstance(value, Class) or (isinstance(value, External) and _is_type(value.name))
+            if isinstance(value, Class)
+            or (isinstance(value, External) and last(value.name)[:1].isupper())
         )
 
     # -- functions -------------------------------------------------------------------------
@@ -625,10 +627,6 @@ def _is_unknown(value: Value) -> bool:
     if isinstance(value, Object):
         return isinstance(value.made_by, Function) or _is_unknown(value.made_by)
     return isinstance(value, (Opaque, Free))
-
-
-def _is_type(name: str) -> bool:
-    return name.rpartition(".")[2][:1].isupper()
 
 
 def _union(parts: Iterable[Values]) -> Values:

@@ -167,9 +167,6 @@ def _shebang(program: Path) -> Path | None:
         return None
     words = os.fsdecode(line[2:]).split()
     if words and Path(words[0]).name == "env" and len(words) > 1:
-        return Path(found) if (found := _env_python(words[1])) else None
+        found = shutil.which(words[1]) if _PYTHON.match(words[1]) else None
+        return Path(found) if found else None
     return Path(words[0]) if words and _PYTHON.match(Path(words[0]).name) else None
-
-
-def _env_python(name: str) -> str | None:
-    return shutil.which(name) if _PYTHON.match(name) else None

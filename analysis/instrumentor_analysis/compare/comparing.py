@@ -138,10 +138,6 @@ def _assumed_noise(*runs: Mapping[str, Any]) -> float:
     return ASSUMED_BUSY if any(doubts(run.get("machine")) for run in runs) else ASSUMED
 
 
-def _was_busy(side: Side) -> bool:
-    return is_busy(side.summary.run.get("machine"))
-
-
 class _Pair(Struct, frozen=True):
     """What is compared with what: all runs, the one shown of each side, and on which basis."""
 
@@ -261,7 +257,8 @@ def _timing(
         said = statement_of_runs(by_runs, _facts(pair.new, pair.groups[1]).name)
     found = by_runs or by_steps
     # Several runs of each side show what their machines did to them, one run does not.
-    busy = by_runs is None and [s.name for s in (pair.base, pair.new) if _was_busy(s)]
+    shown = () if by_runs is not None else (pair.base, pair.new)
+    busy = [side.name for side in shown if is_busy(side.summary.run.get("machine"))]
     if busy:
         alone = by_size(ratio, pair.new.name)
         said = (

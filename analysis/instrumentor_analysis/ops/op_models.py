@@ -129,17 +129,13 @@ def _tiles(op: Mapping[str, Any]) -> int | None:
     return None if shape is None else shape[0] * shape[1] * -(-shape[2] // 32) * -(-shape[3] // 32)
 
 
-def _in_dram(op: Mapping[str, Any], tensor: str) -> bool:
-    return "DRAM" in (op.get(f"{tensor}_memory") or "")
-
-
 def _bytes(op: Mapping[str, Any], elements: Mapping[str, int]) -> float | None:
     """DRAM traffic of the tensors that lie there; None when a place or a type is unknown."""
     total = 0.0
     for tensor, count in elements.items():
         if op.get(f"{tensor}_memory") is None:
             return None
-        if _in_dram(op, tensor):
+        if "DRAM" in (op.get(f"{tensor}_memory") or ""):
             size = datatype_bytes(op.get(f"{tensor}_datatype"))
             if size is None:
                 return None
