@@ -262,6 +262,7 @@ def _understand(
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
     moved, told = find_host_reads(regions, counter, as_written=as_written)
     without = [*(s.statement for s in skips.skipped), *(d.statement for d in moved)]
+    without += called_with.left_out_of(body.source, body.flow.statements)
     return Located(
         candidate,
         regions,

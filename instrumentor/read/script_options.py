@@ -80,6 +80,11 @@ class ScriptOptions:
         """Whether an `if` around a statement is decided against it."""
         return decided_against(source, statement, lambda test: self._decided(source, test))
 
+    def left_out_of(self, source: Source, statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+        """What of these statements' branches the options leave out."""
+        for statement in statements:
+            yield from left_out(statement, lambda test: self._decided(source, test))
+
     def never_made(
         self, source: Source, scope: ScopeNode, call: ast.Call, method: Function
     ) -> Place | None:

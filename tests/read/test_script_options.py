@@ -210,6 +210,21 @@ def test_a_way_that_the_options_leave_out_is_told_once(tmp_path: Path) -> None:
     assert [kind for kind in told if kind.startswith("branch-")] == ["branch-by-options"]
 
 
+@pytest.mark.parametrize(("arguments", "told"), [((), False), (("--other",), True)])
+def test_what_a_branch_that_is_left_out_would_copy_is_not_told(
+    arguments: tuple[str, ...], told: bool, tmp_path: Path
+) -> None:
+    path, given = tmp_path / "train.py", textwrap.indent(OPTIONS["switch"], "    ")
+    text = SCRIPT.replace("OPTIONS", given).replace(".backward()", "()").replace("first(", "other(")
+    body = (
+        "for x in loader:\n    loss = model(x).mean()\n    if args.other:\n"
+        "        loss = loss + model(x.cuda()).mean()\n    loss.backward()\n    optimizer.step()\n"
+    )
+    path.write_text(text + body, encoding="utf-8")
+    kinds = [w.kind for w in locate_file(path, Options(), [tmp_path], arguments).warnings]
+    assert ("copy-inside" in kinds) is told
+
+
 @pytest.mark.parametrize(("arguments", "line"), [((), 29), (("--other",), 25)])
 def test_of_two_ways_through_a_step_the_one_that_the_options_leave(
     arguments: tuple[str, ...], line: int, tmp_path: Path

@@ -21,7 +21,16 @@ from instrumentor.locate.meaning.host_values import host_read, is_logging
 from instrumentor.locate.region.modes import Region
 from instrumentor.read.control_flow import LEFT, NEXT, OVER
 from instrumentor.read.names_used import binds
-from instrumentor.read.syntax import LOOPS, Source, callee, contains, own_calls, own_nodes, path_to
+from instrumentor.read.syntax import (
+    LOOPS,
+    Source,
+    callee,
+    contains,
+    own_calls,
+    own_nodes,
+    path_to,
+    suites,
+)
 from instrumentor_analysis.shared.caveats import Caveat
 
 
@@ -173,8 +182,9 @@ class _Reads(Struct, eq=False, dict=True):
         """A host read with the dependents that must move along, or why it stays."""
         if self._holds_site(start) or not _movable(start):
             return "it decides or feeds what follows"
+        feeds = _BESIDE if any(suites(start)) else _FEEDS
         if self._is_forward(start):
-            return _FEEDS
+            return feeds
         group, stays, live = [start], "", effects(start)
         needed = set[str]().union(*map(uses, self.sites))
         for statement in self._behind(start):
@@ -192,7 +202,7 @@ class _Reads(Struct, eq=False, dict=True):
                 continue
             if uses(statement) & live:
                 if is_site:
-                    return _FEEDS
+                    return feeds
                 live |= effects(statement)
             fixed = is_site or not _movable(statement) or self._is_forward(statement)
             if fixed or effects(statement) & needed:
@@ -215,6 +225,7 @@ class _Reads(Struct, eq=False, dict=True):
 
 
 _FEEDS = "the loss is computed from it"
+_BESIDE = "it stands in a block that computes the loss"
 _DEPENDS = "what follows depends on it, or it would cross the step counter"
 _ASSIGNS = (ast.Assign, ast.AnnAssign)
 #: Names that the forward's statements may bind or use and that are no tensors.

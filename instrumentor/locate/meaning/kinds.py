@@ -101,8 +101,8 @@ class Kinds:
         if kind is not Kind.MODEL or self._has_parameters(cls):
             return kind
         is_loss = spelling.spelled_as(cls.node.name.lower()) is Kind.LOSS
-        model = self._runs_unread_parts(cls) and (not is_loss or self._gives_parameters(cls))
-        return kind if model else Kind.LOSS
+        tells = self._runs_unread_parts(cls), self._gives_parameters(cls)
+        return kind if (all if is_loss else any)(tells) else Kind.LOSS
 
     def _gives_parameters(self, cls: Class) -> bool:
         """Whether anybody asks an object of the class for its parameters."""

@@ -90,6 +90,13 @@ def test_read(name: str) -> None:
     assert warned == stays
 
 
+def test_a_read_in_a_block_that_computes_the_loss_feeds_nothing() -> None:
+    block = "if warm:\n    loss = loss * factor\n    print(loss)\n"
+    source = looped(f"loss = criterion(model(x), y)\n{block}loss.backward()\noptimizer.step()")
+    [told] = [w for w in texts(plan_of(source)["warnings"]) if "inside the timed region" in w]
+    assert "it stands in a block that computes the loss" in told
+
+
 def test_order_is_kept() -> None:
     reads = ["first = loss.item()", 'log("first", first)']
     again = [line.replace("first", "second") for line in reads]

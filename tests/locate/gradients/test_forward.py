@@ -249,3 +249,23 @@ def test_a_method_of_the_model_is_read_where_it_stands(
     )
     located = locate_file(tmp_path / "train.py", Options(), [tmp_path])
     assert located.regions[0].begin.lineno == begin
+
+
+def test_a_module_whose_parameters_are_asked_for_is_a_model() -> None:
+    """Its parts are of a library that nobody can read; one that only computes is a loss."""
+    source = HEAD + (
+        "from geometric import Conv\n"
+        "class Stack(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layers = [Conv(4, 4), Conv(4, 1)]\n"
+        "    def forward(self, x):\n"
+        "        return self.layers[1](self.layers[0](x))\n"
+        "net = Stack()\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for x, y in loader:\n    y = y.table().squeeze()\n    out = net(x)\n"
+        "    loss = (out - y).mean()\n    loss.backward()\n    optimizer.step()\n"
+    )
+    plan = plan_of(source)
+    assert plan["forward"]["line"] == lines_of(source, "out = net(x)")[0]
+    assert plan["evidence"][0]["by"] == "type"
