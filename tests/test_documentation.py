@@ -91,6 +91,53 @@ def test_a_command_that_a_page_shows_is_understood(page: str, line: str) -> None
     known[verb].make_context(verb, words[len(verb.split()) :])
 
 
+_PRINTED = re.compile(r"(`?)\binstrument ((?:--dry-run|[a-z][a-z-]*)\b[^`\n]*)(`?)")
+#: What stands for a word that the reader would have to know: upper case, dots, brackets.
+_STANDS_FOR = re.compile(r"[A-Z][A-Z_]{2,}(?<!HEAD)\d*|.*\.\.\.|\[.*")
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """What a module may print: its texts but for docstrings, a value in one as a number."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    within = {id(each) for f in ast.walk(tree) if isinstance(f, ast.JoinedStr) for each in f.values}
+    for node in ast.walk(tree):
+        if id(node) in alone | within:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.JoinedStr):
+            yield "".join(str(getattr(each, "value", "")) if isinstance(each, ast.Constant) else "3"
+                          for each in node.values)  # fmt: skip
+
+
+def _printed() -> list[tuple[str, str]]:
+    """Commands in what the product says: in backticks within a sentence, else to the line's end."""
+    files = [
+        p for base in ("instrumentor", "analysis") for p in sorted((ROOT / base).rglob("*.py"))
+    ]
+    known = options_table.commands()
+    verbs = {name.split()[0] for name in known} | {"--dry-run"}
+    found = list[tuple[str, str]]()
+    for path in files:
+        name = str(path.relative_to(ROOT))
+        for text in _texts(path):
+            for opened, command, _ in _PRINTED.findall(text):
+                words = command.split()
+                named = opened and " ".join(words) in {*verbs, *known}  # it alone, as a name
+                if words[0] in verbs and not named:
+                    found.append((name, re.split(r"  #| > ", command)[0].rstrip(" .)")))
+    return found
+
+
+@pytest.mark.parametrize(("file", "line"), _printed())
+def test_a_command_that_the_product_prints_can_be_typed_as_it_stands(file: str, line: str) -> None:
+    words = shlex.split(line)
+    assert [word for word in words if _STANDS_FOR.fullmatch(word)] == []
+    if words[-1] != "--help":
+        test_a_command_that_a_page_shows_is_understood(file, line)
+
+
 def test_the_worked_examples_name_what_their_files_hold() -> None:
     guide = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
     seen = 0

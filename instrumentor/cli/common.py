@@ -103,7 +103,7 @@ def started_by(script: Path | None, arguments: Sequence[str] | None, module: str
 
     words = [*([str(script)] if script else []), *(arguments or [])]
     if not words and not module:
-        raise UsageError("no script was given", "instrument run train.py [ARGUMENTS]")
+        raise UsageError("no script was given", "For example: instrument run train.py")
     return started(words, module, Path.cwd())
 
 

@@ -32,13 +32,18 @@ Place = tuple[str, str]
 
 
 def compared(
-    groups: Sequence[Sequence[str]], sizes: Sequence[int | None], history: History
+    groups: Sequence[Sequence[str]],
+    sizes: Sequence[int | None],
+    history: History,
+    *,
+    of_region: bool = False,
 ) -> tuple[Comparison, ...]:
     """Compare the first run with each other one; or two groups of repeats.
 
     Args:
         groups: runs of one version each; two, where one has several.
         sizes: samples in a step of each run; None for what was recorded.
+        of_region: conclude from the timed region, not from the iteration around it.
 
     Raises:
         UsageError: a name stands for no run, or for several.
@@ -54,14 +59,15 @@ def compared(
         sides = [_side(run, entries.get(run), size, history) for run, size in each]
     if any(len(group) > 1 for group in groups):
         first = len(groups[0])
-        return (compare_runs(sides[:first], sides[first:]),)
+        return (compare_runs(sides[:first], sides[first:], of_region=of_region),)
     # Earlier runs of the script tell how much runs of equal code differ. The runs given are most
     # often among them; the start tells, for a folder may have been moved.
     entry, base = entries.get(runs[0]), sides[0]
     place = entry.key if entry else _place(runs[0])
     started = {str(side.summary.run.get("started")) for side in sides}
     how = conditions(base.summary.to_json())
-    return compare_all(sides, history.repeats(place, how, started) if place else ())
+    earlier = history.repeats(place, how, started) if place else None
+    return compare_all(sides, earlier, of_region=of_region)
 
 
 def _entries(runs: Sequence[str], history: History) -> dict[str, Entry]:
@@ -124,12 +130,13 @@ def _named(run: str, name: str, place: Place | None, history: History) -> Entry:
     if name == _LAST:
         of = f" of {place[1]}" if place else ""
         raise UsageError(
-            f"{run}: {history.path} has no run{of}", "Measure one: instrument run SCRIPT."
+            f"{run}: {history.path} has no run{of}", "Measure one, as with: instrument run train.py"
         )
     of = f" for {place[1]}" if place else ""
+    script = console.quoted(console.shown(Path(*place))) if place else "train.py"
     raise UsageError(
         f"{run}: no run is pinned under that name{of}",
-        f"Pin one: instrument history SCRIPT --baseline {name}.",
+        f"Pin the newest one: instrument history {script} --baseline {name}",
     )
 
 
@@ -152,8 +159,8 @@ def _refuse_itself(run: str, newest: Entry, other: str, named: Entry | None) -> 
             meant = f" ({run} beside {other} means the newest run of the same script)"
         raise UsageError(
             f"{run}: the newest run of {script} is run {newest.id}, which is {other} itself{meant}",
-            f"Measure again: instrument run {console.quoted(script)}"
-            + (f"; another script's: SCRIPT@{_LAST}" if meant else ""),
+            (f"Another script's run is SCRIPT@{_LAST}. " if meant else "")
+            + f"Measure again: instrument run {console.quoted(script)}",
         )
 
 
@@ -175,7 +182,7 @@ def _side(run: str, entry: Entry | None, size: int | None, history: History) -> 
 
 
 def judged(comparisons: Sequence[Comparison], percent: float) -> Iterator[str]:
-    """Why no side is slower by more than that, a sentence each.
+    """Why no side is slower by more than that, a sentence each: of what it concludes from.
 
     Raises:
         RegressionFound: a side is slower by more than so much, for sure.
@@ -184,11 +191,11 @@ def judged(comparisons: Sequence[Comparison], percent: float) -> Iterator[str]:
     from instrumentor_analysis.compare.comparing import judge
 
     gates = [(each, judge(each, percent)) for each in comparisons]
-    slower = [each.new.name for each, gate in gates if gate.outcome == "regression"]
+    slower = [each for each, gate in gates if gate.outcome == "regression"]
     if slower:
         raise RegressionFound(
-            f"{', '.join(slower)}: slower than {comparisons[0].base.name} by more than "
-            f"{percent:g} % (significant)",
+            f"{', '.join(each.new.name for each in slower)}: slower than {slower[0].base.name} by "
+            f"more than {percent:g} % ({_of(slower)}, significant)",
             "See the tables above for where the time went.",
         )
     for each, gate in gates:
@@ -196,26 +203,32 @@ def judged(comparisons: Sequence[Comparison], percent: float) -> Iterator[str]:
         if gate.outcome == "undecided":
             raise Undecided(
                 f"undecided whether {each.new.name} is slower than {each.base.name} by more than "
-                f"{percent:g} %: {bounds}",
-                _more_runs(gate),
+                f"{percent:g} % ({_of([each])}): {bounds}",
+                _more_runs(each, gate),
             )
         yield (
-            f"No regression by more than {percent:g} % is shown, one by {gate.seen_percent:g} % or "
-            f"more is ruled out: {bounds}"
+            f"No regression by more than {percent:g} % ({_of([each])}) is shown, one by "
+            f"{gate.seen_percent:g} % or more is ruled out: {bounds}"
         )
+
+
+def _of(comparisons: Sequence[Comparison]) -> str:
+    """What the gate is about: ``iteration``, ``update of 4 micro-steps``, ``fwd+bwd``."""
+    return " or ".join(dict.fromkeys(each.main.label for each in comparisons if each.main))
 
 
 def _bounds(comparison: Comparison, gate: Gate) -> str:
     bounds = f"{gate.low_percent:+.1f} to {gate.high_percent:+.1f} %"
     if gate.high_percent > _OPEN_PERCENT:
         bounds = "these runs cannot tell"
-    timing = comparison.timing
+    timing = comparison.main
     if gate.assumed or timing is None or timing.between is None:
         return f"{bounds}; one run on each side does not show how much runs differ"
     return f"{bounds}; runs differ by {quantity(timing.between.noise.percent, '%')}"
 
 
-def _more_runs(gate: Gate) -> str:
+def _more_runs(comparison: Comparison, gate: Gate) -> str:
+    from instrumentor_analysis.compare.in_turn import in_turn
     from instrumentor_analysis.compare.runs import MOST_RUNS
 
     if gate.runs is None or gate.runs > MOST_RUNS:
@@ -224,7 +237,6 @@ def _more_runs(gate: Gate) -> str:
             "the question. Quieten it, pin its clock, or allow a larger slow-down."
         )
     first = " at first" if gate.assumed else ""
-    return (
-        f"Takes {gate.runs} runs on each side{first}: instrument run --repeat {gate.runs}, then "
-        "instrument compare BASE... -- NEW..."
-    )
+    told = f"Takes {gate.runs} runs on each side{first} (--repeat {gate.runs})"
+    command = in_turn(comparison.base, comparison.new, f"--fail-on-regression {gate.percent:g}")
+    return f"{told}, or run both in turn: {command}" if command else f"{told}."

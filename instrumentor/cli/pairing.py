@@ -118,11 +118,14 @@ def compare_versions(
     options: PairOptions,
     gate_percent: float | None,
     shown: common.Shown,
+    *,
+    of_region: bool = False,
 ) -> None:
     """Run two versions in pairs, and say which is faster.
 
     Args:
         groups: script and arguments; of two versions, where that is what they differ in.
+        of_region: conclude from the timed region, not from the iteration around it.
 
     Raises:
         UsageError: it is not clear which two versions are meant.
@@ -151,6 +154,7 @@ def compare_versions(
                 most=options.pairs,
                 resolution_percent=options.resolution,
                 gate_percent=gate_percent,
+                of_region=of_region,
                 progress=narrator,
                 tell=tell,
             )
@@ -357,9 +361,8 @@ def statement(paired: Paired) -> str:
 
 def _by_one_pair(paired: Paired) -> str:
     """Which end of the interval is as far out as the most different pair, and says no more."""
-    from instrumentor.run.pairs import differences
 
-    ends, seen = paired.verdict.interval, differences(paired.pairs)
+    ends, seen = paired.verdict.interval, paired.differences
     if ends is None or not seen:
         return ""
     far = [end for end, edge in ((ends.low, min(seen)), (ends.high, max(seen)))
@@ -370,12 +373,11 @@ def _by_one_pair(paired: Paired) -> str:
 
 def _too_few(paired: Paired) -> str:
     """What so few pairs show, and how many a verdict takes at least."""
-    from instrumentor.run.pairs import differences
     from instrumentor_analysis.compare.paired import fewest_pairs
 
     found, base, new = paired.verdict, paired.base.name, paired.new.name
     faster = found.ratio < 1
-    agree = sum((each < 0) == faster for each in differences(paired.pairs))
+    agree = sum((each < 0) == faster for each in paired.differences)
     word, times = ("faster", 1 / found.ratio) if faster else ("slower", found.ratio)
     typically = f"{times:.3g} times as fast" if faster else f"taking {times:.3g} times as long"
     seen = f"{new} was {word} than {base} in {agree} of {found.pairs} pairs, typically {typically}"

@@ -354,8 +354,7 @@ class Iteration:
         if self.changed():
             raise UsageError(
                 "the files hold changes that were not measured",
-                "Measure them first (`instrument kernel iterate SCRIPT --once`), or undo them "
-                "yourself: they are nowhere else.",
+                "Measure them first (with --once), or undo them yourself: they are nowhere else.",
             )
         texts = {name: self.session.text_of(target, name) for name in self.names}
         if digests(texts) != {name: target.sha256.get(name) for name in self.names}:

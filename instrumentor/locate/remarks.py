@@ -28,7 +28,7 @@ _TOLD = {
     Role.DISTRIBUTED: (
         "several-processes",
         "{} is measured as one process here. Several have to be started by torchrun, all on this "
-        "machine: instrument run torchrun --nproc_per_node N SCRIPT.",
+        "machine, for example: instrument run torchrun --nproc_per_node 2 train.py",
     ),
 }
 

@@ -25,9 +25,15 @@ from instrumentor.shared.errors import UsageError
 from instrumentor_analysis.shared.documents import converted, parsed
 from instrumentor_analysis.shared.files import Unfit, opened
 from instrumentor_analysis.shared.packed import unpacked
-from instrumentor_analysis.summary.history_entry import Entry, Failed, conditions, was_busy
+from instrumentor_analysis.summary.history_entry import (
+    Entry,
+    Failed,
+    conditions,
+    headline,
+    was_busy,
+)
 
-SCHEMA_VERSION = 3  # of the database (`PRAGMA user_version`)
+SCHEMA_VERSION = 4  # of the database (`PRAGMA user_version`)
 #: How long a writer waits for another one, seconds.
 PATIENCE_S = 10.0
 #: How long one connection may compute in all, seconds: a column may be an expression.
@@ -46,7 +52,8 @@ CREATE TABLE runs (
     started TEXT, profiler TEXT NOT NULL, scope TEXT,
     samples INTEGER NOT NULL, median_ms REAL, low_ms REAL, high_ms REAL, device_time_ms REAL,
     batch_size INTEGER, folder TEXT NOT NULL, summary BLOB NOT NULL, other_cpus REAL,
-    conditions TEXT, busy INTEGER
+    conditions TEXT, busy INTEGER,
+    figure TEXT, figure_ms REAL, figure_low_ms REAL, figure_high_ms REAL
 );
 CREATE INDEX runs_by_script ON runs (project, script, id);
 CREATE TABLE baselines (
@@ -62,9 +69,11 @@ _FAILED = """CREATE TABLE IF NOT EXISTS failed (
     started TEXT, folder TEXT NOT NULL, why TEXT NOT NULL
 )"""
 #: What a store of an older version gets before the next run is added.
-_CONDITIONS = """ALTER TABLE runs ADD COLUMN conditions TEXT;
-ALTER TABLE runs ADD COLUMN busy INTEGER"""
-_UPGRADES = {1: f"ALTER TABLE runs ADD COLUMN other_cpus REAL;{_CONDITIONS}", 2: _CONDITIONS}
+_ADDED = {
+    1: ("other_cpus REAL",),
+    2: ("conditions TEXT", "busy INTEGER"),
+    3: ("figure TEXT", "figure_ms REAL", "figure_low_ms REAL", "figure_high_ms REAL"),
+}
 
 
 def default_path(environment: Mapping[str, str] | None = None) -> Path:
@@ -90,6 +99,14 @@ def place_of(script: Path) -> tuple[str, str]:
     root = find_project(path).root.resolve()
     inside = path.relative_to(root) if path.is_relative_to(root) else path
     return str(root), inside.as_posix()
+
+
+def _upgrade(version: int) -> list[str]:
+    """What makes a store of that version one of this; 0 is an empty file."""
+    if version not in _ADDED:
+        return _TABLES.split(";")
+    every = (column for since, added in _ADDED.items() if since >= version for column in added)
+    return [f"ALTER TABLE runs ADD COLUMN {column}" for column in every]
 
 
 def _refuse_flood(connection: sqlite3.Connection, table: str, columns: Collection[str]) -> None:
@@ -121,6 +138,7 @@ class History:
         run, environment = document.get("run") or {}, document.get("environment") or {}
         wall = document.get("wall_clock_ms") or {}
         interval = wall.get("median_interval") or {}
+        told = headline(document)
         packed = zlib.compress(json.dumps(document, separators=(",", ":")).encode())
         row = {
             "project": place[0],
@@ -142,6 +160,10 @@ class History:
             "other_cpus": (run.get("machine") or {}).get("other_cpus"),
             "conditions": conditions(document),
             "busy": was_busy(document),
+            "figure": told.figure,
+            "figure_ms": told.ms,
+            "figure_low_ms": told.low_ms,
+            "figure_high_ms": told.high_ms,
         }
         names, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
         with self._write() as connection:
@@ -209,8 +231,10 @@ class History:
         place: tuple[str, str],
         how: str | None,
         without: Collection[str] = (),
-    ) -> tuple[tuple[float, ...], ...]:
-        """Medians, milliseconds, of runs of equal code, in groups of two or more.
+    ) -> dict[str, tuple[tuple[float, ...], ...]]:
+        """Medians, milliseconds, of runs of equal code, in groups of two or more, by figure.
+
+        A figure is what a run is quoted by, or its timed region.
 
         Equal are runs of one clean commit under one label and equal conditions. Those on a machine
         that was busy, or of which that is not known, are left out, and so is one that lies far
@@ -222,14 +246,20 @@ class History:
         """
         from instrumentor_analysis.compare.runs import without_strays
 
-        groups: dict[tuple[str, str], list[float]] = {}
+        groups: dict[str, dict[tuple[str, str], list[float]]] = {}
         for entry in self.of_script(place):
             alike = how is not None and entry.conditions == how and entry.busy is False
             clean = entry.commit is not None and entry.dirty is False
-            if alike and clean and entry.median_ms and entry.started not in without:
-                groups.setdefault((str(entry.commit), entry.label), []).append(entry.median_ms)
-        found = map(without_strays, groups.values())
-        return tuple(tuple(group) for group in found if len(group) > 1)
+            if not (alike and clean) or entry.started in without:
+                continue
+            told = {entry.scope or "": entry.median_ms, entry.headline.figure: entry.headline.ms}
+            for figure, median in told.items():
+                if median:
+                    code = groups.setdefault(figure, {})
+                    code.setdefault((str(entry.commit), entry.label), []).append(median)
+        found = {name: map(without_strays, code.values()) for name, code in groups.items()}
+        kept = {name: tuple(tuple(g) for g in each if len(g) > 1) for name, each in found.items()}
+        return {name: each for name, each in kept.items() if each}
 
     def summary(self, entry: Entry) -> dict[str, Any]:
         """The document of the run's summary.json."""
@@ -279,7 +309,7 @@ class History:
                 version = self._check(connection)
                 if version < SCHEMA_VERSION:
                     # Not executescript(), which commits first and so would give up the lock.
-                    for statement in (_UPGRADES.get(version) or _TABLES).split(";"):
+                    for statement in _upgrade(version):
                         connection.execute(statement)
                     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 yield connection

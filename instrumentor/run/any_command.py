@@ -68,7 +68,9 @@ def split(command: Sequence[str] | str, cwd: Path) -> list[str]:
         except ValueError as error:
             raise UsageError(f"{words[0]!r}: {error}", "Close the quotation mark.") from error
     if not words:
-        raise UsageError("no command", "instrument profile pytest -svv tests/test_mnist.py")
+        raise UsageError(
+            "no command", "For example: instrument profile pytest -svv tests/test_mnist.py"
+        )
     return words
 
 
@@ -140,7 +142,7 @@ def _python_command(words: Sequence[str], cwd: Path) -> Command:
         else:
             order = {"script": _script(cwd / word), "arguments": rest}
             return Command(order, variables=variables)
-    raise UsageError("python: no script to run", "instrument profile python SCRIPT ARGS")
+    raise UsageError("python: no script to run", "For example: instrument profile python train.py")
 
 
 def _script(path: Path) -> str:

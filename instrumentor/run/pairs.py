@@ -78,6 +78,7 @@ class Paired(Struct, frozen=True):
             or the label of the timed region.
         per_sample: the versions' steps have batches of different size.
         gate_percent: the slow-down that is allowed, where that was asked.
+        of_region: what is compared is the timed region, as was asked.
         interrupted: by the user, before it was decided.
     """
 
@@ -91,11 +92,17 @@ class Paired(Struct, frozen=True):
     duration_s: float
     gate_percent: float | None = None
     interrupted: bool = False
+    of_region: bool = False
+
+    @property
+    def differences(self) -> list[float]:
+        """Of each pair the logarithm of the new version's time over the base's."""
+        return differences(self.pairs, of_region=self.of_region)
 
     @property
     def gate(self) -> Gated:
         """Whether the new version is slower by more than is allowed."""
-        return gate(differences(self.pairs), self.gate_percent or 0.0)
+        return gate(self.differences, self.gate_percent or 0.0)
 
     @property
     def decided(self) -> bool:
@@ -106,7 +113,7 @@ class Paired(Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         """The document pairs.json."""
-        names = ("figure", "per_sample", "duration_s", "gate_percent", "interrupted")
+        names = ("figure", "per_sample", "duration_s", "gate_percent", "interrupted", "of_region")
         return {
             "schema": SCHEMA,
             "base": _version_json(self.base),
@@ -139,6 +146,7 @@ def run_pairs(
     most: int,
     resolution_percent: float,
     gate_percent: float | None = None,
+    of_region: bool = False,
     progress: Progress | None = None,
     tell: Callable[[Paired], None] = lambda paired: None,
     coin: Callable[[], bool] | None = None,
@@ -148,6 +156,7 @@ def run_pairs(
     Args:
         folder: for runs and record.
         most: number of pairs.
+        of_region: conclude from the timed region, not from the iteration around it.
         tell: called after each pair.
         coin: whether the new version runs first; a fair one unless given.
 
@@ -161,7 +170,9 @@ def run_pairs(
     pairs: list[Pair] = []
 
     def paired(interrupted: bool = False) -> Paired:
-        found = judged(folder, base, new, pairs, resolution_percent, gate_percent)
+        found = judged(
+            folder, base, new, pairs, resolution_percent, gate_percent, of_region=of_region
+        )
         duration_s = round(time.monotonic() - started, 1)
         return structs.replace(found, duration_s=duration_s, interrupted=interrupted)
 
@@ -190,17 +201,21 @@ def judged(
     pairs: Sequence[Pair],
     resolution_percent: float,
     gate_percent: float | None,
+    *,
+    of_region: bool = False,
 ) -> Paired:
     """What the pairs so far come to."""
-    found = verdict(differences(pairs), resolution_percent)
-    figure, per_sample = _compared(pairs)
+    found = verdict(differences(pairs, of_region=of_region), resolution_percent)
+    figure, per_sample = _compared(pairs, of_region=of_region)
     kept = tuple(pairs)
-    return Paired(folder, base, new, kept, figure, per_sample, found, 0.0, gate_percent)
+    return Paired(
+        folder, base, new, kept, figure, per_sample, found, 0.0, gate_percent, of_region=of_region
+    )
 
 
-def differences(pairs: Sequence[Pair]) -> list[float]:
+def differences(pairs: Sequence[Pair], *, of_region: bool = False) -> list[float]:
     """Of each pair the logarithm of the new version's time over the base's."""
-    figure, per_sample = _compared(pairs)
+    figure, per_sample = _compared(pairs, of_region=of_region)
 
     def time_of(run: Measured) -> float:
         return run.times_ms[figure] / (run.batch or 1.0 if per_sample else 1.0)
@@ -208,10 +223,13 @@ def differences(pairs: Sequence[Pair]) -> list[float]:
     return [math.log(time_of(pair.new) / time_of(pair.base)) for pair in pairs]
 
 
-def _compared(pairs: Sequence[Pair]) -> tuple[str, bool]:
+def _compared(pairs: Sequence[Pair], *, of_region: bool) -> tuple[str, bool]:
     """What all runs have timed, the iteration if they can; and whether it is told per sample.
 
     Where all make an update of the same number of micro-steps it is the update.
+
+    Args:
+        of_region: the timed region instead.
 
     Raises:
         RunFailed: nothing is common to all.
@@ -220,6 +238,7 @@ def _compared(pairs: Sequence[Pair]) -> tuple[str, bool]:
     if not runs:
         return "", False
     common = set.intersection(*(set(each.times_ms) for each in runs))
+    common -= {ITERATION, UPDATE} if of_region else set()
     if not common:
         labels = sorted({label for each in runs for label in each.times_ms})
         raise RunFailed(

@@ -318,7 +318,7 @@ def test_a_declined_dry_run_says_why_and_prints_nothing(
 def test_a_dry_run_stands_alone(git_repo: RepoFactory, run_cli: RunCli) -> None:
     done = run_cli("--dry-run", "train.py", "run", "train.py", cwd=git_repo({"train.py": script()}))
     assert done.returncode == 2
-    assert "instrument run --dry-run SCRIPT ARGS" in done.stderr
+    assert "instrument run --dry-run train.py" in done.stderr
 
 
 def test_a_reader_that_stops_early_is_no_error(git_repo: RepoFactory) -> None:

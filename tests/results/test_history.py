@@ -17,13 +17,14 @@ from instrumentor.results import history as module
 from instrumentor.results.history import SCHEMA_VERSION, History, default_path, place_of
 from instrumentor.shared import private
 from instrumentor.shared.errors import UsageError
-from instrumentor_analysis.summary.history_entry import conditions
+from instrumentor_analysis.summary.history_entry import Headline, conditions
 from tests.analysis.compare.sides import summary
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
 from tests.waiting import HANG_S
 
 __all__ = ["shared_tmp"]
 pytestmark = pytest.mark.usefixtures("no_hang")
+FIGURE = ("figure", "figure_ms", "figure_low_ms", "figure_high_ms")
 PLACE = ("/project", "train.py")
 
 
@@ -113,16 +114,47 @@ def test_a_store_of_the_first_version_is_read_and_upgraded_by_the_next_run(tmp_p
     history = History(tmp_path / "history.sqlite")
     history.add(tmp_path, document(), PLACE)
     connection = sqlite3.connect(history.path)
-    for column in ("other_cpus", "conditions", "busy"):
+    for column in ("other_cpus", "conditions", "busy", *FIGURE):
         connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
     connection.execute("PRAGMA user_version = 1")
     connection.close()
     (old,) = history.of_script(PLACE)
-    assert (old.median_ms, old.other_cpus) == (10.0, None)
+    assert (old.median_ms, old.other_cpus, old.figure) == (10.0, None, None)
+    assert old.headline == Headline("fwd+bwd", 10.0)
     made = document()
     made["run"]["machine"] = {"other_cpus": 1.5}  # type: ignore[index]
     history.add(tmp_path, made, PLACE)
     assert [entry.other_cpus for entry in history.of_script(PLACE)] == [None, 1.5]
+    assert [entry.figure for entry in history.of_script(PLACE)] == [None, "fwd+bwd"]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"update": None}, Headline("iteration", 12.0, 11.0, 13.0)),
+        (
+            {"update": {"micro_steps": 4, "ms": 50.0, "interval_ms": {"low": 49.0, "high": 51.0}}},
+            Headline("update of 4 micro-steps", 50.0, 49.0, 51.0),
+        ),
+        ({"update": {"micro_steps": 4, "ms": None}}, Headline("micro-step", 12.0, 11.0, 13.0)),
+        ({"median_ms": 0.0}, Headline("fwd+bwd", 10.0)),
+    ],
+)
+def test_a_run_is_kept_with_what_it_is_quoted_by(
+    tmp_path: Path, more: dict[str, object], told: Headline
+) -> None:
+    """The iteration, of micro-steps the update; so is the noise of runs of one code."""
+    history, made = History(tmp_path / "history.sqlite"), document()
+    interval = {"low": 11.0, "high": 13.0}
+    whole = {"median_ms": 12.0, "median_interval_ms": interval, **more}
+    made["wall_clock_ms"] |= {"iteration": whole}  # type: ignore[operator]
+    made["environment"] = {"git_commit": "one", "git_dirty": False}
+    history.add(tmp_path, made, PLACE)
+    history.add(tmp_path, made, PLACE)
+    entry = history.of_script(PLACE)[0]
+    assert (entry.headline, entry.median_ms) == (told, 10.0)
+    noise = history.repeats(PLACE, conditions(made))
+    assert noise == {"fwd+bwd": ((10.0, 10.0),), told.figure: ((told.ms, told.ms),)}
 
 
 def test_repeats_are_runs_of_one_clean_commit_measured_alike(tmp_path: Path) -> None:
@@ -158,10 +190,11 @@ def test_repeats_are_runs_of_one_clean_commit_measured_alike(tmp_path: Path) -> 
     add(50.0, "one", steps=40)
     add(50.0, "one", torch="2.13")
     add(50.0, "one", machine=busy)
-    assert history.repeats(PLACE, how) == ((10.0, 11.0, 12.0), (20.0, 21.0))
-    assert history.repeats(PLACE, how, {"2026-01-02T03:04:07+00:00"}) == ((10.0, 11.0, 12.0),)
-    assert history.repeats(PLACE, how.replace("wallclock", "torch")) == ()
-    assert history.repeats(PLACE, None) == ()
+    assert history.repeats(PLACE, how) == {"fwd+bwd": ((10.0, 11.0, 12.0), (20.0, 21.0))}
+    without = history.repeats(PLACE, how, {"2026-01-02T03:04:07+00:00"})
+    assert without == {"fwd+bwd": ((10.0, 11.0, 12.0),)}
+    assert history.repeats(PLACE, how.replace("wallclock", "torch")) == {}
+    assert history.repeats(PLACE, None) == {}
 
 
 def test_one_run_far_apart_is_no_noise_of_the_others(tmp_path: Path) -> None:
@@ -170,7 +203,7 @@ def test_one_run_far_apart_is_no_noise_of_the_others(tmp_path: Path) -> None:
         made = document(median)
         made["environment"] = {"git_commit": "one", "git_dirty": False}
         history.add(tmp_path, made, PLACE)
-    assert history.repeats(PLACE, conditions(made)) == ((1.70, 1.72, 1.69, 1.71),)
+    assert history.repeats(PLACE, conditions(made)) == {"fwd+bwd": ((1.70, 1.72, 1.69, 1.71),)}
 
 
 def test_a_foreign_database_is_left_alone(tmp_path: Path) -> None:

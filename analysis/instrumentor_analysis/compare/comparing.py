@@ -28,6 +28,7 @@ from instrumentor_analysis.clock.neighbours import doubts, is_busy
 from instrumentor_analysis.compare import gate
 from instrumentor_analysis.compare.differences import differences, refuse
 from instrumentor_analysis.compare.figures import categories, figures, located, owners
+from instrumentor_analysis.compare.in_turn import in_turn
 from instrumentor_analysis.compare.model import Comparison, SideFacts, Timing
 from instrumentor_analysis.compare.notes import notes
 from instrumentor_analysis.compare.ops import compare_ops
@@ -41,6 +42,8 @@ from instrumentor_analysis.shared.errors import NotComparable
 DEVICE_TIME = "device time"
 Basis = Literal["step", "sample"]
 Medians = Sequence[Sequence[float]]
+#: Medians of earlier runs, by the name of the figure.
+Earlier = Mapping[str, Medians]
 Runs = Sequence[Sequence[float]]
 
 
@@ -55,14 +58,21 @@ def compare(base: Side, new: Side) -> Comparison:
     return compare_runs([base], [new])
 
 
-def compare_runs(base: Sequence[Side], new: Sequence[Side], earlier: Medians = ()) -> Comparison:
+def compare_runs(
+    base: Sequence[Side],
+    new: Sequence[Side],
+    earlier: Earlier | None = None,
+    *,
+    of_region: bool = False,
+) -> Comparison:
     """Compare several runs of one code with several of another.
 
     Ops, figures and device time are those of one run on each side, whose median is in the middle.
 
     Args:
-        earlier: medians of further runs, milliseconds, in groups of equal code: they tell how much
-            runs differ even where there is one on a side.
+        earlier: medians of further runs, milliseconds, in groups of equal code, by figure: they
+            tell how much runs differ even where there is one on a side.
+        of_region: conclude from the timed region, not from the iteration around it.
 
     Raises:
         NotComparable: as :func:`compare`; or there is no run on a side.
@@ -71,13 +81,14 @@ def compare_runs(base: Sequence[Side], new: Sequence[Side], earlier: Medians = (
         raise NotComparable("one side has no run", "Give a run on each side of the --.")
     every = _without_tracy([*base, *new])
     groups = every[: len(base)], every[len(base) :]
-    old, now = _named_apart(_in_the_middle(groups[0]), _in_the_middle(groups[1]))
+    middle = [_in_the_middle(group, of_region=of_region) for group in groups]
+    old, now = _named_apart(*middle)
     for other in every:
         refuse(old, other)
     refuse(old, now)
     basis, per = _basis(old, now)
-    pair = _Pair(groups, old, now, basis, per, earlier)
-    iteration = _iteration(pair)
+    pair = _Pair(groups, old, now, basis, per, earlier or {})
+    iteration = None if of_region else _iteration(pair)
     labels = [label for label in old.labels() if label in now.labels()]
     found = [_wall_clock(pair, label, first=iteration is None) for label in labels]
     timings = tuple(timing for timing in found if timing is not None)
@@ -100,7 +111,9 @@ def compare_runs(base: Sequence[Side], new: Sequence[Side], earlier: Medians = (
     return replace(comparison, notes=notes((old, now), groups, comparison, unusable))
 
 
-def compare_all(sides: Sequence[Side], earlier: Medians = ()) -> tuple[Comparison, ...]:
+def compare_all(
+    sides: Sequence[Side], earlier: Earlier | None = None, *, of_region: bool = False
+) -> tuple[Comparison, ...]:
     """Compare each side after the first with the first.
 
     Raises:
@@ -108,21 +121,23 @@ def compare_all(sides: Sequence[Side], earlier: Medians = ()) -> tuple[Compariso
     """
     if len(sides) < 2:
         raise NotComparable("only one run was given", "Give at least two.")
-    return tuple(compare_runs(sides[:1], [side], earlier) for side in sides[1:])
+    return tuple(
+        compare_runs(sides[:1], [side], earlier, of_region=of_region) for side in sides[1:]
+    )
 
 
 def judge(comparison: Comparison, percent: float) -> gate.Gate:
-    """Is the new side slower by more than that? Of the wall clock's main label.
+    """Is the new side slower by more than that? Of what the comparison concludes from.
 
     Raises:
         NotComparable: there is no wall clock on both sides.
     """
-    timing = comparison.timing
+    timing = comparison.main
     if timing is None:
         raise NotComparable(
             f"{comparison.base.name} and {comparison.new.name} have no wall clock in common: "
             "a regression cannot be decided",
-            "Run both with more steps: instrument run --steps 10.",
+            "Run both again with more steps: --steps 10.",
         )
     noise = _assumed_noise(comparison.base.run, comparison.new.run)
     # An interval without bounds: too few steps, or a busy machine, must not decide anything.
@@ -146,14 +161,15 @@ class _Pair(Struct, frozen=True):
     new: Side
     basis: Basis
     per: tuple[int, int]
-    earlier: Medians
+    earlier: Earlier
 
 
-def _in_the_middle(sides: Sequence[Side]) -> Side:
-    """The run whose median is in the middle."""
+def _in_the_middle(sides: Sequence[Side], *, of_region: bool) -> Side:
+    """The run whose median is in the middle: of the iteration, where it has one."""
 
     def median(side: Side) -> float:
-        samples = [ms for label in side.labels()[:1] for ms in side.samples_ms(label)]
+        whole = () if of_region else side.iterations_ms()[2]
+        samples = whole or [ms for label in side.labels()[:1] for ms in side.samples_ms(label)]
         return statistics.median(samples) if samples else 0.0
 
     # One real run, not an average: its ops, figures and device time belong together. Of an even
@@ -204,14 +220,13 @@ def _iteration(pair: _Pair) -> Timing | None:
         [[ms / (steps if pair.basis == "sample" else 1) for ms in values] for _, steps, values in g]
         for g in found
     )
-    return _timing(pair, labels.pop(), old, now)
+    label = labels.pop()
+    return _timing(pair, label, old, now, pair.earlier.get(label, ()))
 
 
 def _wall_clock(pair: _Pair, label: str, *, first: bool) -> Timing | None:
     old, now = ([side.samples_ms(label) for side in group] for group in pair.groups)
-    # The history keeps medians of the main label only.
-    earlier = pair.earlier if label == pair.base.labels()[0] else ()
-    return _timing(pair, label, old, now, earlier, first=first)
+    return _timing(pair, label, old, now, pair.earlier.get(label, ()), first=first)
 
 
 def _device_time(pair: _Pair) -> Timing | None:
@@ -261,10 +276,11 @@ def _timing(
     busy = [side.name for side in shown if is_busy(side.summary.run.get("machine"))]
     if busy:
         alone = by_size(ratio, pair.new.name)
+        command = in_turn(pair.base.facts(), pair.new.facts())
         said = (
             f"No conclusion, because the machine was busy in {' and '.join(busy)} [W201]. By the "
-            f"medians alone {alone}. Measure again when it is quiet, or compare the scripts, which "
-            "are then run in turn."
+            f"medians alone {alone}. Measure again when it is quiet, or run both in turn, which "
+            f"holds on a busy machine too{f': {command}' if command else ' (`instrument compare`)'}"
             if first
             else f"No conclusion; by the medians alone {alone}."
         )

@@ -68,13 +68,13 @@ def refuse(base: Side, new: Side) -> None:
         if not here and not side.on_device:
             raise NotComparable(
                 f"{side.name} holds no steady step and no device time",
-                "Run it with more steps: instrument run --steps 10.",
+                "Run it again with more steps: --steps 10.",
             )
     if not all(timed) and not (base.on_device and new.on_device):
         missing = base if timed[1] else new
         raise NotComparable(
             f"{missing.name} holds no steady step, the other side nothing but its wall clock",
-            f"Run {missing.name} with more steps: instrument run --steps 10.",
+            f"Run {missing.name} again with more steps: --steps 10.",
         )
 
 

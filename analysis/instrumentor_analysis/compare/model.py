@@ -262,9 +262,21 @@ class Comparison(Struct, frozen=True):
         """The wall clock of the main label; None when it was not timed on both sides."""
         return self.timings[0] if self.timings else None
 
+    @property
+    def main(self) -> Timing | None:
+        """What a conclusion, and a gate, rests on: the iteration, else the timed region."""
+        return self.iteration or self.timing
+
     def to_json(self) -> dict[str, Any]:
         """The document: JSON types only, NaN and infinity as null."""
         return {"schema": SCHEMA, **plain(self)}
+
+
+def leading(comparisons: Sequence[Comparison]) -> list[Timing | None]:
+    """Of each what it concludes from; of all the timed region where one has nothing else."""
+    if all(each.iteration is not None for each in comparisons):
+        return [each.iteration for each in comparisons]
+    return [each.timing for each in comparisons]
 
 
 def document(comparisons: Sequence[Comparison]) -> dict[str, Any]:

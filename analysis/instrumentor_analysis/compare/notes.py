@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from instrumentor_analysis.clock.drift import LONG_WARMUP
 from instrumentor_analysis.clock.neighbours import BUSY, doubts, other_cpus
 from instrumentor_analysis.compare.differences import differences
+from instrumentor_analysis.compare.in_turn import in_turn
 from instrumentor_analysis.compare.model import Comparison, Timing
 from instrumentor_analysis.compare.side import Side
 
@@ -27,13 +28,10 @@ def notes(
         groups: all runs of each side.
     """
     base, new = shown
-    every, timing = [*groups[0], *groups[1]], comparison.timing
+    every, timing = [*groups[0], *groups[1]], comparison.main
     found: list[str] = []
     if timing is not None and timing.between is None:
-        found.append(
-            "Only one run on each side, so how much runs of the same code differ is unknown. Use "
-            "instrument run --repeat 3 for both, then compare A1 A2 A3 -- B1 B2 B3."
-        )
+        found.append(_single(comparison))
     found += _mixed(groups)
     untraced = [side.name for side in shown if side.untraced]
     if untraced:
@@ -63,6 +61,15 @@ def notes(
             "The commits differ, so a source line may have another number on the other side."
         )
     return tuple(found)
+
+
+def _single(comparison: Comparison) -> str:
+    """That one run each tells little, and the command that tells more."""
+    told = "Only one run on each side, so how much runs of the same code differ is unknown."
+    command = in_turn(comparison.base, comparison.new)
+    if command:
+        return f"{told} Both can be run in turn until it is known which is faster: {command}"
+    return f"{told} Make several of both (--repeat 3) and compare them, with -- between the two."
 
 
 def _compiled(side: Side) -> str:

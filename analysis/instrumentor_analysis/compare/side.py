@@ -81,17 +81,8 @@ class Side(Struct, frozen=True):
         return tuple(label for label in first if self.samples_ms(label))
 
     def iterations_ms(self) -> tuple[str, int, tuple[float, ...]]:
-        """What an iteration is called, the steps in it, and what each took, in order.
-
-        Of micro-steps each is an update; nothing where iterations are of several kinds.
-        """
-        found = None if self.main_wall is None else self.main_wall.iteration
-        if found is None or (found.is_mean and (found.update is None or not found.update.ms)):
-            return "", 1, ()
-        if found.update is None:
-            return "iteration", 1, found.values_ms
-        steps = found.update.micro_steps or 1
-        return f"update of {steps} micro-steps", steps, found.update.values_ms
+        """See :func:`iterations_ms`."""
+        return iterations_ms(self.main_wall)
 
     def step_device_ms(self) -> tuple[float, ...]:
         """Device time of each steady step that has one."""
@@ -119,6 +110,20 @@ class Side(Struct, frozen=True):
             run=self.summary.run,
             environment=self.summary.environment,
         )
+
+
+def iterations_ms(wall: WallClock | None) -> tuple[str, int, tuple[float, ...]]:
+    """What an iteration is called, the steps in it, and what each took, in order.
+
+    Of micro-steps each is an update; nothing where iterations are of several kinds.
+    """
+    found = None if wall is None else wall.iteration
+    if found is None or (found.is_mean and (found.update is None or not found.update.ms)):
+        return "", 1, ()
+    if found.update is None:
+        return "iteration", 1, found.values_ms
+    steps = found.update.micro_steps or 1
+    return f"update of {steps} micro-steps", steps, found.update.values_ms
 
 
 def _is_steady(step: Step) -> bool:

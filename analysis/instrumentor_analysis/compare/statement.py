@@ -51,7 +51,7 @@ def statement_of_runs(found: Between, name: str) -> str:
         )
     return (
         f"No conclusion. {size} ({between}), but runs of this script vary by {noise} ({counted}). "
-        f"Run both sides {found.needed} times: instrument run --repeat {found.needed}."
+        f"Run both sides {found.needed} times (--repeat {found.needed})."
     )
 
 

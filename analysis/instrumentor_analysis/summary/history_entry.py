@@ -34,6 +34,45 @@ def was_busy(summary: Mapping[str, Any]) -> bool:
     return is_busy((summary.get("run") or {}).get("machine"))
 
 
+class Headline(Struct, frozen=True):
+    """The figure that a run is quoted by: the iteration, of micro-steps the update.
+
+    Attributes:
+        figure: ``iteration``, ``update of 4 micro-steps``, ``micro-step`` where no update was
+            measured whole; else the label of the timed region.
+        low_ms, high_ms: interval of the median; None where there is none.
+    """
+
+    figure: str
+    ms: float | None
+    low_ms: float | None = None
+    high_ms: float | None = None
+
+
+def headline(summary: Mapping[str, Any]) -> Headline:
+    """What the run's report has at its top.
+
+    Args:
+        summary: document of a summary.json.
+    """
+    wall = summary.get("wall_clock_ms") or {}
+    whole = wall.get("iteration") or {}
+    update = whole.get("update")
+    if update and update.get("ms"):
+        name = f"update of {update['micro_steps']} micro-steps"
+        return _headline(name, update["ms"], update.get("interval_ms"))
+    if whole.get("median_ms"):
+        name = "iteration" if update is None else "micro-step"
+        return _headline(name, whole["median_ms"], whole.get("median_interval_ms"))
+    label = wall.get("label") or summary.get("scope") or ""
+    return _headline(label, wall.get("median"), wall.get("median_interval"))
+
+
+def _headline(figure: str, ms: float | None, interval: Mapping[str, float] | None) -> Headline:
+    ends = interval or {}
+    return Headline(figure, ms, ends.get("low"), ends.get("high"))
+
+
 class Entry(Struct, frozen=True):
     """One run; its fields are those of ``instrument-history/1``.
 
@@ -43,8 +82,10 @@ class Entry(Struct, frozen=True):
         script: path of the script in it.
         commit, dirty: of the repository; None without git.
         started: ISO 8601, UTC.
-        samples: steady steps of the main label; the times are theirs, milliseconds.
-        low_ms, high_ms: interval of the median.
+        samples: steady steps of the main label.
+        median_ms, low_ms, high_ms: of the timed region, with the interval of its median.
+        figure, figure_ms, figure_low_ms, figure_high_ms: what the run is quoted by
+            (:class:`Headline`); None of a run of an older version, which has the region alone.
         folder: absolute path of the run folder, which may be gone.
         other_cpus: CPUs that other processes kept busy meanwhile; None where it was not recorded.
         conditions: arguments, steps, profiler, scope and environment, in one text; None of a run of
@@ -73,6 +114,17 @@ class Entry(Struct, frozen=True):
     conditions: str | None = None
     busy: bool | None = None
     baselines: tuple[str, ...] = ()
+    figure: str | None = None
+    figure_ms: float | None = None
+    figure_low_ms: float | None = None
+    figure_high_ms: float | None = None
+
+    @property
+    def headline(self) -> Headline:
+        """What the run is quoted by."""
+        if self.figure is None:
+            return Headline(self.scope or "", self.median_ms, self.low_ms, self.high_ms)
+        return Headline(self.figure, self.figure_ms, self.figure_low_ms, self.figure_high_ms)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -97,8 +149,14 @@ class Entry(Struct, frozen=True):
 
     @property
     def how(self) -> str:
-        """Profiler and scope; only runs alike in it are drawn in one line."""
+        """Profiler and scope."""
         return " ".join(part for part in (self.profiler, self.scope) if part)
+
+    @property
+    def way(self) -> str:
+        """What is told, and how it was measured; only runs alike in it are drawn in one line."""
+        of = self.headline.figure
+        return self.how if of in ("", self.scope) else f"{of} ({self.how})"
 
 
 class Failed(Struct, frozen=True):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 from instrumentor_analysis.clock.compiler_breaks import keeps_from_replay
 from instrumentor_analysis.clock.iterations import BEFORE, DATA, NEXT, OPTIMIZER
@@ -29,6 +28,7 @@ from instrumentor_analysis.model import (
     VerdictName,
     WallClock,
 )
+from instrumentor_analysis.summary.started import started
 
 #: Share of the device time from which one kind of op sets the verdict, percent.
 DOMINANT_PERCENT = 50.0
@@ -196,26 +196,16 @@ THE_DATA = "look at the data"
 
 
 def _when_busy(summary: Summary) -> Iterator[Lever]:
-    yield Lever("measure again", "when the machine is quiet; instrument doctor tells its load")
+    yield Lever("measure again", "when the machine is quiet; `instrument doctor` shows its load")
     yield from _waited(summary.wall_clock)
     threads = summary.environment.get("torch_threads")
     # A device does the work where a barrier is waited for.
     if summary.barrier is None and isinstance(threads, int) and threads > 1:
         how = "torch's threads wait for each other on busy CPUs; one thread is steadier"
         yield Lever("OMP_NUM_THREADS=1", how)
-    yield Lever(
-        "compare two versions",
-        f"instrument compare --refs HEAD~1..HEAD {_started(summary)} runs them in turn, which "
-        "holds on a busy machine, too",
-    )
-
-
-def _started(summary: Summary) -> str:
-    """The script and its arguments, as they were typed."""
-    command = summary.run.get("command")
-    words = [str(word) for word in command] if isinstance(command, list) else []
-    own = words and Path(words[0]).name.startswith("python")
-    return shlex.join(words[1:]) if own else "SCRIPT"
+    if script := shlex.join(started(summary.run)):
+        command = f"instrument compare --refs HEAD~1..HEAD {script}"
+        yield Lever("compare two versions", f"in turn, which works on a busy machine: {command}")
 
 
 def _waited(wall: WallClock | None) -> Iterator[Lever]:

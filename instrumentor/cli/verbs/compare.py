@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 _AGAINST = "\0"
 
 
+Judged = Literal["iteration", "region"]
+_JUDGED: tuple[Judged, ...] = ("iteration", "region")
+
+
+def _judged(text: str) -> Judged:
+    for known in _JUDGED:
+        if text == known:
+            return known
+    raise UsageError(f"--judge {text}: must be one of {', '.join(_JUDGED)}")
+
+
 @dataclass(frozen=True)
 class Asked(Replacing):
     """Choices of the command line alone."""
@@ -37,10 +48,19 @@ class Asked(Replacing):
     fail_on_regression: float | None = option(
         MEASURE,
         None,
-        "Exit with code 6 when a step is slower by more than this many percent, with 7 when more "
-        "runs are needed to tell (it says how many), with 0 when a regression larger by 3 points "
-        "is ruled out.",
+        "Exit with code 6 when the iteration is slower by more than this many percent, with 7 when "
+        "more runs are needed to tell (it says how many), with 0 when a regression larger by 3 "
+        "points is ruled out.",
         metavar="PCT",
+    )
+    judge: Judged = option(
+        MEASURE,
+        "iteration",
+        "Conclude from the iteration (of micro-steps the update), or from the timed region alone.",
+        metavar="|".join(_JUDGED),
+        type=str,
+        convert=_judged,
+        once=True,
     )
     batch_size: str = option(
         MEASURE,
@@ -86,16 +106,17 @@ def compare(
     percent = asked.fail_on_regression
     if percent is not None and not 0 <= percent < 1e6:
         raise UsageError(f"--fail-on-regression {percent:g}: must be 0 or more percent")
-    groups = _groups(runs)
+    groups, of_region = _groups(runs), asked.judge == "region"
     if are_scripts([group[0] for group in groups], options):
-        compare_versions(groups, replace(options, rewrite=rewrite, run=run), percent, shown)
+        options = replace(options, rewrite=rewrite, run=run)
+        compare_versions(groups, options, percent, shown, of_region=of_region)
         return
     runs = [run for group in groups for run in group]
     if len(runs) < 2:
         raise UsageError("a comparison takes two runs", "Give BASE and NEW: two run folders.")
     sizes = _sizes(asked.batch_size, groups)
     refuse_outputs([asked.html, asked.markdown], map(Path, runs), force=asked.force)
-    comparisons = compared(groups, sizes, History(store.history))
+    comparisons = compared(groups, sizes, History(store.history), of_region=of_region)
     _write(comparisons, asked)
     _show(comparisons, shown.json)
     for said in () if percent is None else judged(comparisons, percent):

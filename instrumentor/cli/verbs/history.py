@@ -79,7 +79,9 @@ def history(
         found = (
             f"no figure of {script}: {_without_figure(failed)}" if failed else f"no run of {script}"
         )
-        raise UsageError(f"{kept.path} has {found}", f"Measure one: instrument run {script}.")
+        raise UsageError(
+            f"{kept.path} has {found}", f"Measure one: instrument run {console.quoted(script)}"
+        )
     if run is not None and not baseline:
         raise UsageError("--run NUMBER says which run to pin", "Give --baseline NAME with it.")
     if baseline:
@@ -119,7 +121,7 @@ def _show_all(kept: History, asked: Asked, *, json: bool) -> None:
     if asked.plot is not None or asked.baseline or asked.run is not None:
         raise UsageError(
             "Only the runs of one script can be drawn or pinned",
-            "Name it: instrument history train.py.",
+            "Name it, for example: instrument history train.py",
         )
     entries, failed = kept.newest(), kept.failed()
     if json:
@@ -127,11 +129,15 @@ def _show_all(kept: History, asked: Asked, *, json: bool) -> None:
         return
     if entries:
         console.show(reports.console, entries)
-        console.say("These are the newest runs. All of a script: instrument history SCRIPT")
+        script = console.shown(Path(*entries[-1].key))
+        words = console.quoted(script)
+        console.say(f"The newest run of each script. All of one: instrument history {words}")
     if failed:
         console.say(_without_figure(failed))
     elif not entries:
-        console.say(f"{kept.path} has no run yet. Measure one: instrument run train.py")
+        console.say(
+            f"{kept.path} has no run yet. Measure one, for example: instrument run train.py"
+        )
 
 
 def _chosen(entries: tuple[Entry, ...], number: int | None, script: Path) -> Entry:
@@ -150,13 +156,14 @@ def _show_noise(kept: History, like: Entry) -> None:
     from instrumentor_analysis.shared.units import quantity
 
     # Of runs measured in the same way only: other arguments or steps are another noise.
-    groups = kept.repeats(like.key, like.conditions)
+    figure = like.headline.figure
+    groups = kept.repeats(like.key, like.conditions).get(figure, ())
     noise = noise_of(medians=groups)
     if noise is not None:
         runs = sum(len(group) for group in groups)
         console.out(
             f"\nSpread of runs with this commit and label: {quantity(noise.percent, '%')} "
-            f"({runs} runs, {like.profiler} {like.scope or ''})".replace(" )", ")")
+            f"({', '.join(filter(None, (f'{runs} runs', like.way)))})"
         )
 
 

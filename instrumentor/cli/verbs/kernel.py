@@ -130,7 +130,8 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
     common.show_edits(document["edits"])
     for warning in document["warnings"]:
         console.warn(warning)
-    console.out(f"Next: instrument kernel run --kernel {console.quoted(chosen['kernel'], script)}")
+    name = console.quoted(chosen["kernel"])
+    console.out(f"Next: instrument kernel run --kernel {name} {console.quoted(script)}")
     older = [k for k in document["kernels"] if k["qualified"] == chosen["kernel"]]
     if any(kernel["decorator"] == OLDER for kernel in older):
         console.out(f"  on a device: tt-lang's simulator knows ttl.operation, not ttl.{OLDER}")

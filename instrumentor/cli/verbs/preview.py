@@ -11,6 +11,7 @@ from instrumentor.cli.diff_preview import show
 from instrumentor.cli.signature import Only, Verb, Without
 from instrumentor.cli.verbs import VERBS
 from instrumentor.run.options import RunOptions
+from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
 
@@ -30,7 +31,7 @@ def preview(
     if arguments and arguments[0] in VERBS:
         raise UsageError(
             f"--dry-run SCRIPT takes no command, and {arguments[0]!r} is one",
-            f"For a run: instrument {arguments[0]} --dry-run SCRIPT ARGS.",
+            f"For a run: instrument run --dry-run {console.quoted(str(script))}",
         )
     started = common.started_by(script, arguments, options.module)
     common.tell_handed_over(context, started.script, started.arguments)

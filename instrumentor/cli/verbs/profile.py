@@ -48,5 +48,7 @@ def _show(result: Profiled, *, json: bool) -> None:
     if result.trace is not None:
         console.say(f"Host and device timeline: open {result.trace} in tt-metal's Tracy GUI")
         console.say(f"  ({GUI})")
-    reader = "instrument report" if result.simulated else "tt-perf-report"
-    console.say(f"Next: {reader} {console.quoted(result.csv)}")
+    ops = console.quoted(result.csv)
+    console.say(
+        f"Next: instrument report {ops}" if result.simulated else f"Next: tt-perf-report {ops}"
+    )

@@ -32,14 +32,14 @@ def show(results: Sequence[RunResult], *, json: bool) -> RunResult:
     from instrumentor_analysis.clock.intervals import reach
     from instrumentor_analysis.compare.runs import noise_of
 
-    samples = [wall.samples_ms for each in results if (wall := each.summary.wall_clock) is not None]
-    timed = [run for run in samples if run and min(run) > 0]
+    figure, timed = _timed(results)
     noise = noise_of([[*map(reach, timed)]])
     percent = None if noise is None else noise.percent
     middle = sorted(results, key=_median)[(len(results) - 1) // 2]
     if json:
         runs = [{**each.summary.to_json(), "folder": str(each.folder)} for each in results]
-        console.out_json({"schema": SCHEMA, "noise_percent": percent, "runs": runs})
+        told = {"figure": figure, "noise_percent": percent}
+        console.out_json({"schema": SCHEMA, **told, "runs": runs})
         return middle
     from instrumentor_analysis.reports import brief
 
@@ -48,7 +48,7 @@ def show(results: Sequence[RunResult], *, json: bool) -> RunResult:
     for line in _table(results):
         console.out(f"  {line}")
     if len(timed) > 1:
-        console.out(_differ(timed))
+        console.out(_differ(figure, timed))
     return middle
 
 
@@ -60,7 +60,10 @@ def closing(results: Sequence[RunResult], middle: RunResult) -> None:
     page = middle.folder / "report.html"
     if page.is_file():
         console.say(f"Page: {page.resolve().as_uri()}")
-    console.say(f"Next: instrument compare BASE... -- {' '.join(folders)}")
+    told = "Another version's runs are compared with these by -- between the two sets."
+    if middle.summary.run.get("script"):
+        script = console.quoted(console.shown(Path(str(middle.summary.run["script"]))))
+        console.say(f"Next: instrument history {script}  # these beside earlier runs. {told}")
 
 
 def _name(result: RunResult) -> str:
@@ -89,7 +92,20 @@ def _table(results: Sequence[RunResult]) -> Iterator[str]:
         yield f"{_name(each):<{width}}  {', '.join(told)}"
 
 
-def _differ(timed: Sequence[Sequence[float]]) -> str:
+def _timed(results: Sequence[RunResult]) -> tuple[str, list[tuple[float, ...]]]:
+    """What the runs are held against each other by, the iteration first, and its times."""
+    from instrumentor_analysis.compare.side import iterations_ms
+
+    walls = [wall for each in results if (wall := each.summary.wall_clock) is not None]
+    whole = {name: values for name, _, values in map(iterations_ms, walls)}
+    if len(whole) == 1 and "" not in whole:
+        figure, found = next(iter(whole)), [iterations_ms(wall)[2] for wall in walls]
+    else:
+        figure, found = (walls[0].label if walls else ""), [wall.samples_ms for wall in walls]
+    return figure, [run for run in found if run and min(run) > 0]
+
+
+def _differ(figure: str, timed: Sequence[Sequence[float]]) -> str:
     """How far the slowest median is above the fastest."""
     from instrumentor_analysis.reports.formatting import ms
     from instrumentor_analysis.shared.units import quantity
@@ -97,9 +113,11 @@ def _differ(timed: Sequence[Sequence[float]]) -> str:
     medians = [statistics.median(run) for run in timed]
     low, high = min(medians), max(medians)
     percent = quantity((high / low - 1) * 100, "%")
-    return f"Runs differ by {percent} (medians from {ms(low)} to {ms(high)})"
+    return f"Runs differ by {percent} ({figure}: medians from {ms(low)} to {ms(high)})"
 
 
 def _median(result: RunResult) -> float:
     wall = result.summary.wall_clock
+    if wall is not None and wall.iteration is not None:
+        return wall.iteration.median_ms
     return 0.0 if wall is None or wall.median_ms is None else wall.median_ms

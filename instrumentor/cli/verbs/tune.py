@@ -69,7 +69,9 @@ def tune(
     narrator = Narrator(quiet=shown.quiet)
     if (asked.resume is None) == (script is None):
         if script is None:
-            raise UsageError("which script?", "instrument tune SCRIPT, or --resume DIR.")
+            raise UsageError(
+                "which script?", "Give one, or --resume DIR. For example: instrument tune train.py"
+            )
         raise UsageError("--resume DIR takes no script", "The script is in its journal.")
     try:
         with common.working(narrator):

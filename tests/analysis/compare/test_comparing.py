@@ -222,7 +222,10 @@ def test_runs_do_not_differ_by_less_than_their_steps_allow() -> None:
 
 def test_the_history_tells_how_runs_differ_where_there_is_one_on_a_side() -> None:
     pair = runs(1.0), runs(1.2, name="new")
-    alone, known = compare_runs(*pair).timing, compare_runs(*pair, [[9.9, 10.0, 10.1]]).timing
+    alone, known = (
+        compare_runs(*pair).timing,
+        compare_runs(*pair, {"fwd+bwd": [[9.9, 10.0, 10.1]]}).timing,
+    )
     assert alone.between is None
     assert known is not None and known.between is not None and known.interval is not None
     assert (known.between.noise.freedom, known.between.noise.history) == (2, 3)
@@ -314,8 +317,8 @@ def test_nothing_is_concluded_from_a_run_on_a_busy_machine() -> None:
     assert found.timing is not None and not found.timing.real
     assert found.timing.statement == (
         "No conclusion, because the machine was busy in new [W201]. By the medians alone new "
-        "takes 2.00 times as long. Measure again when it is quiet, or compare the scripts, which "
-        "are then run in turn."
+        "takes 2.00 times as long. Measure again when it is quiet, or run both in turn, which "
+        "holds on a busy machine too (`instrument compare`)"
     )
     assert not any("busy" in note for note in found.notes)  # it is told once
     slower = {
@@ -355,8 +358,21 @@ def test_what_lies_around_the_region_is_compared_first() -> None:
     assert document["iteration"]["label"] == "iteration" and len(document["timings"]) == 1
     kinds = (Population(10, 12.0, 12.0, 12.0, kind="with update"),)
     turns = around(side(alike, "new"), iterations(alike, populations=kinds))
+    # A gate judges what is concluded from; the region on demand.
+    assert judge(compare(reads, waits), 5).outcome == "regression"
+    region = compare_runs([reads], [waits], of_region=True)
+    assert region.main is region.timing and region.iteration is None
+    assert judge(region, 5).outcome == "undecided"
     assert compare(waits, turns).iteration is None
     assert compare(waits, side(alike, "new")).iteration is None
+
+
+def test_the_history_tells_how_much_iterations_differ() -> None:
+    alike = [10.0, 10.1, 9.9, 10.0, 10.2] * 4
+    pair = [[around(side(alike, name), iterations(alike))] for name in ("base", "new")]
+    found = compare_runs(*pair, {"iteration": [[9.9, 10.0, 10.1]]})
+    assert found.iteration is not None and found.iteration.between is not None
+    assert found.timing is not None and found.timing.between is None
 
 
 def test_of_micro_steps_the_update_is_compared() -> None:

@@ -61,7 +61,7 @@ def test_without_a_script_all_are_listed(
     said = capsys.readouterr()
     rows = [line.split() for line in said.out.splitlines()[2:]]
     assert ["train.py" in rows[0], "other.py" in rows[1]] == [True, True]
-    assert "instrument history SCRIPT" in said.err
+    assert f"instrument history {tmp_path / 'other.py'}" in said.err
     assert call(["history", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["runs"]) == 2
     assert call(["history", "--baseline", "x"]) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from instrumentor_analysis.compare.model import Comparison, Timing
+from instrumentor_analysis.compare.model import Comparison, Timing, leading
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.charts import WIDTH, Part, stacks
 from instrumentor_analysis.reports.drawing import (
@@ -35,11 +35,11 @@ _KEYS = (
 
 
 def samples(comparisons: Sequence[Comparison]) -> Drawing | None:
-    """Every sample of the main label; None without a wall clock, or where bases differ.
+    """Every sample of what is concluded from; None without a wall clock, or where bases differ.
 
     Comparisons of different bases per sample and per step cannot share an axis.
     """
-    timed = [(each.new.name, each.timing) for each in comparisons if each.timing is not None]
+    timed = _timed(comparisons)
     if not timed or len({timing.basis for _, timing in timed}) > 1:
         return None
     base = timed[0][1]
@@ -65,7 +65,7 @@ def samples(comparisons: Sequence[Comparison]) -> Drawing | None:
 
 def ratios(comparisons: Sequence[Comparison]) -> Drawing | None:
     """The interval of each run; None where none has one."""
-    timed = [(each.new.name, each.timing) for each in comparisons if each.timing is not None]
+    timed = _timed(comparisons)
     known = [(name, t, t.interval) for name, t in timed if t.interval is not None]
     if not known:
         return None
@@ -86,6 +86,11 @@ def ratios(comparisons: Sequence[Comparison]) -> Drawing | None:
         "The interval of each run's change against the base",
     )
     return _rows(title, says, [name for name, _, _ in known], x, shapes, note=note, form=_change)
+
+
+def _timed(comparisons: Sequence[Comparison]) -> list[tuple[str, Timing]]:
+    every = zip(comparisons, leading(comparisons), strict=True)
+    return [(each.new.name, timing) for each, timing in every if timing is not None]
 
 
 def _colour(timing: Timing) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.compare.model import Comparison, Timing
+from instrumentor_analysis.compare.model import Comparison, Timing, leading
 from instrumentor_analysis.reports import html as pages
 from instrumentor_analysis.reports import markdown as marked
 from instrumentor_analysis.reports import terminal
@@ -110,9 +110,9 @@ def _statement(comparison: Comparison, timing: Timing) -> Statement:
 
 def _against(comparisons: Sequence[Comparison]) -> Section:
     """All runs against the first, the fastest first."""
-    whole = all(each.iteration is not None for each in comparisons)
-    every = [each.iteration if whole else each.timing for each in comparisons]
-    timed = sorted((timing for timing in every if timing), key=lambda timing: timing.ratio)
+    timed = sorted(
+        (timing for timing in leading(comparisons) if timing), key=lambda timing: timing.ratio
+    )
     tones: list[tuple[str, Tone]] = [(timing.statement, rows.tone(timing)) for timing in timed]
     count = len(comparisons)
     note = (

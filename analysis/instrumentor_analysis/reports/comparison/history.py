@@ -24,7 +24,7 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
     def texts(name: str) -> list[str]:
         return [formatting.visible(str(getattr(run, name))) for run in runs]
 
-    values, device = [run.median_ms for run in runs], [run.device_time_ms for run in runs]
+    values, device = [run.headline.ms for run in runs], [run.device_time_ms for run in runs]
     most = max((value or 0.0 for value in values), default=0.0) or 1.0
     bars = [formatting.bar((value or 0.0) / most * 100, _BAR) for value in values]
     columns = [
@@ -35,6 +35,7 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
         Column("name", texts("name"), right=False, least=10, comfort=24),
         Column("how", texts("how"), right=False, least=8, comfort=18),
         Column("steps", texts("samples"), optional=True),
+        Column("figure", [run.headline.figure for run in runs], right=False, least=9, comfort=24),
         Column("median", [_ms(value) for value in values]),
     ]
     if device != [None] * len(device):
@@ -58,7 +59,7 @@ def figure(runs: Sequence[Entry], title: str) -> Drawing | None:
     Runs on a busy machine are grey dots beside the lines, at the top where they lie above it: the
     axis is that of the others, which they would press flat.
     """
-    drawn = [(at, p) for at, p in enumerate(runs) if p.median_ms is not None]
+    drawn = [(at, p) for at, p in enumerate(runs) if p.headline.ms is not None]
     if not drawn:
         return None
     width = max(600.0, min(1600.0, 55.0 * len(runs)))
@@ -67,15 +68,15 @@ def figure(runs: Sequence[Entry], title: str) -> Drawing | None:
     y = Scale(0, max(max(_reach(p)) for p in calm) * 1.06 or 1.0, _HEIGHT, flipped=True)
     shapes: list[Shape] = [
         *grid(None, y, (width, _HEIGHT)),
-        Label(-8, -10, "median of a step, ms"),
+        Label(-8, -10, "median, ms"),
     ]
-    colours = dict(zip(dict.fromkeys(p.how for _, p in drawn), cycle(_COLOURS), strict=False))
-    for how, colour in colours.items():
-        shapes += _way([(x.at(at), p) for at, p in drawn if p.how == how], y, colour)
+    colours = dict(zip(dict.fromkeys(p.way for _, p in drawn), cycle(_COLOURS), strict=False))
+    for way, colour in colours.items():
+        shapes += _way([(x.at(at), p) for at, p in drawn if p.way == way], y, colour)
     for at, p in enumerate(runs):
         name = formatting.clip(f"{p.id}: {p.revision} {p.name}".replace(":  ", ": "), 24)
         shapes.append(Label(x.at(at) + 4, _HEIGHT + 16, name, "text", "end", 11, turned=True))
-    keys = tuple(Key(colour, how) for how, colour in colours.items())
+    keys = tuple(Key(colour, way) for way, colour in colours.items())
     if any(p.busy for _, p in drawn):
         keys += (Key("muted", "machine busy"),)
     return Drawing(title, "", (-120, -20, width + 140, _HEIGHT + 150), tuple(shapes), keys)
@@ -83,24 +84,25 @@ def figure(runs: Sequence[Entry], title: str) -> Drawing | None:
 
 def _way(points: Sequence[tuple[float, Entry]], y: Scale, colour: str) -> list[Shape]:
     """Runs that were measured alike: a line, and each with its interval."""
-    line = tuple((at, y.at(p.median_ms or 0.0)) for at, p in points if not p.busy)
+    line = tuple((at, y.at(p.headline.ms or 0.0)) for at, p in points if not p.busy)
     shapes: list[Shape] = [Line(line, colour, 1.5)] if line else []
     for at, p in points:
         if p.busy:
-            text = f"{p.name}: {formatting.ms(p.median_ms)}, machine busy"
-            shapes.append(Dot(at, max(0.0, y.at(p.median_ms or 0.0)), 4, "muted", text))
+            text = f"{p.name}: {formatting.ms(p.headline.ms)}, machine busy"
+            shapes.append(Dot(at, max(0.0, y.at(p.headline.ms or 0.0)), 4, "muted", text))
             continue
         low, high = _reach(p)
         shapes.append(Line(((at, y.at(low)), (at, y.at(high))), colour, 2))
-        text = f"{p.name}: {formatting.ms(p.median_ms)}"
-        shapes.append(Dot(at, y.at(p.median_ms or 0.0), 4, colour, text, 1.0))
+        text = f"{p.name}: {formatting.ms(p.headline.ms)}"
+        shapes.append(Dot(at, y.at(p.headline.ms or 0.0), 4, colour, text, 1.0))
     return shapes
 
 
 def _reach(run: Entry) -> tuple[float, float]:
     """The ends of the interval; the median where there is none."""
-    value = run.median_ms or 0.0
+    told = run.headline
+    value = told.ms or 0.0
     return (
-        value if run.low_ms is None else run.low_ms,
-        value if run.high_ms is None else run.high_ms,
+        value if told.low_ms is None else told.low_ms,
+        value if told.high_ms is None else told.high_ms,
     )

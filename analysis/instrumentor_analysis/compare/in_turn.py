@@ -1,0 +1,45 @@
+"""The command that runs the versions of two finished runs in turn, as far as the runs tell."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from instrumentor_analysis.compare.model import SideFacts
+from instrumentor_analysis.summary.started import started
+
+#: Digits of a commit.
+_SHORT = 9
+
+
+def in_turn(base: SideFacts, new: SideFacts, options: str = "") -> str:
+    """``instrument compare --refs 1a2b3c4d5..6e7f8a9b0 train.py``; empty where they do not tell.
+
+    What differs has to be the commit, or what was started: of files that changed between two runs
+    of one commit only the later state is still there.
+
+    Args:
+        options: further ones, as they are typed.
+    """
+    old, now = started(base.run), started(new.run)
+    if not old or not now:
+        return ""
+    refs = _refs(base.environment, new.environment)
+    if refs is None or (refs and old != now) or (not refs and old == now):
+        return ""
+    given = f"{options} " if options else ""
+    if refs:
+        return f"instrument compare {given}--refs {refs} {shlex.join(now)}"
+    return f"instrument compare {given}{shlex.join(old)} -- {shlex.join(now)}"
+
+
+def _refs(base: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+    """``A..B``; empty for one state of the code, None where it is not known."""
+    commits = [str(each.get("git_commit") or "")[:_SHORT] for each in (base, new)]
+    dirty = [bool(each.get("git_dirty")) for each in (base, new)]
+    if commits[0] == commits[1] and dirty[0] == dirty[1]:
+        return ""
+    if not all(commits) or dirty[0]:
+        return None
+    return f"{commits[0]}.." if dirty[1] else f"{commits[0]}..{commits[1]}"

@@ -1,0 +1,20 @@
+"""What a run started, as it was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def started(run: Mapping[str, Any]) -> list[str]:
+    """Script, or `-m` and a module, with the arguments; empty where the run does not tell."""
+    command, script, arguments = (run.get(key) for key in ("command", "script", "arguments"))
+    words = [str(word) for word in command] if isinstance(command, list) else []
+    if not words or not Path(words[0]).name.startswith("python"):
+        return []
+    if words[1:3] != ["-m", "tracy"]:
+        return words[1:]
+    # Tracy's own words stand before the script's.
+    given = arguments if isinstance(arguments, list) else []
+    return [str(script), *map(str, given)] if script else []

@@ -1,0 +1,50 @@
+"""The command that runs in turn what two finished runs were of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from instrumentor_analysis.compare.in_turn import in_turn
+from instrumentor_analysis.compare.model import SideFacts
+
+PLAIN = ["python3", "train.py", "--lr", "0.1"]
+ONE, TWO = {"git_commit": "a" * 40, "git_dirty": False}, {"git_commit": "b" * 40}
+HERE = {**ONE, "git_dirty": True}
+
+
+def facts(command: Any, environment: dict[str, Any], **more: Any) -> SideFacts:
+    run = {"command": command, "script": "/home/me/train.py", **more}
+    return SideFacts("run", "run", "torch", "fwd+bwd", run=run, environment=environment)
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "command"),
+    [
+        ((PLAIN, ONE), (PLAIN, TWO), "--refs aaaaaaaaa..bbbbbbbbb train.py --lr 0.1"),
+        ((PLAIN, ONE), (PLAIN, HERE), "--refs aaaaaaaaa.. train.py --lr 0.1"),
+        ((PLAIN, ONE), (["python3", "b c.py"], ONE), "train.py --lr 0.1 -- 'b c.py'"),
+        ((PLAIN, {}), (["python3", "-m", "pkg"], {}), "train.py --lr 0.1 -- -m pkg"),
+        # Of files that changed, the first state is gone; a launcher is no script.
+        ((PLAIN, HERE), (PLAIN, HERE), None),
+        ((PLAIN, HERE), (PLAIN, TWO), None),
+        ((PLAIN, ONE), (["python3", "other.py"], TWO), None),
+        ((["torchrun", "train.py"], ONE), (PLAIN, ONE), None),
+        ((None, ONE), (PLAIN, TWO), None),
+    ],
+)
+def test_what_differs_is_put_into_the_command(base: Any, new: Any, command: str | None) -> None:
+    made = in_turn(facts(*base), facts(*new))
+    assert made == (f"instrument compare {command}" if command else "")
+
+
+def test_options_stand_ahead_of_the_script() -> None:
+    found = in_turn(facts(PLAIN, ONE), facts(PLAIN, TWO), "--fail-on-regression 5")
+    assert found.startswith("instrument compare --fail-on-regression 5 --refs aaaaaaaaa..")
+
+
+def test_tracy_s_own_words_are_left_out() -> None:
+    traced = ["python3", "-m", "tracy", "-p", "-r", "-o", "out", "train.py"]
+    found = in_turn(facts(traced, ONE, arguments=["--lr", "1"]), facts(traced, ONE))
+    assert found == "instrument compare /home/me/train.py --lr 1 -- /home/me/train.py"
