@@ -208,6 +208,9 @@ class Names(Modules, eq=False, dict=True):
             found = self.named(owner, owner.tree, name)
             if found != (Free(name),):
                 return found
+            if name == "__dict__":
+                classes = (c for c in owner.tree.body if isinstance(c, ast.ClassDef))
+                return (Group(owner.tree, (tuple(Class(owner, c) for c in classes),)),)
             inner = self.module(name, owner, 1) if owner.path.stem == "__init__" else None
             return (inner,) if isinstance(inner, Source) else (Member(owner, name),)
         if isinstance(owner, External):

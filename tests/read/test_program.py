@@ -82,6 +82,15 @@ IMPORTS: dict[str, tuple[str, dict[str, str]]] = {
         "    Trainer(1, 2).train()\n\nmain()\n",
         {},
     ),
+    "by_a_computed_module": (
+        "import importlib\n\n"
+        "def find(name):\n    module = 'library.' + name + 'er'\n"
+        "    found = importlib.import_module(module)\n"
+        "    for key, value in found.__dict__.items():\n"
+        "        if key.lower() == name:\n            made = value\n    return made\n\n"
+        "find(options.name)(1, 2).train()\n",
+        {"library/helper.py": "class Helper:\n    pass\n"},
+    ),
     "by_a_formatted_module": (
         "from importlib import import_module\n\n"
         "import_module(f'library.{options.name}').Trainer(1, 2).train()\n",
