@@ -31,6 +31,8 @@ BLANKS = frozenset(
 #: Name of programs for which the file gives none.
 UNNAMED = "(unnamed program)"
 _RETURN, _ZERO = ord("\r"), ord("0")
+#: Of a figure: more than the cycles, bytes or FLOPs of any machine.
+_MOST = 1e30
 #: Digits that an unsigned 64-bit integer holds, whatever they are.
 _DIGITS = 19
 _TENS = tuple(np.uint64(10**power) for power in range(_DIGITS))
@@ -275,10 +277,15 @@ def _whole_numbers(array: npt.NDArray[np.uint8], starts: Ends, ends: Ends) -> tu
 
 
 def _number(text: str) -> float:
-    """A cell that is no plain whole number: a finite one, else NaN."""
+    """A cell that is no plain whole number: one that is measured somewhere, else NaN."""
     try:
         value = float(text)
     except ValueError:
         return float("nan")
     # float() would accept 1_000, which no writer of a CSV means as a number.
-    return value if np.isfinite(value) and "_" not in text else float("nan")
+    return value if is_figure(value) and "_" not in text else float("nan")
+
+
+def is_figure(value: float) -> bool:
+    """Whether anything has so large or so small a figure: sums and ratios of others are none."""
+    return value == 0 or 1 / _MOST < abs(value) < _MOST

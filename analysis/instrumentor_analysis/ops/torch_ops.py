@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
-from instrumentor_analysis.load.rows import BLANKS
+from instrumentor_analysis.load.rows import BLANKS, is_figure
 from instrumentor_analysis.load.table import (
     Categorical,
     Floats,
@@ -119,7 +119,7 @@ def _told(shown: Table, steps: tuple[Table, ...]) -> Table:
     another one.
     """
     telling = next((each for each in steps if "pass" in each and each["pass"].known().any()), None)
-    if telling is None:
+    if telling is None or "module" not in telling:
         return shown
     told: dict[str, list[tuple[str | None, str]]] = {}
     names, modules, runs = (telling[name].tolist() for name in ("op", "module", "pass"))
@@ -141,7 +141,7 @@ def by_module(frame: Table) -> OpsByModule | None:
     Args:
         frame: of :class:`TorchOps`.
     """
-    if "pass" not in frame or not frame["pass"].known().any():
+    if not {"module", "pass"} <= {*frame.columns} or not frame["pass"].known().any():
         return None
     on_device = any_known(frame["device_time_us"])
     every_ms = total(frame["device_time_us" if on_device else "self_time_us"]) / 1000
@@ -190,9 +190,11 @@ def _numbers(path: Path, column: str, texts: list[str]) -> Floats:
     for at, text in enumerate(texts):
         if text not in BLANKS:
             try:
-                values[at] = float(text)
+                value = float(text)
             except ValueError:
                 said = f"{text!r} is not a number"
                 # Lines count from 1, and the first is the header.
                 raise DamagedFile(path, said, line=at + 2, column=column) from None
-    return np.where(np.isinf(values), np.nan, values)
+            if is_figure(value):
+                values[at] = value
+    return values

@@ -10,6 +10,8 @@ import pytest
 from instrumentor_analysis.load.ops_csv import load, load_hosts
 from instrumentor_analysis.load.scan import Region, scan
 from instrumentor_analysis.load.table import Categorical
+from instrumentor_analysis.ops.op_report import per_op_report
+from instrumentor_analysis.reports import csv
 from instrumentor_analysis.shared.errors import AnalysisError, BadOption, DamagedFile, NotAnOpsFile
 from instrumentor_analysis.summary.summarise import summarise
 from tests.analysis.ops_rows import FIXTURES, REAL, frame_of, header, op, signpost, step, text
@@ -183,3 +185,14 @@ def test_newer_columns_pass_through(tmp_path: Path) -> None:
     assert ops.warnings == ()
     assert ops.frame["kernel_duration_ns"].tolist()[:2] == [3000.0, 4000.0]
     assert [post.name for post in scan(path).signposts] == ["s"]
+
+
+@pytest.mark.parametrize("told", ["1e308", "-1e308", "1e-320", "inf", "9" * 400])
+def test_what_no_machine_measures_is_no_figure(tmp_path: Path, told: str) -> None:
+    """Sums and ratios of such figures would be none, and numpy would say so on the terminal."""
+    names = ("DEVICE KERNEL DURATION [ns]", "OP TO OP LATENCY [ns]")
+    rows = [op(**dict.fromkeys(names, told)) for _ in range(3)]
+    path = write(tmp_path, text([*rows, op()]))
+    assert np.isnan(load(path).frame["kernel_duration_ns"][:3]).all()
+    report = per_op_report(path)
+    assert csv.render(report) and csv.render_stacked(report)

@@ -105,3 +105,13 @@ def test_no_modules_where_no_step_told_them(tmp_path: Path) -> None:
     for header in (HEADER, HEADER.strip() + ",step,module,pass\n"):
         rows = "aten::mm,cpu_op,0,4,4,," + ",0,," * (header != HEADER)
         assert by_module(read_torch_ops(write(tmp_path / "ops.csv", rows, header)).frame) is None
+
+
+@pytest.mark.parametrize("column", ["module", "pass"])
+def test_one_column_of_two_tells_no_modules(tmp_path: Path, column: str) -> None:
+    """A file that somebody prepared; and times of which no sum is a figure."""
+    header = HEADER.replace("\n", f",{column}\n")
+    path = write(tmp_path / "ops.csv", "aten::mm,cpu_op,0,1e308,1e308,,,x\n" * 2, header)
+    found = read_torch_ops(path)
+    assert by_module(found.frame) is None
+    assert not found.op_self_time_ms
