@@ -1,8 +1,9 @@
 """Which abilities of reading do scripts need? ``make ablate CORPUS=FOLDER``.
 
 Each script is explained as it is, while every ability notes whether it had anything to say; those
-that had are then switched off, one at a time, and plan and decline are compared. An ability that
-changes nothing in a large corpus, and is no safety, is a candidate for removal. Nothing is run.
+that had are then switched off, all at once, and where plan or decline are not the same, one at a
+time. An ability that changes nothing in a large corpus, and is no safety, is a candidate for
+removal. Nothing is run.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property, wraps
 from importlib import import_module
 from pathlib import Path
@@ -83,6 +84,26 @@ ABILITIES = (
     Ability("what callers pass", f"{NAMES}._passed", ()),
     Ability("the only method of a name", f"{NAMES}._only_method", []),
     Ability("forward called by training", f"{NAMES}._training_forward", []),
+    Ability("another object of a builder at each call", "read.names:_built", False),
+    Ability("getattr by a written-out name", f"{NAMES}._looked_up", ()),
+    Ability("calls that pass a backward over", "read.constants:passed_over", False),
+    Ability("members of enumerations", "read.constants:_members", {}),
+    Ability(
+        "branches that the options rule out", "read.script_options:ScriptOptions.rule_out", False
+    ),
+    Ability(
+        "objects that the options rule out", "read.script_options:ScriptOptions.never_made", None
+    ),
+    Ability("functions that add to sys.path", "read.import_folders:adders_of", {}),
+    Ability(
+        "models whose parts are unread", "locate.meaning.kinds:Kinds._runs_unread_parts", False
+    ),
+    Ability("rollouts", "locate.gradients.forward:_is_of_rollout", False, True),
+    Ability("autograd.grad as a backward", "locate.meaning.calls:Knowledge.is_gradient", False),
+    Ability(
+        "forwards without gradients", "locate.meaning.calls:Knowledge.is_gradless", False, True
+    ),
+    Ability("methods that run instead", f"{REGION}.step_function:_run_instead", (), True),
     Ability("updates written by hand", "locate.loop.by_hand:updates_by_hand", False),
     Ability("statements of one iteration only", "locate.loop.counter:runs_once", False, True),
     Ability("the step's own function is entered", f"{REGION}.step_function:step_function", None),
@@ -204,11 +225,16 @@ def ablate(script: Path) -> Outcome:
     heard: set[str] = set()
     signal.alarm(LIMIT_S)
     try:
-        with _all_listening(heard):
+        with _all_replaced(ABILITIES, lambda ability: listening(ability, heard)):
             eligible, text = explained(script)
+        spoke = [ability for ability in ABILITIES if ability.name in heard]
+        quiet = [ability for ability in spoke if not ability.safety]
+        signal.alarm(LIMIT_S)
+        with _all_replaced(quiet, switched_off):
+            same = explained(script) == (eligible, text)
         plans, declines = [], []
-        for ability in ABILITIES:
-            if ability.name not in heard:
+        for ability in spoke:
+            if same and not ability.safety:
                 continue
             signal.alarm(LIMIT_S)
             with replaced(ability, switched_off(ability)):
@@ -223,11 +249,12 @@ def ablate(script: Path) -> Outcome:
 
 
 @contextmanager
-def _all_listening(heard: set[str], at: int = 0) -> Iterator[None]:
-    if at == len(ABILITIES):
-        yield
-        return
-    with replaced(ABILITIES[at], listening(ABILITIES[at], heard)), _all_listening(heard, at + 1):
+def _all_replaced(
+    abilities: Sequence[Ability], made: Callable[[Ability], Callable[[Any], Any]]
+) -> Iterator[None]:
+    with ExitStack() as stack:
+        for ability in abilities:
+            stack.enter_context(replaced(ability, made(ability)))
         yield
 
 
