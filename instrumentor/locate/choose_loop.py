@@ -261,8 +261,8 @@ def _understand(
     skips = replace(skips, kept=runs)
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
     moved, told = find_host_reads(regions, counter, as_written=as_written)
-    without = [*(s.statement for s in skips.skipped), *(d.statement for d in moved)]
-    without += called_with.left_out_of(body.source, body.flow.statements)
+    not_run = [*called_with.left_out_of(body.source, body.flow.statements)]
+    without = [*(s.statement for s in skips.skipped), *(d.statement for d in moved), *not_run]
     return Located(
         candidate,
         regions,
@@ -277,7 +277,7 @@ def _understand(
             *of_the_program(candidate),
             *(_by_branch(*place) for place in left_out),
             *(caveat for region in regions for caveat in region.warnings),
-            *unsampled(regions, [statement for _, statement in left_out]),
+            *unsampled(regions, not_run),
             *of_the_syncs(regions),
             *warnings_of(skips),
             *told,
@@ -313,7 +313,8 @@ def _as_called_step(
     updates = candidate.updates
     left = [u for u in updates if not _ruled_out(candidate, called_with, u)]
     taken = replace(candidate, sites=tuple(sites), updates=tuple(left) or updates)
-    return taken, list(dict.fromkeys(out.values()))
+    branches = {called_with.branch_of(*place): place for place in reversed(out.values())}
+    return taken, [*branches.values()][::-1]
 
 
 def _ruled_out(

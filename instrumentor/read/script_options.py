@@ -28,6 +28,7 @@ from instrumentor.read.syntax import (
     Source,
     arguments,
     callee,
+    contains,
     dotted,
     last,
     parse,
@@ -79,6 +80,17 @@ class ScriptOptions:
     def rule_out(self, source: Source, statement: ast.stmt) -> bool:
         """Whether an `if` around a statement is decided against it."""
         return decided_against(source, statement, lambda test: self._decided(source, test))
+
+    def branch_of(self, source: Source, statement: ast.stmt) -> ast.stmt:
+        """The outermost test by which the options leave a statement out; else itself."""
+        return next(
+            (
+                test
+                for test in reversed([*source.parents(statement)])
+                if any(contains(out, statement) for out in self.left_out_of(source, [test]))
+            ),
+            statement,
+        )
 
     def left_out_of(self, source: Source, statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
         """What of these statements' branches the options leave out."""

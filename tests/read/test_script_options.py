@@ -202,10 +202,29 @@ for x in loader:
 ON_LOSS_BRANCH = ON_BRANCH.replace("        optimizer.step()\n", "") + "    optimizer.step()\n"
 
 
-def test_a_way_that_the_options_leave_out_is_told_once(tmp_path: Path) -> None:
+#: the branch has two backwards, in a loop that may have no turn
+ON_CHUNKS = """\
+for x in loader:
+    if args.other:
+        for part in x.chunk(2):
+            loss = model(part).mean()
+            if fp16:
+                scaler.scale(loss).backward()
+            else:
+                loss.backward()
+        loss.backward()
+    else:
+        loss = model(x).mean()
+        loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("body", [ON_LOSS_BRANCH, ON_CHUNKS])
+def test_a_way_that_the_options_leave_out_is_told_once(body: str, tmp_path: Path) -> None:
     path, given = tmp_path / "train.py", textwrap.indent(OPTIONS["switch"], "    ")
     text = SCRIPT.replace("OPTIONS", given).replace("first(", "other(").replace(".backward()", "()")
-    path.write_text(text + ON_LOSS_BRANCH, encoding="utf-8")
+    path.write_text(text + body, encoding="utf-8")
     told = [w.kind for w in locate_file(path, Options(), [tmp_path], ()).warnings]
     assert [kind for kind in told if kind.startswith("branch-")] == ["branch-by-options"]
 
