@@ -510,11 +510,13 @@ class MemoryAt(Struct, frozen=True):
         step: its name.
         resident_bytes: of the process on the host.
         device_bytes: allocated on all devices.
+        l1_bytes: of ttnn's devices, allocated in L1.
     """
 
     step: str
     resident_bytes: int | None = None
     device_bytes: int | None = None
+    l1_bytes: int | None = None
 
 
 class Memory(Struct, frozen=True):
@@ -526,6 +528,9 @@ class Memory(Struct, frozen=True):
         device_bytes: allocated on all devices, the most at the end of a sample: what a step needs
             within and frees is not in it. Of ttnn's devices DRAM alone.
         device_room_bytes: that there are on them.
+        l1_bytes: of ttnn's devices, allocated in the L1 of all cores, the most at the end of a
+            sample.
+        l1_room_bytes: that can be allocated there.
         growth_bytes: of the devices from one steady sample to the next, median; None unless it has
             grown with each.
         samples: at the end of each sample.
@@ -535,6 +540,8 @@ class Memory(Struct, frozen=True):
     resident_bytes: int | None = None
     device_bytes: int | None = None
     device_room_bytes: int | None = None
+    l1_bytes: int | None = None
+    l1_room_bytes: int | None = None
     growth_bytes: int | None = None
     samples: tuple[MemoryAt, ...] = ()
 

@@ -114,7 +114,11 @@ def test_no_time_is_taken_before_the_device_is_idle(
     held = [each["memory"] for each in events(folder / "out", "sample")]
     assert {each["held"] for each in held} == {6 * 12 * 2048}
     assert {each["room"] for each in held} == {next(iter(held))["room"]} and held[0]["room"] > 1e10
+    # Of L1, in which nothing stays, each of 72 cores has 1.4 MB that can be given out.
+    assert {each["held_l1"] for each in held} == {0}
+    assert {each["room_l1"] // 72 for each in held} == {1_393_312}
     memory = json.loads((folder / "out" / "summary.json").read_text())["memory"]
+    assert (memory["l1_bytes"], memory["l1_room_bytes"]) == (0, 72 * 1_393_312)
     assert len(memory["samples"]) == len(held)
 
 

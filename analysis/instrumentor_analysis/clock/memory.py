@@ -27,7 +27,7 @@ def memory(events: Sequence[Mapping[str, Any]], samples: Sequence[Sample]) -> Me
         for kind in ("memory", "resident")
     )
     told = tuple(
-        MemoryAt(each.name, each.memory.get("resident"), each.memory.get("held"))
+        MemoryAt(each.name, *map(each.memory.get, ("resident", "held", "held_l1")))
         for each in samples
         if each.memory
     )
@@ -38,6 +38,8 @@ def memory(events: Sequence[Mapping[str, Any]], samples: Sequence[Sample]) -> Me
         resident_bytes=None if resident is None else int(resident),
         device_bytes=_most(each.device_bytes for each in told),
         device_room_bytes=_most(each.memory.get("room") for each in samples),
+        l1_bytes=_most(each.l1_bytes for each in told),
+        l1_room_bytes=_most(each.memory.get("room_l1") for each in samples),
         growth_bytes=_growth(samples),
         samples=told,
     )

@@ -110,8 +110,8 @@ def _held(summary: Summary, starts: dict[str, float]) -> Iterator[Event]:
         if step.wall_clock_ms is not None
     }
     for each in () if summary.memory is None else summary.memory.samples:
-        sizes = {"process": each.resident_bytes, "devices": each.device_bytes}
-        for where, size in sizes.items():
+        devices = {"devices": each.device_bytes, "devices' L1": each.l1_bytes}
+        for where, size in {"process": each.resident_bytes, **devices}.items():
             if size is not None and each.step in ends:
                 counter = f"memory of the {where}"
                 yield _event("C", (STEPS, 1), counter, "memory", ends[each.step], args={"B": size})

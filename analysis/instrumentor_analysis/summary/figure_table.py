@@ -108,6 +108,8 @@ FIGURES: tuple[Figure, ...] = (
     _row("run", "memory.device_bytes", "device memory", "B", "at the end of a step, the most",
          compared=True, tile=True),
     _row("run", "memory.device_room_bytes", "device memory there is", "B", better=None),
+    _row("run", "memory.l1_bytes", "L1", "B", "at the end of a step, the most", compared=True),
+    _row("run", "memory.l1_room_bytes", "L1 there is", "B", "that can be given out", better=None),
     _row("run", "telemetry.power_w", "power", "W", "of all devices in use, steady steps"),
     _row("run", "telemetry.step_energy_j", "energy", "J", "of an iteration", grows=True,
          compared=True),

@@ -222,11 +222,13 @@ class Memory:
         """Nothing: a step that is over needs no more than what it leaves."""
 
     def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
-        """``memory``: bytes by ``resident`` (of this process), ``held`` and ``room`` (devices)."""
+        """``memory``: bytes by ``resident`` (of this process), ``held``, ``room`` and the same of
+        L1 (devices).
+        """
         found = {"resident": resident_bytes()}
         try:
             opened = [each for each in loaded(MEASURING) if self.told and each.opened()]
-            for name in ("held", "room"):
+            for name in ("held", "room", "held_l1", "room_l1"):
                 sizes = [getattr(each, name)() for each in opened]
                 known = [size for size in sizes if size is not None]
                 found[name] = sum(known) if known else None

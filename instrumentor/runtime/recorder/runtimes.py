@@ -42,6 +42,7 @@ class Runtime(NamedTuple):
         peak_memory: (function asked, bytes) at most held so far; None where it is not told.
         held: bytes allocated on all of its devices now; None where it is not told.
         room: bytes that there are on them; None where it is not told.
+        held_l1, room_l1: the same of the memory beside their cores.
         hardware: `arch` and `chips`, as far as it tells them.
         profiled: whether torch.profiler sees its operations.
         process_group: its backend of torch.distributed when one process drives all its devices.
@@ -60,6 +61,8 @@ class Runtime(NamedTuple):
     peak_memory: Callable[[], Optional[Tuple[str, int]]] = lambda: None
     held: Callable[[], Optional[int]] = lambda: None
     room: Callable[[], Optional[int]] = lambda: None
+    held_l1: Callable[[], Optional[int]] = lambda: None
+    room_l1: Callable[[], Optional[int]] = lambda: None
     hardware: Callable[[], Dict[str, Any]] = dict
     profiled: bool = False
     process_group: str = ""
@@ -216,28 +219,33 @@ def ttnn_compiled() -> Optional[int]:
     return sum(int(count()) for count in counts if count is not None) if any(counts) else None
 
 
-def ttnn_held() -> Optional[int]:
-    """DRAM that the allocators of its devices have given out; a mesh's does so on all its chips."""
-    views = ttnn_dram()
+def ttnn_held(kind: str) -> Optional[int]:
+    """What the allocators of its devices have given out; a mesh's does so on all its chips.
+
+    Args:
+        kind: the name of ttnn's type of buffer, DRAM or L1.
+    """
+    views = ttnn_views(kind)
     per_bank = "total_bytes_allocated_per_bank"
     each = [getattr(v, per_bank) * v.num_banks * d.get_num_devices() for d, v in views]
     return sum(each) if views else None
 
 
-def ttnn_room() -> Optional[int]:
-    """DRAM of all chips, of which a submesh has none of its own."""
-    views = ttnn_dram()
+def ttnn_room(kind: str) -> Optional[int]:
+    """That of all chips, of which a submesh has none of its own; `kind` as above."""
+    views = ttnn_views(kind)
     chips = {chip for device, _ in views for chip in device.get_device_ids()}
     per_chip = max((v.total_bytes_per_bank * v.num_banks for _, v in views), default=0)
     return per_chip * len(chips) if views else None
 
 
-def ttnn_dram() -> List[Tuple[Any, Any]]:
-    """Devices with what ttnn tells of the DRAM of each of their chips."""
+def ttnn_views(kind: str) -> List[Tuple[Any, Any]]:
+    """Devices with what ttnn tells of that memory of each of their chips."""
     ttnn: Any = sys.modules.get("ttnn")
-    if not hasattr(ttnn, "get_memory_view"):
+    buffers = getattr(getattr(ttnn, "BufferType", None), kind, None)
+    if buffers is None or not hasattr(ttnn, "get_memory_view"):
         return []
-    return [(each, ttnn.get_memory_view(each, ttnn.BufferType.DRAM)) for each in TTNN_DEVICES]
+    return [(each, ttnn.get_memory_view(each, buffers)) for each in TTNN_DEVICES]
 
 
 def ttnn_hardware() -> Dict[str, Any]:
@@ -297,8 +305,10 @@ RUNTIMES: Tuple[Runtime, ...] = (
         in_torch=False,
         readable=False,
         compiled=ttnn_compiled,
-        held=ttnn_held,
-        room=ttnn_room,
+        held=lambda: ttnn_held("DRAM"),
+        room=lambda: ttnn_room("DRAM"),
+        held_l1=lambda: ttnn_held("L1"),
+        room_l1=lambda: ttnn_room("L1"),
         hardware=ttnn_hardware,
     ),
     Runtime(

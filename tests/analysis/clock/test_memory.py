@@ -29,6 +29,9 @@ def test_the_most_at_the_end_of_a_step_and_the_peaks_that_were_read() -> None:
     assert found is not None
     assert (found.device_bytes, found.device_room_bytes, found.resident_bytes) == (3 * MB, GB, 5)
     assert [each.resident_bytes for each in found.samples] == [4, 4, 4]
+    assert (found.l1_bytes, found.l1_room_bytes) == (None, None)  # nobody told
+    beside = memory([], held(MB, 2 * MB, held_l1=7, room_l1=MB))
+    assert beside is not None and (beside.l1_bytes, beside.l1_room_bytes) == (7, MB)
     assert memory([], [Sample("step_1", "steady", "step", 1.0)]) is None
 
 
@@ -49,7 +52,7 @@ def test_it_grows_where_each_step_leaves_more(sizes: list[int], grows: int | Non
 def test_a_growth_is_told_with_when_the_devices_are_full(tmp_path: Path) -> None:
     events = steady_events(*[100.0] * 7)
     for at, each in enumerate(events):
-        each["memory"] = {"resident": 9 * MB, "held": (at + 1) * MB, "room": 64 * MB}
+        each["memory"] = {"resident": 9 * MB, "held": (at + 1) * MB, "room": 64 * MB, "held_l1": at}
     summary = summarise(run_folder(tmp_path / "run", *events, profiler="wallclock"))
     (caveat,) = [each for each in summary.warnings if each.code == "W221"]
     assert "by 1.0 MB with each step: they are full after 57 more" in caveat.message
@@ -58,5 +61,6 @@ def test_a_growth_is_told_with_when_the_devices_are_full(tmp_path: Path) -> None
     counters = [e for e in json.loads(render(summary))["traceEvents"] if e["ph"] == "C"]
     told = [e["args"]["B"] for e in counters if e["name"] == "memory of the devices"]
     assert told == [at * MB for at in range(1, 8)]
+    assert [e["args"]["B"] for e in counters if e["name"].endswith("L1")] == [*range(7)]
     # Each at the end of its step.
     assert [e["ts"] for e in counters[:2]] == [100_000.0, 100_000.0]

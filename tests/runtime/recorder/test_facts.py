@@ -191,9 +191,12 @@ class Mesh:
 
 def view(mesh: Mesh, kind: str) -> SimpleNamespace:
     """Of a chip with twelve banks of a GB, as ttnn 0.81.1 tells of it."""
-    assert kind == "DRAM"
     if mesh.per_bank < 0:
         raise RuntimeError("TT_THROW: not initialized")
+    if kind == "L1":
+        return SimpleNamespace(
+            num_banks=72, total_bytes_per_bank=10**6, total_bytes_allocated_per_bank=mesh.per_bank
+        )
     return SimpleNamespace(
         num_banks=12, total_bytes_per_bank=10**9, total_bytes_allocated_per_bank=mesh.per_bank
     )
@@ -203,7 +206,7 @@ def test_memory_of_ttnn_s_devices_is_that_of_all_chips(
     monkeypatch: pytest.MonkeyPatch, recorder: Any, tmp_path: Path
 ) -> None:
     ttnn = SimpleNamespace(
-        MeshDevice=Mesh, BufferType=SimpleNamespace(DRAM="DRAM"), get_memory_view=view,
+        MeshDevice=Mesh, BufferType=SimpleNamespace(DRAM="DRAM", L1="L1"), get_memory_view=view,
         synchronize_device=lambda device: None,
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "ttnn", ttnn)
@@ -216,6 +219,7 @@ def test_memory_of_ttnn_s_devices_is_that_of_all_chips(
         mesh.per_bank = -1  # it is closed, which is told once
     first, *others = told
     assert (first["held"], first["room"]) == (12 * (2 * 100 + 10), 2 * 12 * 10**9)
+    assert (first["held_l1"], first["room_l1"]) == (72 * (2 * 100 + 10), 2 * 72 * 10**6)
     assert first["resident"] > 0 and all(set(each) == {"resident"} for each in others)
     warned = [str(each) for each in events(tmp_path, "warning")]
     assert sum("memory cannot be read" in text for text in warned) == 1
