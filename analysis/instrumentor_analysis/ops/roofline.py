@@ -43,6 +43,8 @@ class Architecture(Struct, frozen=True):
             0 when unknown.
         dram_gb_s: DRAM bandwidth, 10^9 bytes a second; NaN when unknown.
         tflops_per_core: by math fidelity, 10^12 FLOPs a second; empty when unknown.
+        chip_cores: worker cores of each chip of a file, the most that a row of it reports; empty
+            where the file does not say it of all of them.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Architecture(Struct, frozen=True):
     dram_sharded_matmul_cores: int
     dram_gb_s: float
     tflops_per_core: Mapping[str, float]
+    chip_cores: tuple[int, ...] = ()
 
     @property
     def has_peaks(self) -> bool:
@@ -129,8 +132,15 @@ def resolve(ops: Ops, override: str | None = None) -> tuple[Architecture, tuple[
         )
         notes.append(Caveat("architecture", text))
     if ops.format == "v2.1":
+        from instrumentor_analysis.load.ops_csv import device_ids
+        from instrumentor_analysis.load.table import distinct
+
         budgets = whole_cores(ops.frame["available_core_count"])
-        known = budgets[budgets == budgets]
-        if len(known):
-            found = replace(found, worker_cores=int(known.max()))
+        ids, told = device_ids(ops.frame), budgets == budgets
+        if told.any():
+            found = replace(found, worker_cores=int(budgets[told].max()))
+            # Chips of one mesh may differ: of a harvested one more cores are switched off.
+            each = [budgets[(ids == chip) & told] for chip in distinct(ids)]
+            if all(map(len, each)):
+                found = replace(found, chip_cores=tuple(int(of_chip.max()) for of_chip in each))
     return found, tuple(notes)

@@ -130,9 +130,11 @@ def _peak(analysis: Analysis, facts: ModelFacts, arch: str | None) -> tuple[floa
         configured = analysis.folder.environment.get("math_fidelity")
         named = configured in found.tflops_per_core
         fidelity, why = (str(configured), "") if named else (DEFAULT_FIDELITY, " (assumed)")
-    peak = found.tflops_per_core[fidelity] * found.worker_cores * chips
+    each = found.chip_cores if len(found.chip_cores) == chips else (found.worker_cores,) * chips
+    peak = found.tflops_per_core[fidelity] * sum(each)
     times = f"{chips} x " if chips > 1 else ""
-    return peak, f"{times}{found.name}, {found.worker_cores} cores at {fidelity}{why}"
+    cores = " + ".join(map(str, each)) if len(set(each)) > 1 else str(found.worker_cores)
+    return peak, f"{times}{found.name}, {cores} cores at {fidelity}{why}"
 
 
 def _fidelity(ops: Table) -> str:

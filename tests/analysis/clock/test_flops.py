@@ -11,6 +11,7 @@ from instrumentor_analysis.clock.flops import ModelFacts, sample_flops
 from instrumentor_analysis.model import Mfu
 from instrumentor_analysis.shared.documents import fitted
 from instrumentor_analysis.summary.summarise import analyse
+from tests.analysis.ops_rows import Row, matmul, step, text
 from tests.analysis.records import batch, event, run_folder
 
 MODEL = {"event": "model", "pid": 1, "trainable": 1000, "frozen": 5000, "attention": 64}
@@ -88,3 +89,60 @@ def test_nothing_is_made_up(facts: ModelFacts, label: str, tokens: float | None)
 def test_a_record_of_another_version_is_read_for_what_it_has() -> None:
     told = {"event": "model", "trainable": "many", "frozen": True, "chips": 4, "arch": 7, "new": 1}
     assert fitted(told, ModelFacts) == ModelFacts(chips=4)
+
+
+def on_n300(cores: tuple[int, int]) -> str:
+    """A file made of facts, of no device: what a trace of an n300 says, two chips of one card.
+
+    Its second chip's first two ops take long, which is known of tt-metal; they lie ahead of the
+    step. Each chip does half of the work, and the second is 10 % slower.
+    """
+
+    def both(first_us: float, second_us: float) -> list[Row]:
+        times = enumerate(zip((first_us, second_us), cores, strict=True))
+        return [
+            matmul(512, 512, 512, us, DEVICE__ID=chip, AVAILABLE__WORKER__CORE__COUNT=count)
+            for chip, (us, count) in times
+        ]
+
+    ahead = [*both(50.0, 5000.0), *both(50.0, 4000.0)]
+    rows = [*step("step_compile", ahead)]
+    for name in ("step_steady_1", "step_steady_2"):
+        rows += step(name, [*both(100.0, 110.0), *both(100.0, 110.0)])
+    return text(rows)
+
+
+@pytest.mark.parametrize(
+    ("cores", "peak", "source"),
+    [
+        ((64, 64), 128, "2 x wormhole, 64 cores at HiFi4"),
+        # One of the chips may have more cores switched off than the other.
+        ((64, 56), 120, "2 x wormhole, 64 + 56 cores at HiFi4"),
+    ],
+)
+def test_two_chips_of_one_card_are_a_mesh_with_the_cores_of_both(
+    tmp_path: Path, cores: tuple[int, int], peak: int, source: str
+) -> None:
+    steady = [
+        event(f"step_steady_{at}", 2.0, label="fwd+bwd", **batch(4, 128, tokens=4 * 128))
+        for at in (1, 2)
+    ]
+    folder = run_folder(tmp_path / "run", *steady, MODEL, ops=on_n300(cores), profiler="tracy")
+    analysis = analyse(folder)
+    summary, device = analysis.summary, analysis.device
+    wall = summary.wall_clock
+    assert wall is not None and wall.mfu is not None and device is not None
+    assert wall.mfu.peak_tflops == pytest.approx(74 / 72 * peak)
+    assert wall.mfu.peak_source == source
+    assert wall.mfu.percent == pytest.approx(wall.mfu.tflops / wall.mfu.peak_tflops * 100)
+    # The two long ops belong to the first step, and make the second chip no late one.
+    assert summary.devices is not None
+    rows = {row.device_id: row.device_time_ms for row in summary.devices.rows}
+    assert rows == {0: pytest.approx(0.2), 1: pytest.approx(0.22)}
+    assert summary.device_time_ms == pytest.approx(0.22)
+    # Shares of the peak are of the chip that the row is of: its bytes in its time.
+    bytes_ms = 3 * 512 * 512 * 2 / 110e-6 / 1e9
+    assert device.ops["dram_gb_s"].tolist() == pytest.approx([bytes_ms] * 2, rel=0.01)
+    assert device.ops["dram_percent"].tolist() == pytest.approx(
+        [bytes_ms / 288 * 100] * 2, rel=0.01
+    )
