@@ -170,8 +170,15 @@ class Discovery(InstrumentedRun[Observed]):
     def workspace(self) -> AbstractContextManager[Workspace]:
         """A copy, with the links that were asked for."""
         made, options = self.prepared, self.options
-        link, no_link = options.link, options.no_link
-        return shadow(made.project, made.script, self.cwd, {}, link=link, no_link=no_link)
+        return shadow(
+            made.project,
+            made.script,
+            self.cwd,
+            {},
+            link=options.link,
+            no_link=options.no_link,
+            kept=options.keep_copy,
+        )
 
     def request(self, workspace: Workspace, name: str, **more: Any) -> LaunchRequest:
         """With the observer beside the copy."""

@@ -218,6 +218,7 @@ class RunOptions(MachineOptions):
             (:mod:`instrumentor.run.launchers`); empty without one.
         discover: run the script as it is for two optimizer steps, in a copy, when reading it does
             not show its step, or the run shows that it was read wrongly.
+        keep_copy: of more than 1,000 files or 64 MiB, in the cache folder, for a week.
         keep: under `<output>/files`.
         link, no_link: folders of the project.
 
@@ -276,6 +277,13 @@ class RunOptions(MachineOptions):
     )
     no_link: tuple[Path, ...] = option(
         COPY, (), "Do not link this folder into the copy.", metavar="DIR"
+    )
+    keep_copy: bool = option(
+        COPY,
+        True,
+        "Remove the temporary copy of a large project at the end, instead of keeping it for the "
+        "next run, which then copies only what has changed.",
+        "--no-keep-copy",
     )
     keep: bool = option(OUTPUT, False, "Keep the files that the script wrote, in the run folder.")
 

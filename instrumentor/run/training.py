@@ -315,6 +315,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             link=options.link,
             no_link=options.no_link,
             keep_to=self.folder / "files" if options.keep else None,
+            kept=options.keep_copy,
         )
 
     def request(self, workspace: Workspace, name: str, **more: Any) -> LaunchRequest:

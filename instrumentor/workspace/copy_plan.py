@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.project import Project
 from instrumentor.workspace import folder_roles, git, slots
 from instrumentor.workspace.copy_planner import Planner
 from instrumentor.workspace.environment import run_environment
+from instrumentor.workspace.file_stamps import Stamp
 from instrumentor.workspace.git_listing import list_with_git
 
 
@@ -26,6 +27,7 @@ class ShadowPlan(Struct, frozen=True):
         links: files and folders of the user's that the shadow will link to, relative.
         folders: folders made empty, relative.
         left_out: what of the project the shadow will not hold, and why.
+        stamps: of the files copied, where no link leads to them.
     """
 
     project: Project
@@ -36,6 +38,7 @@ class ShadowPlan(Struct, frozen=True):
     links: tuple[str, ...]
     folders: tuple[str, ...]
     left_out: Mapping[str, str]
+    stamps: Mapping[str, Stamp] = field(default_factory=dict)
 
     @property
     def copied_bytes(self) -> int:
@@ -118,6 +121,7 @@ def plan_shadow(
         links=tuple(sorted(planner.links)),
         folders=tuple(sorted(planner.folders)),
         left_out=dict(sorted(planner.left_out.items())),
+        stamps=planner.stamps,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 
 from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.workspace import folder_roles
+from instrumentor.workspace.file_stamps import Stamp, stamp
 from instrumentor.workspace.folder_roles import LARGE_BYTES, Role
 from instrumentor.workspace.git_listing import Listing, list_with_git, parents
 
@@ -55,6 +57,7 @@ class Planner(Struct):
     links: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
     left_out: dict[str, str] = field(default_factory=dict)
+    stamps: dict[str, Stamp] = field(default_factory=dict)
     copied_bytes: int = 0
 
     def run(self, listing: Listing | None) -> None:
@@ -101,8 +104,9 @@ class Planner(Struct):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 below.append(name)
-            elif facts := self._facts(name):
-                self._file(name, facts, listing)
+            else:
+                with suppress(FileNotFoundError):
+                    self._file(name, entry.stat(follow_symlinks=False), listing)
         for name in below:
             self._folder(name, listing)
 
@@ -152,6 +156,7 @@ class Planner(Struct):
             self.left_out[name] = "ignored by git, and neither small nor known as data"
             return
         self.copies.update(inner.copies)
+        self.stamps.update(inner.stamps)
         self.symlinks |= inner.symlinks
         self.links |= inner.links
         self.folders |= inner.folders
@@ -192,9 +197,9 @@ class Planner(Struct):
         elif stat.S_ISLNK(facts.st_mode):
             self._symlink(name)
         elif facts.st_size <= LARGE_BYTES or folder_roles.is_source(name) or name in self.anchors:
-            self._copy(name, facts.st_size)
+            self._copy(name, facts.st_size, facts)
         else:
-            self._large(name, facts.st_size, tracked)
+            self._large(name, facts, tracked)
 
     def _is_nothing(self, name: str, ignored: bool, listing: Listing | None) -> bool:
         """Whether a file that is not tracked is not even worth a word."""
@@ -218,7 +223,7 @@ class Planner(Struct):
         written = large and folder_roles.is_written(name) and outer is not Role.DATA
         return "ignored and large" if written else ""
 
-    def _large(self, name: str, size: int, tracked: bool) -> None:
+    def _large(self, name: str, facts: os.stat_result, tracked: bool) -> None:
         # What git tracks is an input, whatever its folder is called.
         outer = Role.PLAIN if tracked else folder_roles.outer_role(name)
         if not folder_roles.is_written(name) or outer is Role.DATA:
@@ -226,10 +231,12 @@ class Planner(Struct):
         elif outer is Role.OUTPUT:
             self.left_out[name] = "large file in an output folder"
         else:
-            self._copy(name, size)
+            self._copy(name, facts.st_size, facts)
 
     def _open_links(self) -> None:
         """Link the content of a folder, not the folder, where part of it has to be a copy."""
+        if not self.links:
+            return
         holding = {parent for name in (*self.copies, *self.symlinks) for parent in parents(name)}
         waiting = [name for name in self.links if name in holding]
         while waiting:
@@ -264,7 +271,7 @@ class Planner(Struct):
         if stat.S_ISLNK(facts.st_mode):
             self._symlink(name)
         elif stat.S_ISREG(facts.st_mode):
-            self._copy(name, facts.st_size)
+            self._copy(name, facts.st_size, facts)
 
     def _symlink(self, name: str) -> None:
         """A link inside the project is made again.
@@ -280,11 +287,14 @@ class Planner(Struct):
         else:
             self.links.add(name)
 
-    def _copy(self, name: str, size: int) -> None:
-        if not os.access(self.root / name, os.R_OK):
+    def _copy(self, name: str, size: int, facts: os.stat_result | None = None) -> None:
+        mine = facts is not None and facts.st_uid == os.geteuid() and facts.st_mode & stat.S_IRUSR
+        if not mine and not os.access(f"{self.root}/{name}", os.R_OK):
             self.left_out[name] = "not readable"
             return
         self.copies[name] = size
+        if facts is not None:
+            self.stamps[name] = stamp(facts)
         self.copied_bytes += size
         most = SMALL_FOLDER_FILES if self.small else MAX_FILES
         if len(self.copies) > most or (self.small and self.copied_bytes > SMALL_FOLDER_BYTES):

@@ -8,34 +8,82 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Mapping
+import stat
+import time
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from instrumentor.shared.errors import NotReady
+from instrumentor.workspace import slots
 from instrumentor.workspace.copy_plan import ShadowPlan
+from instrumentor.workspace.file_stamps import Stamp, stamp
 from instrumentor_analysis.shared.files import created, opened
 
 FICLONE = 0x40049409  # of linux/fs.h; Python has no name for it
 SPARE_BYTES = 64 * 1024 * 1024  # that have to stay free for what the run writes
 
-Stamp = tuple[int, int, int] | str
+Mark = tuple[int, int, int] | str
 """Size, mtime in ns and inode of a file; the text of a symbolic link."""
 
+Pair = tuple[Stamp, Stamp]
+"""Of the user's file when it was copied, and of the copy."""
 
-def fill(plan: ShadowPlan, tree: Path, replacements: Mapping[str, bytes]) -> list[str]:
-    """Write the shadow of a plan under ``tree``, an empty place.
 
-    Returns:
-        what of the user's it links to, relative.
+class Filled(Struct, frozen=True):
+    """What stands in a copy; paths relative to its root.
+
+    Attributes:
+        links: what of the user's it links to.
+        files: every real copy.
+        began_ns: when the first of them was made, in ns of the epoch.
+    """
+
+    links: list[str]
+    files: dict[str, Pair]
+    began_ns: int
+
+    def marks(self, tree: Path, others: Iterable[str]) -> dict[str, Mark]:
+        """As :func:`snapshot`, of a copy in which nothing was written since.
+
+        Args:
+            others: the files and links in it that are no real copies.
+        """
+        found: dict[str, Mark] = {name: (c[1], c[2], c[4]) for name, (_, c) in self.files.items()}
+        for name in (*self.links, *others):
+            facts = os.lstat(f"{tree}/{name}")
+            linked = stat.S_ISLNK(facts.st_mode)
+            mark = facts.st_size, facts.st_mtime_ns, facts.st_ino
+            found[name] = os.readlink(f"{tree}/{name}") if linked else mark
+        return found
+
+
+class Present(Struct, frozen=True):
+    """What of a plan stands in a copy already, as it should be; paths relative to its root."""
+
+    files: dict[str, Pair] = field(default_factory=dict)
+    links: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+
+
+NOTHING = Present()
+
+
+def fill(
+    plan: ShadowPlan, tree: Path, replacements: Mapping[str, bytes], present: Present = NOTHING
+) -> Filled:
+    """Write the shadow of a plan under ``tree``, an empty place but for what is present.
 
     Raises:
         NotReady: the copy does not fit, or a file cannot be read or written.
     """
-    check_space(plan, tree.parent)
+    check_space(plan, tree.parent, sum(plan.copies.get(name, 0) for name in present.files))
+    filler = _Filler(plan, tree, made=set(present.folders), files=dict(present.files))
     try:
-        return _Filler(plan, tree).run(replacements)
+        began_ns = time.time_ns()
+        filler.run(replacements, present.links)
+        return Filled(filler.links, filler.files, began_ns)
     except OSError as error:
         raise NotReady(
             f"the temporary copy of {plan.project.root} failed: {error}",
@@ -45,13 +93,15 @@ def fill(plan: ShadowPlan, tree: Path, replacements: Mapping[str, bytes]) -> lis
         ) from error
 
 
-def check_space(plan: ShadowPlan, folder: Path) -> None:
+def check_space(plan: ShadowPlan, folder: Path, present_bytes: int = 0) -> None:
     """Raise NotReady, with the numbers, when the copy would not fit beside ``folder``."""
-    refuse_too_large(plan.copied_bytes, folder, _space_hint(plan))
+    refuse_too_large(plan.copied_bytes - present_bytes, folder, _space_hint(plan))
 
 
 def refuse_too_large(count: int, folder: Path, hint: str) -> None:
     """Raise NotReady, with the numbers, when so many bytes do not fit beside ``folder``."""
+    if count + SPARE_BYTES > shutil.disk_usage(folder).free:
+        slots.prune(0)
     free = shutil.disk_usage(folder).free
     if count + SPARE_BYTES > free:
         needed = f"the temporary copy needs {_size(count)} in {folder}"
@@ -77,25 +127,29 @@ class _Filler(Struct):
     clones: bool = True
     made: set[str] = field(default_factory=set)
     links: list[str] = field(default_factory=list)
+    files: dict[str, Pair] = field(default_factory=dict)
 
-    def run(self, replacements: Mapping[str, bytes]) -> list[str]:
-        self.tree.mkdir(mode=0o700)
+    def run(self, replacements: Mapping[str, bytes], present: Collection[str]) -> None:
+        self.tree.mkdir(mode=0o700, exist_ok=True)
         self.made.add("")
         for name in self.plan.folders:
             self._folder(name)
         for name in self.plan.copies:
-            if name not in replacements:
+            if name not in replacements and name not in self.files:
                 self._copy(name)
         for name, content in replacements.items():
             self._replace(name, content)
         for name in self.plan.symlinks:
-            os.symlink(self._text_of_link(name), self._new(name))
+            if name not in present:
+                self._make_again(name)
         for name in self.plan.links:
-            self._link(name)
+            if name in present:
+                self.links.append(name)
+            elif name not in self.files:
+                self._link(name)
         # The deepest first, and after their files: what is made in a folder changes its time.
         for name in sorted(self.made, key=len, reverse=True):
             self._take_after(name, 0o700)  # or a copy of a closed folder could not be removed
-        return self.links
 
     def _source(self, name: str) -> str:
         return f"{self.plan.project.root}/{name}"
@@ -123,10 +177,13 @@ class _Filler(Struct):
                         os.unlink(target)
                         return False
                     shutil.copyfileobj(old, new, 1 << 20)
+                    new.flush()
                 facts = os.fstat(old.fileno())
+                os.fchmod(new.fileno(), facts.st_mode & 0o777)
+                os.utime(new.fileno(), ns=(facts.st_atime_ns, facts.st_mtime_ns))
+                self.files[name] = stamp(facts), stamp(os.fstat(new.fileno()))
         except FileNotFoundError:
             return False  # deleted since it was listed
-        self._take_after(name, facts=facts)
         return True
 
     def _cloned(self, old: int, new: int) -> bool:
@@ -138,10 +195,10 @@ class _Filler(Struct):
                 self.clones = False
         return self.clones
 
-    def _take_after(self, name: str, also: int = 0, facts: os.stat_result | None = None) -> None:
+    def _take_after(self, name: str, also: int = 0) -> None:
         """Give a copy the permissions and times of its source; a helper of ours has none."""
         try:
-            facts = facts or os.stat(self._source(name))
+            facts = os.stat(self._source(name))
         except FileNotFoundError:
             return
         os.chmod(self._target(name), facts.st_mode & 0o777 | also)
@@ -160,9 +217,10 @@ class _Filler(Struct):
             os.symlink(source, self._new(name))
             self.links.append(name)
 
-    def _text_of_link(self, name: str) -> str:
+    def _make_again(self, name: str) -> None:
         text = os.readlink(self._source(name))
-        return text_of_link(text, name, str(self.plan.project.root), str(self.tree))
+        root, tree = str(self.plan.project.root), str(self.tree)
+        os.symlink(text_of_link(text, name, root, tree), self._new(name))
 
 
 def text_of_link(text: str, name: str, root: str, tree: str) -> str:
@@ -188,9 +246,9 @@ def _inside(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
-def snapshot(tree: Path) -> dict[str, Stamp]:
+def snapshot(tree: Path) -> dict[str, Mark]:
     """What tells whether a file or link below ``tree`` was written since; links are not entered."""
-    found: dict[str, Stamp] = {}
+    found: dict[str, Mark] = {}
     waiting = [""]
     while waiting:
         folder = waiting.pop()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from instrumentor.shared import private
 from instrumentor.shared.errors import InstrumentError, RestoreNeeded
+from instrumentor.workspace.kept_mark import is_kept
 
 _warned: set[str] = set()  # at this process's last start of anything
 
@@ -34,7 +35,8 @@ def recover(say: Callable[[str], None], warn: Callable[[str], None]) -> None:
     for text in private.refused():
         warn_once(text)
     private.remove_dead(warn_once)
-    if not any(private.entries("journal")) and not any(private.entries("shadows")):
+    shadows = (folder for folder in private.entries("shadows") if not is_kept(folder))
+    if not any(private.entries("journal")) and not any(shadows):
         return
     from instrumentor.workspace.in_place.restoring import restore
     from instrumentor.workspace.slots import sweep

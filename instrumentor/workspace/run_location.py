@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from instrumentor.shared.errors import Restored
 from instrumentor.shared.project import Project
 from instrumentor.workspace.copy_plan import ShadowPlan
-from instrumentor.workspace.copying import Stamp, snapshot
+from instrumentor.workspace.copying import Mark, snapshot
 from instrumentor.workspace.environment import run_environment
 from instrumentor.workspace.slots import Slot
 from instrumentor_analysis.reports.formatting import plural
@@ -42,7 +42,7 @@ class Workspace(Struct, frozen=True):
     plan: ShadowPlan | None = None
     linked: tuple[Path, ...] = ()
     restored: list[Restored] = field(default_factory=list)
-    _copied: Mapping[str, Stamp] | None = None
+    _copied: Mapping[str, Mark] | None = None
 
     @property
     def scratch(self) -> Path:

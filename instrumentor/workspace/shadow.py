@@ -11,9 +11,9 @@ from pathlib import Path
 from instrumentor.shared.errors import NotReady
 from instrumentor.shared.outputs import numbered
 from instrumentor.shared.project import Project
-from instrumentor.workspace import git, slots
+from instrumentor.workspace import git, kept_copy, slots
 from instrumentor.workspace.copy_plan import plan_shadow, relative_name
-from instrumentor.workspace.copying import fill, snapshot
+from instrumentor.workspace.copying import fill
 from instrumentor.workspace.private_git import make_private_git
 from instrumentor.workspace.run_location import Workspace
 
@@ -28,14 +28,16 @@ def shadow(
     link: Sequence[Path] = (),
     no_link: Sequence[Path] = (),
     keep_to: Path | None = None,
+    kept: bool = True,
 ) -> Iterator[Workspace]:
-    """Make the temporary copy, hold it during the body, remove it afterwards.
+    """Make the temporary copy, hold it during the body, remove or keep it afterwards.
 
     Args:
         script: relative to ``cwd``, the user's working folder.
         replacements: instrumented text by the file whose place it takes.
         link, no_link: see :func:`plan_shadow`.
         keep_to: folder into which the files that the script wrote are moved at the end.
+        kept: a large copy stays for the next run, which brings it up to date.
 
     Raises:
         UsageError: a path does not belong to the project.
@@ -45,8 +47,8 @@ def shadow(
     texts = {relative_name(project, path): text for path, text in replacements.items()}
     plan = plan_shadow(project, script, cwd, list(replacements), link=link, no_link=no_link)
     inside = plan.cwd.is_relative_to(project.root)
-    with slots.acquired(project.root) as slot:
-        links = fill(plan, slot.tree, texts)
+    with slots.acquired(project.root, kept=kept) as slot:
+        filled = fill(plan, slot.tree, texts, kept_copy.taken(slot, plan, texts))
         if project.git and git.available():
             make_private_git(project.root, slot.git)
         workspace = Workspace(
@@ -57,15 +59,18 @@ def shadow(
             script=slot.tree / _script_name(project, cwd / script),
             replaced=tuple(project.root / name for name in texts),
             plan=plan,
-            linked=tuple(project.root / name for name in links),
-            # Taken last: whatever differs from it later was written by the script.
-            _copied=snapshot(slot.tree),
+            linked=tuple(project.root / name for name in filled.links),
+            # Whatever differs from it later was written by the script.
+            _copied=filled.marks(slot.tree, (*texts, *plan.symlinks)),
         )
+        stays = kept and kept_copy.is_worth(plan, slot) and kept_copy.settled(slot, filled)
         try:
             yield workspace
         finally:
             if keep_to is not None:
                 _keep(workspace, keep_to)
+            if stays:
+                kept_copy.keep(slot, plan, filled)
 
 
 def _script_name(project: Project, script: Path) -> Path:

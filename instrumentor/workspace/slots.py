@@ -22,10 +22,12 @@ from msgspec import Struct, field
 from instrumentor.shared import private
 from instrumentor.shared.errors import NotReady
 from instrumentor.shared.removal import remove_tree
-from instrumentor_analysis.shared.files import created
+from instrumentor.workspace.kept_mark import is_kept, mark_of
+from instrumentor_analysis.shared.files import created, read_bytes
 
 MARKER = ".instrument-shadow"
 SLOT_NAME = re.compile(r"[A-Za-z0-9_.-]+-[0-9a-f]{10}(-\d+)?(\.trash-[0-9a-f]+)?\Z")
+MOST_KEPT = 8  # copies for a next run
 MAX_SIBLINGS = 64  # runs of one project at a time
 
 
@@ -34,12 +36,14 @@ class Slot(Struct, frozen=True):
 
     Attributes:
         left: a sentence for what could not be removed at the end.
+        record: what was said of a copy that was kept and stands in it; for who takes it.
     """
 
     folder: Path
     tree: Path
     lock: Path
     left: list[str] = field(default_factory=list)
+    record: list[bytes] = field(default_factory=list)
 
     @property
     def git(self) -> Path:
@@ -75,8 +79,11 @@ def slot_of(root: Path, number: int = 1) -> Slot:
 
 
 @contextmanager
-def acquired(root: Path) -> Iterator[Slot]:
+def acquired(root: Path, *, kept: bool = False) -> Iterator[Slot]:
     """Hold the project's first free slot, empty but for its marker; remove it afterwards.
+
+    Args:
+        kept: a copy that was kept stands in it; and one that the caller marks so is left behind.
 
     Raises:
         NotReady: no slot is free, or the cache folder cannot be written.
@@ -84,11 +91,12 @@ def acquired(root: Path) -> Iterator[Slot]:
     for number in range(1, MAX_SIBLINGS + 1):
         slot = slot_of(root, number)
         with _locked(slot.lock) as free:
-            if free and _prepare(slot):
+            if free and _prepare(slot, kept):
                 try:
                     yield slot
                 finally:
-                    trash = _freed(slot.folder, slot.left.append)
+                    marked = kept and is_kept(slot.folder)
+                    trash = None if marked else _freed(slot.folder, slot.left.append)
                     if trash is not None:
                         _remove(trash, slot.left.append)
                 return
@@ -98,12 +106,14 @@ def acquired(root: Path) -> Iterator[Slot]:
     )
 
 
-def _prepare(slot: Slot) -> bool:
+def _prepare(slot: Slot, kept: bool) -> bool:
     """Empty the slot and mark it as ours; False when what stands there is not ours to remove."""
     try:
         if os.path.lexists(slot.folder):
             if not _is_ours(slot.folder) or _in_use(slot.folder):
                 return False
+            if kept and is_kept(slot.folder) and _taken_over(slot):
+                return True
             _remove(_to_trash(slot.folder), slot.left.append)
         for name in (slot.folder.parent.name, private.BYTECODE):
             private.made(slot.folder.parent.parent, name)
@@ -115,6 +125,59 @@ def _prepare(slot: Slot) -> bool:
             "Make room there, or set INSTRUMENT_CACHE to another folder.",
         ) from error
     return True
+
+
+def _taken_over(slot: Slot) -> bool:
+    """Take a kept copy: it has no mark from now on, so what a kill leaves of it is removed."""
+    mark = mark_of(slot.folder)
+    assert mark is not None
+    with suppress(OSError):
+        said = read_bytes(mark, follow=False, own=True)
+        mark.unlink()
+        if cleared(slot):
+            slot.record.append(said)
+            return True
+    return False
+
+
+def emptied(slot: Slot) -> None:
+    """Remove the copy of a slot that is held.
+
+    Raises:
+        NotReady: it cannot be removed whole.
+    """
+    try:
+        if os.path.lexists(slot.tree):
+            remove_tree(slot.tree)
+    except OSError as error:
+        raise NotReady(
+            f"{slot.tree} {error.strerror}", "Remove it, or set INSTRUMENT_CACHE to another folder."
+        ) from error
+
+
+def cleared(slot: Slot) -> bool:
+    """Remove all of a slot but its copy; False where that cannot be done."""
+    stay = {MARKER, slot.tree.name, *(mark.name for mark in [mark_of(slot.folder)] if mark)}
+    try:
+        _drop_bytecode(slot.folder)
+        for path in slot.folder.iterdir():
+            if path.name not in stay:
+                remove_tree(path)
+    except OSError:
+        return False
+    return (slot.folder / MARKER).is_file()
+
+
+def prune(most: int | None = None) -> tuple[Path, ...]:
+    """Remove all copies that were kept but the latest few; gives the removed ones."""
+    found = [f for f in private.entries("shadows") if SLOT_NAME.match(f.name) and is_kept(f)]
+    most = MOST_KEPT if most is None else most
+    found.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
+    return tuple(each for each in found[most:] if _is_ours(each) and _sweep_one(each, _say_nothing))
+
+
+def _say_nothing(text: str) -> None:
+    """What cannot be removed now is said at the next start."""
 
 
 # The lock lies beside the slots, not in one: a slot is renamed and deleted while it is held.
@@ -143,7 +206,7 @@ def sweep(tell: Callable[[str], None]) -> tuple[Path, ...]:
     """Remove what killed runs left in the cache; called at each start.
 
     A slot whose run is alive (its lock is held, or a process works in it) is left alone, and so
-    is every folder that does not carry our marker.
+    is every folder that does not carry our marker, and a copy that was kept.
 
     Args:
         tell: gets a sentence for what cannot be removed.
@@ -152,7 +215,8 @@ def sweep(tell: Callable[[str], None]) -> tuple[Path, ...]:
         the slots removed.
     """
     found = (folder for folder in private.entries("shadows") if SLOT_NAME.match(folder.name))
-    return tuple(folder for folder in found if _is_ours(folder) and _sweep_one(folder, tell))
+    ours = (folder for folder in found if _is_ours(folder) and not is_kept(folder))
+    return tuple(folder for folder in ours if _sweep_one(folder, tell))
 
 
 def _sweep_one(folder: Path, tell: Callable[[str], None]) -> bool:
@@ -168,7 +232,7 @@ def _sweep_one(folder: Path, tell: Callable[[str], None]) -> bool:
 def _freed(folder: Path, tell: Callable[[str], None]) -> Path | None:
     """As :func:`_to_trash`; None where that cannot be done, or a process stays in it."""
     try:
-        return _to_trash(folder) if _fell_silent(folder) else None
+        return _to_trash(folder) if fell_silent(folder) else None
     except FileNotFoundError:  # a script has removed it
         return None
     except OSError as error:
@@ -178,12 +242,16 @@ def _freed(folder: Path, tell: Callable[[str], None]) -> Path | None:
 
 def _to_trash(folder: Path) -> Path:
     """Free the slot in one step."""
+    _drop_bytecode(folder)
+    trash = folder.with_name(f"{folder.name}.trash-{uuid.uuid4().hex[:12]}")
+    return folder.rename(trash)
+
+
+def _drop_bytecode(folder: Path) -> None:
     # Python trusts size and mtime in seconds, which two instrumented versions of a file can share.
     bytecode = _bytecode(folder) / str(folder).lstrip("/")
     if bytecode.is_dir():
         remove_tree(bytecode)
-    trash = folder.with_name(f"{folder.name}.trash-{uuid.uuid4().hex[:12]}")
-    return folder.rename(trash)
 
 
 def _remove(trash: Path, tell: Callable[[str], None]) -> bool:
@@ -205,22 +273,40 @@ def _is_ours(folder: Path) -> bool:
     return (folder / MARKER).is_file() or not any(folder.iterdir())
 
 
-def _fell_silent(folder: Path, patience_s: float = 2.0) -> bool:
-    """Wait a moment for the script's last processes; False when one stays."""
+def fell_silent(folder: Path, patience_s: float = 2.0, *, open_files: bool = False) -> bool:
+    """Wait a moment for the script's last processes; False when one stays.
+
+    Args:
+        open_files: or has something of the folder open.
+    """
     deadline = time.monotonic() + patience_s
     # A profiler's helper may end a little later than the script; its folder would be pulled away.
-    while _in_use(folder):
+    while _in_use(folder, open_files):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
     return True
 
 
-def _in_use(folder: Path) -> bool:
+def _in_use(folder: Path, open_files: bool = False) -> bool:
     """Whether a process still works in the slot, for example one left with an open device."""
     for process in Path("/proc").glob("[0-9]*"):
         if int(process.name) != os.getpid():
             with suppress(OSError):  # another user's process, or one that has just ended
                 if (process / "cwd").readlink().is_relative_to(folder):
                     return True
+                if open_files and _has_open(process, folder):
+                    return True
+    return False
+
+
+def _has_open(process: Path, folder: Path) -> bool:
+    """Whether a process can write into a folder by what it has opened or mapped there."""
+    start = f"{folder}/"
+    if start.encode() in read_bytes(process / "maps"):
+        return True
+    for each in (process / "fd").iterdir():
+        with suppress(OSError):
+            if str(each.readlink()).startswith(start):
+                return True
     return False

@@ -79,7 +79,7 @@ def frozen(
     """
     plan = plan_shadow(project, script, cwd, link=link, no_link=no_link)
     with slots.acquired(project.root) as slot:
-        links = fill(plan, slot.tree, {})
+        links = fill(plan, slot.tree, {}).links
         if project.git and git.available():
             _with_own_git(project.root, slot.tree)
         if commit is not None:

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from instrumentor.shared.project import find_project
+from instrumentor.workspace import kept_copy
 from instrumentor.workspace.shadow import shadow
-from instrumentor.workspace.slots import sweep
+from instrumentor.workspace.slots import prune, sweep
 from tests.workspace.test_shadow import snapshot
 
 KILLS = int(os.environ.get("INSTRUMENT_TEST_KILLS", "15"))
@@ -23,7 +24,9 @@ RUN = """
 import os, subprocess, sys
 from pathlib import Path
 from instrumentor.shared.project import find_project
+from instrumentor.workspace import kept_copy
 from instrumentor.workspace.shadow import shadow
+kept_copy.WORTH_FILES, kept_copy.QUIET_NS = int(sys.argv[3]), 0
 script = Path(sys.argv[1])
 print("ready", flush=True)
 while True:
@@ -49,7 +52,12 @@ for path in Path("pkg").glob("*.py"):
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_moment_loses_nothing(git_repo, tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize("worth_files", [0, 1_000])
+def test_a_kill_at_any_moment_loses_nothing(
+    git_repo, tmp_path: Path, monkeypatch, worth_files: int
+) -> None:
+    monkeypatch.setattr(kept_copy, "WORTH_FILES", worth_files)
+    monkeypatch.setattr(kept_copy, "QUIET_NS", 0)
     cache = tmp_path / "cache"
     monkeypatch.setenv("INSTRUMENT_CACHE", str(cache))
     files = {f"pkg/{n}.py": f"x = {n}\n" for n in range(60)}
@@ -63,7 +71,14 @@ def test_a_kill_at_any_moment_loses_nothing(git_repo, tmp_path: Path, monkeypatc
     chance = random.Random(20)
     for number in range(KILLS):
         process = subprocess.Popen(
-            [sys.executable, "-c", RUN, str(script), str(tmp_path / f"kept{number}")],
+            [
+                sys.executable,
+                "-c",
+                RUN,
+                str(script),
+                str(tmp_path / f"kept{number}"),
+                str(worth_files),
+            ],
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
@@ -75,6 +90,8 @@ def test_a_kill_at_any_moment_loses_nothing(git_repo, tmp_path: Path, monkeypatc
         assert snapshot(repo) == before
     with shadow(find_project(script), script, repo, {}) as workspace:
         assert (workspace.root / "pkg" / "0.py").read_text() == "uncommitted"
+        assert snapshot(workspace.root / "pkg") == snapshot(repo / "pkg")
+    prune(0)
     sweep(pytest.fail)
     assert list((cache / "shadows").iterdir()) == []
     assert snapshot(repo) == before
@@ -87,7 +104,7 @@ def test_the_place_of_a_killed_run_is_free_for_the_next(
     monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "cache"))
     script = git_repo({"train.py": "import time; time.sleep(0.2)\n"}) / "train.py"
     process = subprocess.Popen(
-        [sys.executable, "-c", RUN, str(script), str(tmp_path / "kept")],
+        [sys.executable, "-c", RUN, str(script), str(tmp_path / "kept"), "1000"],
         stdout=subprocess.PIPE,
         start_new_session=True,
     )

@@ -14,10 +14,10 @@ SCHEMA = "instrument-restore/1"
 
 @Verb
 def restore(*, shown: common.Json) -> None:
-    """Put back files that a killed run in place left instrumented."""
+    """Put back files that a killed run in place left instrumented; remove all temporary copies."""
     from instrumentor.shared.private import remove_dead
     from instrumentor.workspace.in_place.restoring import restore as put_back
-    from instrumentor.workspace.slots import sweep
+    from instrumentor.workspace.slots import prune, sweep
 
     failure: RestoreNeeded | None = None
     done: tuple[Restored, ...] = ()
@@ -28,12 +28,13 @@ def restore(*, shown: common.Json) -> None:
         failure = error
         done = error.restored
     removed = (*sweep(console.warn), *remove_dead(console.warn))
+    kept = prune(0)
     if shown.json:
         console.out_json(
             {
                 "schema": SCHEMA,
                 "files": [each.to_json() for each in done],
-                "removed": [str(path) for path in removed],
+                "removed": [str(path) for path in (*removed, *kept)],
             }
         )
     else:
@@ -41,7 +42,9 @@ def restore(*, shown: common.Json) -> None:
             console.out(each.text)
         for path in removed:
             console.out(f"removed {path}, of a run that was killed")
-        if not done and not removed:
+        for path in kept:
+            console.out(f"removed {path}, a copy that was kept for the next run")
+        if not done and not removed and not kept:
             console.out("Nothing to restore")
     if failure is not None:
         raise failure

@@ -1,0 +1,399 @@
+"""A copy that stays for the next run: what of it is used again, and what never is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from instrumentor.run import discovery, training
+from instrumentor.run.options import RunOptions
+from instrumentor.shared.project import find_project
+from instrumentor.workspace import copying, kept_copy, kept_mark, shadow, slots
+from instrumentor.workspace.recovery import recover
+from instrumentor.workspace.run_location import Workspace
+from instrumentor.workspace.versions import frozen
+from tests.conftest import RunCli
+from tests.workspace.test_shadow import snapshot
+
+FILES = {"train.py": "", "same.py": "a = 1\n", "edited.py": "b = 1\n", "pkg/deep/in.py": "c = 1\n"}
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "own_cache"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path / "own_cache"
+
+
+@pytest.fixture(autouse=True)
+def _keeps_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the tests' folders lie, and however new their files are."""
+    monkeypatch.setattr(kept_copy, "WORTH_FILES", 0)
+    monkeypatch.setattr(kept_copy, "QUIET_NS", 0)
+    monkeypatch.setattr(kept_copy, "TICK_S", 10.0)
+    monkeypatch.setattr(kept_copy, "_file_system", lambda path: "ext4")
+
+
+@pytest.fixture
+def repo(git_repo, cache: Path) -> Path:
+    return git_repo(FILES)
+
+
+def opened(repo: Path, **options):
+    script = repo / "train.py"
+    return shadow.shadow(find_project(script), script, repo, {}, **options)
+
+
+def inodes(workspace: Workspace) -> dict[str, tuple[int, int]]:
+    """By what a file is known that was not made anew: an inode's number is used again."""
+    found = ((path, path.lstat()) for path in workspace.root.rglob("*") if path.is_file())
+    root = workspace.root
+    return {p.relative_to(root).as_posix(): (facts.st_ino, facts.st_ctime_ns) for p, facts in found}
+
+
+def left(cache: Path) -> list[str]:
+    return sorted(path.name for path in (cache / "shadows").iterdir())
+
+
+def as_in(workspace: Workspace, repo: Path) -> bool:
+    mine = {name: facts for name, facts in snapshot(repo).items() if name.split("/")[0] != ".git"}
+    return snapshot(workspace.root) == mine
+
+
+@contextmanager
+def with_times_of(path: Path) -> Iterator[None]:
+    """What a program does that wants a change to be unseen."""
+    facts = path.stat()
+    yield
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def test_only_what_changed_is_copied_again(repo: Path, cache: Path) -> None:
+    with opened(repo) as first:
+        before = inodes(first)
+    (repo / "edited.py").write_text("b = 22\n")
+    (repo / "new.py").write_text("")
+    (repo / "pkg" / "deep" / "in.py").unlink()
+    with opened(repo) as second:
+        after = inodes(second)
+        assert second.root == first.root and as_in(second, repo)
+        assert second.new_files() == ()
+    assert after["same.py"] == before["same.py"] and after["train.py"] == before["train.py"]
+    assert len(left(cache)) == 1
+
+
+def test_an_instrumented_text_is_never_kept(repo: Path) -> None:
+    script = repo / "train.py"
+    for text in (b"print(1)\n", b"print(2)\n"):
+        with shadow.shadow(find_project(script), script, repo, {script: text}) as workspace:
+            assert workspace.script.read_bytes() == text
+        assert not workspace.script.exists() and (workspace.root / "same.py").exists()
+    with opened(repo) as workspace:
+        assert workspace.script.read_bytes() == b""
+
+
+def test_what_the_script_did_in_its_copy_is_gone_with_the_run(repo: Path) -> None:
+    before = snapshot(repo)
+    with opened(repo) as workspace:
+        root = workspace.root
+        with with_times_of(root / "same.py"):
+            (root / "same.py").write_text("a = 2\n")
+        (root / "edited.py").unlink()
+        os.link(repo / "edited.py", root / "edited.py")
+        (root / "pkg" / "deep" / "in.py").unlink()
+        (root / "pkg" / "deep").rmdir()
+        (root / "pkg" / "deep").symlink_to(repo / "pkg" / "deep")
+        (root / "made" / "__pycache__").mkdir(parents=True)
+        (root / "made" / "__pycache__" / "x.pyc").touch()
+        (root / "checkpoint.pt").touch()
+    assert {path.name for path in root.rglob("*")} == {"pkg", "train.py"}
+    assert snapshot(repo) == before
+    with opened(repo) as workspace:
+        assert as_in(workspace, repo)
+
+
+@pytest.mark.parametrize("name", ["same.py", "pkg/deep/in.py"])
+def test_what_anybody_did_to_it_since_is_seen(repo: Path, name: str) -> None:
+    with opened(repo) as workspace:
+        pass
+    with with_times_of(workspace.root / name):
+        (workspace.root / name).write_text("d = 1\n")
+    (workspace.root / "train.py").chmod(0o777)
+    (workspace.root / "pkg" / "left.py").touch()
+    with opened(repo) as workspace:
+        assert as_in(workspace, repo)
+
+
+def test_a_folder_that_became_a_link_into_the_users_tree_is_not_followed(repo: Path) -> None:
+    with opened(repo) as workspace:
+        pass
+    before = snapshot(repo)
+    folder = workspace.root / "pkg"
+    folder.rename(workspace.root / "moved")
+    folder.symlink_to(repo / "pkg")
+    with opened(repo) as workspace:
+        assert as_in(workspace, repo) and not (workspace.root / "pkg").is_symlink()
+    assert snapshot(repo) == before
+
+
+def test_a_users_file_with_its_old_size_and_time_is_seen(repo: Path) -> None:
+    with opened(repo):
+        pass
+    with with_times_of(repo / "same.py"):
+        (repo / "same.py").write_text("a = 9\n")
+    with with_times_of(repo / "edited.py"):
+        (repo / "other").write_text("b = 9\n")
+        (repo / "other").replace(repo / "edited.py")
+    with opened(repo) as workspace:
+        assert (workspace.root / "same.py").read_text() == "a = 9\n"
+        assert (workspace.root / "edited.py").read_text() == "b = 9\n"
+
+
+def test_a_file_that_changed_a_moment_before_it_was_copied_is_copied_again(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another change in the same tick of the clock leaves no trace, as git knows of its index."""
+    monkeypatch.setattr(kept_copy, "QUIET_NS", 60 * 10**9)
+    with opened(repo) as first:
+        before = inodes(first)
+    assert not first.root.exists()
+    with opened(repo) as second:
+        assert as_in(second, repo) and inodes(second).keys() == before.keys()
+
+
+def test_nothing_is_kept_where_no_later_write_would_be_told(
+    repo: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of the copies' file system stands still, or its kind is not known."""
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_copy, "TICK_S", 0.0)
+        with opened(repo):
+            pass
+    assert left(cache) == []
+    for kind in ("nfs4", ""):
+        monkeypatch.setattr(kept_copy, "_file_system", lambda path, kind=kind: kind)
+        with opened(repo):
+            pass
+        assert left(cache) == []
+
+
+def test_a_project_below_another_file_system_s_mount_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    table = b"1 0 8:1 / / rw - ext4 a rw\n2 1 0:9 / /a\\040b rw shared:1 - nfs4 host:/a rw\n"
+    monkeypatch.setattr(kept_copy, "read_bytes", lambda path: table)
+    assert kept_copy._file_system(Path("/a b/c")) == "nfs4"
+    assert kept_copy._file_system(Path("/a/c")) == "ext4"
+
+
+def test_small_projects_and_whoever_does_not_want_it_have_none(
+    repo: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(repo):
+        pass
+    with opened(repo, kept=False) as workspace:
+        assert as_in(workspace, repo)
+    assert left(cache) == []
+    monkeypatch.setattr(kept_copy, "WORTH_FILES", 1_000)
+    with opened(repo):
+        pass
+    assert left(cache) == []
+
+
+@pytest.mark.parametrize("run", [training.TrainingRun, discovery.Discovery])
+def test_a_run_keeps_its_copy_unless_it_is_told_not_to(repo: Path, cache: Path, run: type) -> None:
+    script = repo / "train.py"
+    made = SimpleNamespace(project=find_project(script), script=script, replacements={})
+    for wanted in (True, False):
+        options = RunOptions(keep_copy=wanted)
+        with run.workspace(SimpleNamespace(prepared=made, options=options, cwd=repo)):
+            pass
+        assert len(left(cache)) == wanted
+
+
+def test_restore_removes_what_was_kept(repo: Path, cache: Path, run_cli: RunCli) -> None:
+    with opened(repo) as workspace:
+        pass
+    done = run_cli("restore", cwd=repo, env={"INSTRUMENT_CACHE": str(cache)})
+    folder = workspace.slot.folder
+    assert done.stdout == f"removed {folder}, a copy that was kept for the next run\n"
+    assert left(cache) == []
+    done = run_cli("restore", cwd=repo, env={"INSTRUMENT_CACHE": str(cache)})
+    assert done.stdout == "Nothing to restore\n"
+
+
+def test_of_several_runs_at_once_the_first_keeps_its_copy(repo: Path, cache: Path) -> None:
+    with opened(repo), opened(repo):
+        pass
+    with opened(repo) as first:
+        before = inodes(first)
+        with opened(repo) as second:
+            assert second.root != first.root and as_in(second, repo)
+        assert as_in(first, repo)
+    assert len(left(cache)) == 1
+    with opened(repo) as workspace:
+        assert inodes(workspace) == before
+
+
+@pytest.mark.parametrize("broken", ["fill", "make_private_git"])
+def test_an_update_that_is_cut_short_leaves_nothing_to_be_believed(
+    repo: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def cut(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with opened(repo) as workspace:
+        before = inodes(workspace)
+    with monkeypatch.context() as patch:
+        patch.setattr(shadow, broken, cut)
+        patch.setattr(slots, "_freed", lambda folder, tell: None)  # as a kill would have it
+        with pytest.raises(KeyboardInterrupt), opened(repo):
+            pass
+    (folder,) = (cache / "shadows").iterdir()
+    assert not kept_mark.is_kept(folder)
+    with opened(repo) as workspace:
+        assert as_in(workspace, repo)
+        assert inodes(workspace) != before
+
+
+@pytest.mark.parametrize("said", [b"", b"\xc1", b"\x93\xc4\x01/\xc4\x01x\x91", None])
+def test_a_record_that_says_something_else_counts_for_nothing(
+    repo: Path, said: bytes | None
+) -> None:
+    with opened(repo) as workspace:
+        pass
+    mark = kept_mark.mark_of(workspace.slot.folder)
+    assert mark is not None
+    if said is None:
+        mark.rename(mark.with_name("elsewhere"))
+        mark.symlink_to("elsewhere")
+    else:
+        mark.write_bytes(said)
+    (workspace.root / "same.py").write_text("a = 2\n")
+    with opened(repo) as workspace:
+        assert as_in(workspace, repo)
+
+
+def test_a_copy_of_which_a_process_has_a_file_open_is_not_kept(repo: Path, cache: Path) -> None:
+    code = "import sys; stream = open(sys.argv[1], 'r+'); print(flush=True); input()"
+    with opened(repo) as workspace:
+        command = [sys.executable, "-c", code, str(workspace.root / "same.py")]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdout is not None and process.stdout.readline() == b"\n"
+        assert slots._in_use(workspace.slot.folder, open_files=True)
+    assert left(cache) == []
+    process.communicate(b"\n")
+
+
+def test_a_mapped_file_counts_as_open(tmp_path: Path) -> None:
+    (tmp_path / "mapped").write_bytes(b"x" * 4096)
+    code = (
+        "import mmap, sys\n"
+        "with open(sys.argv[1], 'r+b') as stream: held = mmap.mmap(stream.fileno(), 0)\n"
+        "print(flush=True); input()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "mapped")]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline() == b"\n"
+    assert slots._in_use(tmp_path, open_files=True) and not slots._in_use(tmp_path)
+    process.communicate(b"\n")
+
+
+def test_submodules_ignored_inputs_links_and_empty_folders_are_brought_up_to_date(
+    git_repo, cache: Path, tmp_path: Path
+) -> None:
+    library = git_repo({"code.py": "x = 1\n"}, name="library")
+    repo = git_repo({**FILES, ".gitignore": "conf/\n"})
+    add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "third"]
+    subprocess.run(["git", *add], cwd=repo, check=True)
+    (repo / "conf" / "empty").mkdir(parents=True)
+    (repo / "conf" / "local.yaml").write_text("lr: 1\n")
+    (repo / "inside").symlink_to("same.py")
+    (repo / "outside").symlink_to(tmp_path)
+    with opened(repo) as first:
+        before = inodes(first)
+    (repo / "third" / "code.py").write_text("x = 2\n")
+    (repo / "conf" / "local.yaml").write_text("lr: 2\n")
+    (repo / "inside").unlink()
+    (repo / "inside").symlink_to("edited.py")
+    with opened(repo) as second:
+        root = second.root
+        assert (root / "third" / "code.py").read_text() == "x = 2\n"
+        assert (root / "conf" / "local.yaml").read_text() == "lr: 2\n"
+        assert (root / "conf" / "empty").is_dir()
+        assert (root / "inside").readlink() == Path("edited.py")
+        assert (root / "outside").readlink() == repo / "outside"
+        assert second.linked == (repo / "outside",) and second.new_files() == ()
+        assert inodes(second)["same.py"] == before["same.py"]
+
+
+def test_what_follows_another_plan_is_not_in_the_copy(repo: Path) -> None:
+    (repo / "data").mkdir()
+    (repo / "data" / "x.bin").write_text("x")
+    with opened(repo, no_link=[Path("data")]) as workspace:
+        assert not (workspace.root / "data").is_symlink()
+    with opened(repo, link=[Path("data")]) as workspace:
+        assert (workspace.root / "data").readlink() == repo / "data"
+    assert (repo / "data" / "x.bin").read_text() == "x"
+
+
+def test_kept_copies_end_with_the_boot_with_time_and_by_number(
+    git_repo, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    repos = [git_repo(FILES, name=f"repo{n}") for n in range(3)]
+    monkeypatch.setattr(slots, "MOST_KEPT", 2)
+    for number, repo in enumerate(repos):
+        with opened(repo) as workspace:
+            pass
+        os.utime(workspace.slot.folder, (number + 1, number + 1))
+    assert [name.partition("-")[0] for name in left(cache)] == ["repo1", "repo2"]
+    recover(pytest.fail, pytest.fail)
+    assert len(left(cache)) == 2
+    mark = kept_mark.mark_of(cache / "shadows" / left(cache)[0])
+    assert mark is not None
+    os.utime(mark, (1, 1))
+    recover(pytest.fail, pytest.fail)
+    assert [name.partition("-")[0] for name in left(cache)] == ["repo2"]
+    (tmp_path / "boot").write_text("0123-4567\n")
+    monkeypatch.setattr(kept_mark, "BOOT", tmp_path / "boot")
+    recover(pytest.fail, pytest.fail)
+    assert left(cache) == []
+
+
+def test_without_the_system_s_word_for_its_boot_nothing_is_kept(
+    repo: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kept_mark, "BOOT", tmp_path / "none")
+    with opened(repo):
+        pass
+    assert left(cache) == []
+
+
+def test_kept_copies_give_way_to_one_that_needs_the_room(
+    git_repo, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = (git_repo({**FILES, "blob": "x" * 2**20}, name=name) for name in ("one", "two"))
+    with opened(one):
+        pass
+    free = iter([2**20, 2**40])
+    usage = type("usage", (), {"free": property(lambda self: next(free))})
+    monkeypatch.setattr(copying.shutil, "disk_usage", lambda path: usage())
+    with opened(two):
+        assert [name.partition("-")[0] for name in left(cache)] == ["two"]
+
+
+def test_a_copy_that_is_to_stay_as_it_is_starts_from_nothing(repo: Path, cache: Path) -> None:
+    with opened(repo) as workspace:
+        pass
+    (workspace.root / "stray").touch()
+    with frozen(find_project(repo / "train.py"), Path("train.py"), repo) as made:
+        assert not (made.root / "stray").exists()
+    assert left(cache) == []
