@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Optional
 from instrumentor.runtime.recorder.barrier import Barrier
 from instrumentor.runtime.recorder.facts import counted
 from instrumentor.runtime.recorder.loop_line import LoopLine
-from instrumentor.runtime.recorder.marks import DATA, OPTIMIZER, Marks
+from instrumentor.runtime.recorder.marks import CLOSURE, DATA, OPTIMIZER, Marks
 from instrumentor.runtime.recorder.produced import loss_among
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.resident import resident_bytes
@@ -189,9 +189,11 @@ class Phases:
             return
         if opens:
             self.before.append(self.owner)
-            self.border(DATA if kind == DATA else OPTIMIZER)
+            self.border({DATA: DATA, CLOSURE: FORWARD}.get(kind, OPTIMIZER))
+            self.behind = -1 if kind == CLOSURE else self.behind
             return
         before = self.before.pop() if self.before else OTHER
+        self.behind = -1 if kind == CLOSURE else self.behind
         fetched = kind == DATA and not self.inside and before == OTHER  # and no line says more
         made = PREPARE if self.edge == FORWARD else FORWARD
         self.border(made if fetched else before)

@@ -74,7 +74,7 @@ class Recorder:
         self.extra = ExtraStep(self.records)
         self.witness = Witness(self.records)
         self.differentiated = Differentiated()
-        self.marks = Marks()
+        self.marks = Marks(self.records.warn)
         self.iterations = Iterations(self.records, self.marks)
         self.phases = Phases(self.records, self.marks, self.barrier, phases)
         extra_steps = not buffers and phases != 0

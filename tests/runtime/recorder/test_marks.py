@@ -6,12 +6,21 @@ import linecache
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: make test installs it")
 
-from instrumentor.runtime.recorder.marks import DATA, OPTIMIZER, Marks  # noqa: E402
+from instrumentor.runtime.recorder.marks import (  # noqa: E402
+    CLOSURE,
+    DATA,
+    HOOKS,
+    NOT_TOLD,
+    OPTIMIZER,
+    UNTOLD,
+    Marks,
+)
 
 
 @pytest.fixture
@@ -80,6 +89,69 @@ def test_a_step_within_a_mark_of_its_own_counts_once(marks: Marks) -> None:
         torch.optim.SGD([weight], lr=0.1).step()
     assert marks.spent_s[OPTIMIZER] == 0 and marks.stepped == []
     assert marks.spent_s[DATA] > 0
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize(("kind", "calls"), [("SGD", 1), ("LBFGS", 3)])
+def test_what_runs_in_a_step_s_closure_is_no_time_of_the_optimizer(
+    marks: Marks, kind: str, calls: int, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ms = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now_ms[0] / 1000)
+    weight = torch.ones(2, requires_grad=True)
+    settings = {"max_iter": calls, "max_eval": calls} if kind == "LBFGS" else {}
+    optimizer = getattr(torch.optim, kind)([weight], lr=0.01, **settings)
+    said: list[tuple[str, bool]] = []
+    marks.tell = lambda kind, opens: said.append((kind, opens))
+    called = []
+
+    def closure() -> object:
+        """The script's."""
+        optimizer.zero_grad()
+        loss = (weight * weight).sum()
+        loss.backward()
+        called.append(closure.__doc__)
+        now_ms[0] += 100
+        return loss
+
+    def update(*_: object) -> None:
+        now_ms[0] += 7
+
+    optimizer.register_step_post_hook(update)
+    loss = optimizer.step(closure=closure) if named else optimizer.step(closure)
+    assert loss.item() == 2 and len(called) == calls
+    assert marks.spent_s[OPTIMIZER] == pytest.approx(0.007)
+    assert marks.stepped == [0] and not marks.open and not marks.kinds
+    assert said[0] == (OPTIMIZER, True) and said[-1] == (OPTIMIZER, False)
+    inside = said[said.index((CLOSURE, True)) : said.index((CLOSURE, False))]
+    assert ("clearing", True) in inside and said.count((CLOSURE, True)) == calls
+    assert not getattr(optimizer, HOOKS)  # as it was
+
+
+def test_a_closure_that_raises_leaves_the_optimizer_as_it_was(marks: Marks) -> None:
+    optimizer = torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.1)
+
+    def closure() -> float:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        optimizer.step(closure)
+    assert not marks.open and not marks.kinds and not getattr(optimizer, HOOKS)
+
+
+def test_where_torch_does_not_tell_of_the_closure_the_step_has_no_time() -> None:
+    said: list[str] = []
+    marks = Marks(said.append)
+    marks.on()
+    try:
+        optimizer = torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.1)
+        delattr(optimizer, HOOKS)
+        frame = SimpleNamespace(f_locals={"args": (optimizer, lambda: 1.0), "kwargs": {}})
+        assert marks.follow_closure(optimizer, frame) == UNTOLD and said == [NOT_TOLD]
+        frame.f_locals["args"] = (optimizer,)
+        assert marks.follow_closure(optimizer, frame) == OPTIMIZER
+    finally:
+        marks.off()
 
 
 def test_torch_s_functions_are_put_back() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from instrumentor.runtime.recorder.barrier import Barrier
-from instrumentor.runtime.recorder.marks import DATA, OPTIMIZER, Marks
+from instrumentor.runtime.recorder.marks import CLOSURE, DATA, OPTIMIZER, Marks
 from instrumentor.runtime.recorder.phases import MOST_EXTRA, NO_MORE, WHOLE_STEP, Phases
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.waits import Way
@@ -84,6 +84,35 @@ def test_each_border_ends_one_phase_and_begins_the_next(script: Script) -> None:
     assert only == {
         "forward": 10, "backward": 25, "other": 9, "optimizer": 4, "data": 60, "prepare": 3,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_a_closure_of_the_optimizer_s_step_is_forward_and_backward(
+    script: Script, calls: int
+) -> None:
+    script.phases.due("step", automatic=False)
+    for _ in range(2):
+        script.phases.begin(script.frame)
+        script.phases.marked(OPTIMIZER, True)
+        script.passes(1)
+        for _ in range(calls):
+            script.phases.marked(CLOSURE, True)
+            script.marked("clearing", 2)
+            script.passes(30)
+            script.backward(50)
+            script.passes(3)  # logging
+            script.phases.marked(CLOSURE, False)
+            script.passes(8)
+        script.phases.marked(OPTIMIZER, False)
+        script.phases.end(())
+    assert script.written == [
+        {
+            "forward": 30.0 * calls,
+            "backward": 50.0 * calls,
+            "other": 3.0 * calls,
+            "optimizer": 1 + 10.0 * calls,
+        }
+    ]
 
 
 def test_a_barrier_s_wait_is_the_phase_s_that_left_the_work(script: Script) -> None:
