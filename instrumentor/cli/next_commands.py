@@ -116,7 +116,7 @@ def instead(
     from instrumentor.locate.rules.unreadable import Syntax
     from instrumentor.run.discovery import may_help
 
-    others = _without(options, ("--loop", "--region"))
+    others = without(options, ("--loop", "--region"))
     loops = [r for r in declined.reasons if r.kind == SeveralLoops.kind]
     said = ["Say which one:" if loops else declined.reasons[0].remedy]
     said += [run([*others, "--loop", f"{r.file.name}:{r.line}"], script) for r in loops]
@@ -153,7 +153,7 @@ def kernel_run(path: Path, options: Sequence[str], script: Sequence[str]) -> str
     return f"instrument kernel run {words}  {said}" if found.kernels else ""
 
 
-def _without(options: Sequence[str], names: Sequence[str]) -> list[str]:
+def without(options: Sequence[str], names: Sequence[str]) -> list[str]:
     """The options but for those names and their values."""
     pairs = zip(("", *options), options, strict=False)
     return [word for before, word in pairs if word not in names and before not in names]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instrumentor.cli import common
+from instrumentor.cli import common, next_commands
 from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError, RegressionFound, Undecided, UsageError
@@ -120,12 +120,14 @@ def compare_versions(
     shown: common.Shown,
     *,
     of_region: bool = False,
+    typed: Sequence[str] = (),
 ) -> None:
     """Run two versions in pairs, and say which is faster.
 
     Args:
         groups: script and arguments; of two versions, where that is what they differ in.
         of_region: conclude from the timed region, not from the iteration around it.
+        typed: the options as they were given, for the next command.
 
     Raises:
         UsageError: it is not clear which two versions are meant.
@@ -138,6 +140,14 @@ def compare_versions(
     name = f"{run_name(wanted[1].started.script.absolute())}_pairs"
     narrator = shown.narrator
     _warn_of_few(options.pairs, gated=gate_percent is not None)
+
+    scripts = " -- ".join(console.quoted(*words) for words in groups)
+
+    def again(pairs: int | None) -> str:
+        words = [*typed] if pairs is None else next_commands.without(typed, ("--pairs",))
+        words += [] if pairs is None else ["--pairs", str(pairs)]
+        given = f"{console.quoted(*words)} " if words else ""
+        return f"instrument compare {given}{scripts}"
 
     def tell(paired: Paired) -> None:
         if not shown.quiet:
@@ -160,9 +170,9 @@ def compare_versions(
             )
         except InstrumentError as error:
             if error.result is not None:
-                _show(error.result, shown)
+                _show(error.result, shown, again)
             raise
-    _show(paired, shown)
+    _show(paired, shown, again)
     if gate_percent is not None:
         _judge(paired)
 
@@ -378,9 +388,8 @@ def _too_few(paired: Paired) -> str:
     found, base, new = paired.verdict, paired.base.name, paired.new.name
     faster = found.ratio < 1
     agree = sum((each < 0) == faster for each in paired.differences)
-    word, times = ("faster", 1 / found.ratio) if faster else ("slower", found.ratio)
-    typically = f"{times:.3g} times as fast" if faster else f"taking {times:.3g} times as long"
-    seen = f"{new} was {word} than {base} in {agree} of {found.pairs} pairs, typically {typically}"
+    word = "faster" if faster else "slower"
+    seen = f"{new} was {word} than {base} in {agree} of {found.pairs} pairs"
     if 2 * agree == found.pairs:
         seen = f"{new} and {base} were each the faster one in {agree} of {found.pairs} pairs"
     least = max(fewest_pairs(), found.pairs + 1)
@@ -389,10 +398,70 @@ def _too_few(paired: Paired) -> str:
     return f"{seen}; no verdict before {least} pairs"
 
 
-def _show(paired: Paired, shown: common.Shown) -> None:
+def show_earlier(
+    folder: Path,
+    *,
+    json: bool,
+    resolution: float | None = None,
+    gate_percent: float | None = None,
+    of_region: bool = False,
+) -> None:
+    """What the pairs of an earlier comparison came to, each with its times; judged again.
+
+    Raises:
+        UsageError: the folder holds no pairs.
+        RegressionFound, Undecided: what the gate, if there is one, says.
+    """
+    from instrumentor.run.pairs import read_pairs
+
+    paired = read_pairs(folder, resolution, gate_percent, of_region=of_region)
+    if json:
+        console.out_json({**paired.to_json(), "folder": str(paired.folder)})
+    else:
+        _tell(paired)
+        for line in _pairs(paired):
+            console.out(f"  {line}")
+        runs = console.quoted(console.shown(folder / paired.pairs[-1].new.folder.name))
+        console.say(f"Next: instrument report {runs}")
+    if gate_percent is not None:
+        _judge(paired)
+
+
+def _pairs(paired: Paired) -> Iterator[str]:
+    """A line for each pair: both times, the difference, and what to doubt."""
+    sides = [[each.times_ms[paired.figure] for each in (pair.base, pair.new)]
+             for pair in paired.pairs]  # fmt: skip
+    told = column([ms for side in sides for ms in side], "ms")
+    for at, pair in enumerate(paired.pairs):
+        change = math.expm1(paired.differences[at]) * 100
+        busy = "  machine busy" if pair.base.busy or pair.new.busy else ""
+        times = f"{paired.base.name} {told[2 * at]}, {paired.new.name} {told[2 * at + 1]}"
+        yield f"pair {at + 1:2}: {times} ({change:+.1f} %){busy}"
+
+
+def _show(paired: Paired, shown: common.Shown, again: Callable[[int | None], str]) -> None:
     if shown.json:
         console.out_json({**paired.to_json(), "folder": str(paired.folder)})
         return
+    _tell(paired)
+    if shown.quiet:
+        return
+    folder = console.quoted(console.shown(paired.folder))
+    console.say(f"Wrote {folder}/ (your files were not touched)")
+    if paired.interrupted and not paired.decided:
+        console.say(f"Next: {again(None)}  # until it ends by itself")
+        return
+    if not paired.decided:
+        more = _more_pairs(paired)
+        longest = _duration(paired.duration_s / len(paired.pairs) * more)
+        console.say(f"Next: {again(more)}  # {longest} at most")
+        return
+    # What is slower within a run: a comparison of the runs would answer again, with less.
+    console.say(f"Next: instrument report {folder}/{len(paired.pairs):02}_new")
+
+
+def _tell(paired: Paired) -> None:
+    """The verdict, what it is about, and what stands in its way."""
     text = statement(paired)
     if paired.new.name == _HERE or not text.startswith(paired.new.name):  # a file keeps its name
         text = text[0].upper() + text[1:]
@@ -402,18 +471,6 @@ def _show(paired: Paired, shown: common.Shown) -> None:
     busy = sum(run.busy for pair in paired.pairs for run in (pair.base, pair.new))
     if busy:
         console.out(f"  the machine was busy in {busy} of {2 * len(paired.pairs)} runs")
-    if shown.quiet:
-        return
-    folder = console.quoted(console.shown(paired.folder))
-    console.say(f"Wrote {folder}/ (your files were not touched)")
-    if paired.interrupted and not paired.decided:
-        console.say("Next: the same command again, until it ends by itself")
-        return
-    if not paired.decided:
-        console.say(f"Next: the same command with --pairs {_more_pairs(paired)}")
-        return
-    # What is slower within a run: a comparison of the runs would answer again, with less.
-    console.say(f"Next: instrument report {folder}/{len(paired.pairs):02}_new")
 
 
 def _more_pairs(paired: Paired) -> int:

@@ -13,18 +13,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from instrumentor.run.options import RunOptions
 from instrumentor.run.training import run
-from instrumentor.shared.errors import InstrumentError, Interrupted, RunFailed
+from instrumentor.shared.errors import InstrumentError, Interrupted, RunFailed, UsageError
 from instrumentor.shared.outputs import new_below, write_json
 from instrumentor.shared.progress import Progress, Silent
 from instrumentor_analysis.compare.paired import Gated, Verdict, gate, verdict
 from instrumentor_analysis.model import Summary
-from instrumentor_analysis.shared.documents import plain
+from instrumentor_analysis.shared.documents import converted, plain, read
 
 SCHEMA = "instrument-pairs/1"
 RECORD = "pairs.json"
@@ -132,10 +132,112 @@ def _version_json(version: Version) -> dict[str, Any]:
 def _pair_json(pair: Pair) -> dict[str, Any]:
     sides = {"base": pair.base, "new": pair.new}
     told = {
-        key: {"folder": each.folder.name, "times_ms": each.times_ms, "busy": each.busy}
+        key: {
+            "folder": each.folder.name,
+            "times_ms": each.times_ms,
+            "batch": each.batch,
+            "busy": each.busy,
+            "micro_steps": each.micro_steps,
+        }
         for key, each in sides.items()
     }
     return {"first": "new" if pair.new_first else "base", **told}
+
+
+_Ms = Annotated[float, Meta(gt=0, lt=1e15)]
+
+
+class _Side(Struct):
+    folder: str
+    times_ms: dict[str, _Ms]
+    batch: Annotated[float, Meta(gt=0, lt=1e15)] | None = None
+    busy: bool = False
+    micro_steps: int | None = None
+
+
+class _Pair(Struct):
+    first: str
+    base: _Side
+    new: _Side
+
+
+class _Version(Struct):
+    name: str
+    commit: str | None = None
+    arguments: tuple[str, ...] = ()
+    python: str | None = None
+
+
+class _Limit(Struct):
+    resolution_percent: Annotated[float, Meta(gt=0, lt=1e6)] = 1.0
+
+
+class _Record(Struct):
+    base: _Version
+    new: _Version
+    pairs: Annotated[list[_Pair], Meta(min_length=1, max_length=10_000)]
+    verdict: _Limit
+    duration_s: float = 0.0
+    interrupted: bool = False
+    of_region: bool = False
+
+
+def are_pairs(folder: Path) -> bool:
+    """Whether a folder is one of pairs."""
+    return (folder / RECORD).is_file()
+
+
+def read_pairs(
+    folder: Path,
+    resolution_percent: float | None = None,
+    gate_percent: float | None = None,
+    *,
+    of_region: bool = False,
+) -> Paired:
+    """What the pairs of an earlier comparison come to, judged again.
+
+    Args:
+        resolution_percent: as they were judged, where it is None.
+        of_region: conclude from the timed region; so they do where that was asked at the time.
+
+    Raises:
+        UsageError: it holds no pair, or is no such record.
+        RunFailed: the runs have nothing in common.
+    """
+    path = folder / RECORD
+    try:
+        document = read(path)
+        if document == {"schema": SCHEMA}:
+            raise UsageError(
+                f"{folder}: it holds no pair", "Its comparison ended before the first."
+            )
+        record = converted(document, _Record)
+    except (OSError, ValueError) as error:  # msgspec's is one
+        raise UsageError(f"{path}: it is no record of pairs ({error})") from error
+    pairs = [
+        Pair(_measured(folder, each.base), _measured(folder, each.new), each.first == "new")
+        for each in record.pairs
+    ]
+    found = judged(
+        folder,
+        _version(record.base),
+        _version(record.new),
+        pairs,
+        resolution_percent or record.verdict.resolution_percent,
+        gate_percent,
+        of_region=of_region or record.of_region,
+    )
+    return structs.replace(found, duration_s=record.duration_s, interrupted=record.interrupted)
+
+
+def _measured(folder: Path, side: _Side) -> Measured:
+    place = folder / Path(side.folder).name
+    return Measured(place, dict(side.times_ms), side.batch, side.busy, side.micro_steps)
+
+
+def _version(told: _Version) -> Version:
+    options = RunOptions(python=told.python)
+    return Version(told.name, Path(), told.arguments, options, told.commit)
 
 
 def run_pairs(

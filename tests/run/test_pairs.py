@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from instrumentor.cli.main import call
 from instrumentor.run import pairs
 from instrumentor.run.options import RunOptions
-from instrumentor.run.pairs import ITERATION, Paired, Version, run_pairs
-from instrumentor.shared.errors import Interrupted, RunFailed
+from instrumentor.run.pairs import ITERATION, Paired, Version, read_pairs, run_pairs
+from instrumentor.shared.errors import Interrupted, RunFailed, UsageError
 
 BASE = Version("main", Path("/a/train.py"), (), RunOptions(), "c0ffee")
 NEW = Version("HEAD", Path("/b/train.py"), ("--fast",), RunOptions())
@@ -81,6 +82,74 @@ def test_the_record_holds_every_pair(tmp_path: Path, machine: Machine) -> None:
     assert [pair["first"] for pair in document["pairs"]] == ["new", "base"]
     assert document["pairs"][0]["base"]["busy"] is True
     assert document["pairs"][1]["new"]["folder"] == "02_new"
+
+
+def test_the_record_is_judged_again(tmp_path: Path, machine: Machine) -> None:
+    found = go(tmp_path)
+    again = read_pairs(tmp_path / "out")
+    assert (again.verdict, again.figure, again.differences) == (
+        found.verdict, found.figure, found.differences,
+    )  # fmt: skip
+    assert (again.base.name, again.new.arguments) == ("main", ("--fast",))
+    assert again.pairs[-1].new.folder == tmp_path / "out" / f"{len(found.pairs):02}_new"
+    assert read_pairs(tmp_path / "out", gate_percent=5.0).gate == "none"
+    assert read_pairs(tmp_path / "out", 50.0).verdict.resolution_percent == 50.0
+    region = read_pairs(tmp_path / "out", of_region=True)
+    assert region.figure == "fwd+bwd" != found.figure
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        {"pairs": []},
+        {"pairs": [{"first": "new", "base": {"folder": "a"}, "new": {"folder": "b"}}]},
+        {"pairs": 3},
+        {"verdict": {"resolution_percent": -1}},
+        {"base": None},
+    ],
+)
+def test_what_is_no_record_is_refused(
+    tmp_path: Path, machine: Machine, planted: dict[str, Any]
+) -> None:
+    go(tmp_path, most=2)
+    path = tmp_path / "out" / "pairs.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | planted))
+    with pytest.raises(UsageError, match="no record of pairs"):
+        read_pairs(tmp_path / "out")
+    for ms in (0, -1.0, "10", 1e300):
+        document["pairs"][0]["base"]["times_ms"] = {"iteration": ms}
+        path.write_text(json.dumps(document))
+        with pytest.raises(UsageError, match="no record of pairs"):
+            read_pairs(tmp_path / "out")
+    document["pairs"][0]["base"] |= {"times_ms": {"iteration": 1.0}, "folder": "../../elsewhere"}
+    path.write_text(json.dumps(document))
+    assert read_pairs(tmp_path / "out").pairs[0].base.folder == tmp_path / "out" / "elsewhere"
+
+
+def test_of_no_pair_there_is_nothing_to_judge(tmp_path: Path) -> None:
+    (tmp_path / "pairs.json").write_text('{"schema": "instrument-pairs/1"}')
+    with pytest.raises(UsageError, match="holds no pair"):
+        read_pairs(tmp_path)
+
+
+def test_pairs_are_reported_and_compared_later(
+    tmp_path: Path, machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = go(tmp_path)
+    folder = str(tmp_path / "out")
+    for verb in ("report", "compare"):
+        assert call([verb, folder]) == 0
+        told = capsys.readouterr().out
+        assert "faster than main" in told and f"pair {len(found.pairs):2}: main" in told
+        assert call([verb, folder, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["schema"] == "instrument-pairs/1"
+    assert call(["compare", folder, "--fail-on-regression", "5"]) == 0
+    assert "is ruled out" in capsys.readouterr().err
+    assert call(["compare", folder, "--judge", "region"]) == 0
+    assert "compared: fwd+bwd" in capsys.readouterr().out
+    for words in (["report", folder, "--ops"], ["compare", folder, "--html", "x.html"]):
+        assert call(words) == 2 and "pairs" in capsys.readouterr().err
 
 
 def test_ctrl_c_keeps_the_pairs_so_far(tmp_path: Path, machine: Machine) -> None:

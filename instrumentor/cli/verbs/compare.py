@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from instrumentor.cli import common, signature
-from instrumentor.cli.pairing import PairOptions, PairSteps, begins_script
+from instrumentor.cli import common, next_commands, signature
+from instrumentor.cli.pairing import PairOptions, PairSteps, begins_script, show_earlier
 from instrumentor.cli.signature import Only, Verb, Without
 from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
@@ -73,6 +73,7 @@ class Asked(Replacing):
 
 @Verb
 def compare(
+    context: typer.Context,
     runs: Annotated[
         list[str],
         typer.Argument(
@@ -81,9 +82,9 @@ def compare(
                 "A script (or -m MODULE), run in pairs at two commits (--refs), under two "
                 "interpreters, with and without a setting, or with other arguments (after --). Or "
                 "finished runs: run "
-                "folders or summary.json files; @NAME is a pinned run of the history, @last "
-                "the newest one, SCRIPT@NAME and SCRIPT@last those of one script. Each is "
-                "compared with the first; with -- the runs before it are repeats of one version, "
+                "folders (one folder of pairs is judged again) or summary.json files; @NAME is a "
+                "pinned run of the history, @last the newest one, SCRIPT@NAME and SCRIPT@last "
+                "those of one script. Each is compared with the first; with -- the runs before it are repeats of one version, "
                 "those after it of the other."
             ),
         ),
@@ -102,6 +103,7 @@ def compare(
     from instrumentor.cli.comparing import compared, judged
     from instrumentor.cli.pairing import are_scripts, compare_versions
     from instrumentor.results.history import History
+    from instrumentor.run.pairs import are_pairs
 
     percent = asked.fail_on_regression
     if percent is not None and not 0 <= percent < 1e6:
@@ -109,9 +111,13 @@ def compare(
     groups, of_region = _groups(runs), asked.judge == "region"
     if are_scripts([group[0] for group in groups], options):
         options = replace(options, rewrite=rewrite, run=run)
-        compare_versions(groups, options, percent, shown, of_region=of_region)
+        typed = next_commands.typed(context)
+        compare_versions(groups, options, percent, shown, of_region=of_region, typed=typed)
         return
     runs = [run for group in groups for run in group]
+    if len(runs) == 1 and are_pairs(Path(runs[0])):
+        _judge_pairs(Path(runs[0]), asked, options.resolution, json=shown.json)
+        return
     if len(runs) < 2:
         raise UsageError("a comparison takes two runs", "Give BASE and NEW: two run folders.")
     sizes = _sizes(asked.batch_size, groups)
@@ -121,6 +127,19 @@ def compare(
     _show(comparisons, shown.json)
     for said in () if percent is None else judged(comparisons, percent):
         console.say(said)
+
+
+def _judge_pairs(folder: Path, asked: Asked, resolution: float, *, json: bool) -> None:
+    if asked.html or asked.markdown:
+        told = "A page shows finished runs: name some of them, those of a version before the --."
+        raise UsageError(f"{folder}: pairs have no page", told)
+    show_earlier(
+        folder,
+        json=json,
+        resolution=resolution,
+        gate_percent=asked.fail_on_regression,
+        of_region=asked.judge == "region",
+    )
 
 
 class Command(signature.Command):

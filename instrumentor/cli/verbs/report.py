@@ -151,8 +151,9 @@ def report(
         typer.Argument(
             metavar="SOURCE...",
             help=(
-                "A run folder, a report folder of Tracy (or the folder it was told to write "
-                "into), or ops CSVs: several are the hosts of one system."
+                "A run folder, a folder of pairs that `compare` ran, a report folder of Tracy (or "
+                "the folder it was told to write into), or ops CSVs: several are the hosts of one "
+                "system."
             ),
         ),
     ],
@@ -162,6 +163,9 @@ def report(
     shown: common.Json,
 ) -> None:
     """Analyse and render an earlier run, or ops CSVs of Tracy."""
+    if len(sources) == 1 and (sources[0] / "pairs.json").is_file():
+        _show_pairs(sources[0], asked, files, json=shown.json)
+        return
     _start_lean()
     from instrumentor.results.reporting import report as make_report
 
@@ -183,6 +187,19 @@ def report(
         console.say(f"Wrote {path}")
     if found.logged:
         console.say(found.logged)
+
+
+def _show_pairs(folder: Path, asked: Asked, files: ReportFiles, *, json: bool) -> None:
+    """Pairs that `compare` ran; what else is asked for is of one of their runs."""
+    from instrumentor.cli.pairing import show_earlier
+
+    if asked.of_ops or files.targets or files.export:
+        run = console.quoted(folder / "01_base")
+        raise UsageError(
+            f"{folder} holds pairs of runs: ops and files are of one of them",
+            f"The first, for example: instrument report {run}",
+        )
+    show_earlier(folder, json=json)
 
 
 def _refuse_without_ops(found: Reported, asked: Asked, source: Path) -> None:
