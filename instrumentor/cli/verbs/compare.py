@@ -84,8 +84,8 @@ def compare(
                 "finished runs: run "
                 "folders (one folder of pairs is judged again) or summary.json files; @NAME is a "
                 "pinned run of the history, @last the newest one, SCRIPT@NAME and SCRIPT@last "
-                "those of one script. Each is compared with the first; with -- the runs before it are repeats of one version, "
-                "those after it of the other."
+                "those of one script. Each is compared with the first; with -- the runs before it "
+                "are repeats of one version, those after it of the other."
             ),
         ),
     ],
