@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from instrumentor.read.syntax import Source, callee, dotted, last
+from instrumentor_analysis.shared.files import opened
 
 #: A script's configuration files that are read, and how much of each.
 _MOST_FILES, _MOST_BYTES = 200, 200_000
@@ -27,7 +28,8 @@ def classes_by_key(entry: Source) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in islice(_files(entry), _MOST_FILES):
         try:
-            text = path.read_bytes()[:_MOST_BYTES].decode("utf-8", "replace")
+            with opened(path) as stream:
+                text = stream.read(_MOST_BYTES).decode("utf-8", "replace")
         except OSError:
             continue
         for keys, name in _named(text):
