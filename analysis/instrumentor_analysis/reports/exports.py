@@ -52,10 +52,15 @@ def _measured(summary: Summary) -> Iterator[tuple[Figure, float]]:
             yield figure, value
 
 
-def _found(values: Mapping[str, float | None]) -> dict[str, float]:
+def _found(values: Mapping[str, float | None], what: str) -> dict[str, float]:
+    """Those that were measured.
+
+    Raises:
+        NothingMeasured: there is none for `what`.
+    """
     found = {name: value for name, value in values.items() if value is not None}
     if not found:
-        raise NothingMeasured("nothing was measured that this file could hold")
+        raise NothingMeasured(f"nothing was measured that {what} could hold")
     return found
 
 
@@ -78,7 +83,7 @@ def openmetrics(summary: Summary) -> str:
         for each in summary.phases.phases:
             lines.append(f"{name}{_braces({**labels, 'phase': each.name})} {each.ms / 1e3:.12g}")
     if not lines:
-        raise NothingMeasured("nothing was measured that this file could hold")
+        raise NothingMeasured("nothing was measured that OpenMetrics text could hold")
     return "\n".join([*lines, "# EOF"]) + "\n"
 
 
@@ -119,7 +124,9 @@ def benchmark(summary: Summary) -> str:
     """The JSON of tt-xla's benchmarks; ``device_power`` and the like are absent: not measured."""
     run = summary.run
     step = summary.scope or "step"
-    values = _found({name: value_at(summary, key) for name, key in _BENCHMARK.items()})
+    values = _found(
+        {name: value_at(summary, key) for name, key in _BENCHMARK.items()}, "tt-xla's JSON"
+    )
     document = {
         "project": "instrumentor",
         "model_rawname": run.get("name") or run.get("script"),
@@ -179,7 +186,7 @@ def tracked(summary: Summary) -> Tracked:
     facts = {**about, **{key: run.get(key) for key in ("script", "label", "batch_size", "started")}}
     return Tracked(
         name=str(run.get("name") or run.get("script") or "instrument"),
-        figures=_found(every),
+        figures=_found(every, "a tracker"),
         series=tuple(ms / 1e3 for ms in values),
         facts={key: str(value) for key, value in facts.items() if value is not None},
     )
@@ -200,7 +207,8 @@ def blacksmith(summary: Summary) -> str:
             "device_fw_ms": None if time is None else time.firmware_ms,
             "op_to_op_gap_ms": None if gaps is None else gaps.total_us / 1e3,
             "device_utilization_pct": _utilisation(summary),
-        }
+        },
+        "perf_summary.json, of a step's ops,",
     )
     window = None if summary.window is None else summary.window.step or summary.window.how
     ops: dict[str, Any] = {

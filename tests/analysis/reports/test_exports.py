@@ -88,9 +88,17 @@ def test_a_benchmark_of_tt_xla() -> None:
     assert all(each["step_name"] == summary.scope for each in document["measurements"])
 
 
-@pytest.mark.parametrize("export", [benchmark, openmetrics, tracked, blacksmith])
-def test_a_run_without_figures_is_no_export(export: Callable[[Summary], str]) -> None:
-    with pytest.raises(NothingMeasured):
+@pytest.mark.parametrize(
+    ("export", "what"),
+    [
+        (benchmark, "tt-xla's JSON"),
+        (openmetrics, "OpenMetrics"),
+        (tracked, "a tracker"),
+        (blacksmith, "perf_summary.json, of a step's ops,"),
+    ],
+)
+def test_a_run_without_figures_is_no_export(export: Callable[[Summary], object], what: str) -> None:
+    with pytest.raises(NothingMeasured, match=what):
         export(Summary(profiler="wallclock"))
 
 
