@@ -7,7 +7,7 @@ models and methods that are looked up by a text (`getattr(callback, "on_forward_
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -78,17 +78,17 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
     ahead = region.begin if region.fetch is not None else None
     for call, statement in calls:
         if knowledge.is_save(body.source, body.scope, call):
-            yield _told("save", "a save", "", body.source, call)
+            yield _told(knowledge, "save", "a save", "", body.source, call)
         elif _is_copy(knowledge, body.source, body.scope, call):
-            yield _told("copy", "a copy to the device", "", body.source, call)
+            yield _told(knowledge, "copy", "a copy to the device", "", body.source, call)
         elif is_fetch(knowledge, body.source, body.scope, call) and statement is not ahead:
             text = "The next batch is fetched inside the timed region."
             yield Caveat("fetch-inside", text, place=body.source.at(call.lineno))
     for read in _reads_beside_the_last(region, inside):
-        yield _told("host-read", "a host read", "", body.source, read)
+        yield _told(knowledge, "host-read", "a host read", "", body.source, read)
     inside_of = f"{body.scope.name}()" if isinstance(body.scope, FUNCTIONS) else ""
     for call in _evaluations(region, calls):
-        yield _told("validation", "an evaluation", inside_of, body.source, call)
+        yield _told(knowledge, "validation", "an evaluation", inside_of, body.source, call)
     start = (_Called(body.source, body.scope, call, {}) for call, _ in calls)
     for function, of_model in _functions(knowledge, start):
         yield from _of_function(knowledge, function)
@@ -161,14 +161,28 @@ def _run_by(knowledge: Knowledge, called: _Called) -> Iterator[Function]:
     program, call = knowledge.program, called.call
     yield from program.resolve(called.source, called.scope, call)
     called_on = program.of(called.source, called.scope, call.func)
-    made = {v.made_by for v in called_on if isinstance(v, Object)}
-    for cls in made if len(made) == 1 else ():  # of several models one is run, nobody knows which
-        if isinstance(cls, Class):
-            yield from program.methods(cls, "forward", overrides=False)
+    made = {v.made_by: v for v in called_on if isinstance(v, Object)}
+    # of several models one is run, nobody knows which, unless one wraps the others
+    if len(made) - len(_wrapped(knowledge, made)) <= 1:
+        for cls in made:
+            if isinstance(cls, Class):
+                yield from program.methods(cls, "forward", overrides=False)
     for handed in arguments(call):
         if isinstance(handed, (ast.Name, ast.Attribute)):
             yield from program.resolve(called.source, called.scope, ast.Call(handed, [], []))
     yield from _dispatched(knowledge, called)
+
+
+def _wrapped(knowledge: Knowledge, made: Mapping[Value, Object]) -> set[Value]:
+    """Makers of objects that another of these is made of: `net` of `Wrapper(net)`."""
+    found = set[Value]()
+    for maker, value in made.items():
+        if value.node is None or value.where is None:
+            continue
+        for node in arguments(value.node):
+            inner = knowledge.program.of(*value.where, node)
+            found |= {v.made_by for v in inner if isinstance(v, Object)} - {maker}
+    return found & made.keys()
 
 
 def _dispatched(knowledge: Knowledge, called: _Called) -> Iterator[Function]:
@@ -202,12 +216,12 @@ def _of_function(knowledge: Knowledge, function: Function) -> Iterator[Caveat]:
         read = host_read(statement, frozenset())
         if read is not None:
             at = read if hasattr(read, "lineno") else statement
-            yield _told("host-read", "a host read", inside, source, at)
+            yield _told(knowledge, "host-read", "a host read", inside, source, at)
     for call, _ in knowledge.program.calls.get(scope, ()):
         if knowledge.is_save(source, scope, call):
-            yield _told("save", "a save", inside, source, call)
+            yield _told(knowledge, "save", "a save", inside, source, call)
         elif is_fetch(knowledge, source, scope, call):
-            yield _told("fetch", "a fetch of the next batch", inside, source, call)
+            yield _told(knowledge, "fetch", "a fetch of the next batch", inside, source, call)
 
 
 def _copies(knowledge: Knowledge, function: Function, *, of_model: bool) -> Iterator[Caveat]:
@@ -221,7 +235,7 @@ def _copies(knowledge: Knowledge, function: Function, *, of_model: bool) -> Iter
         if not _is_copy(knowledge, source, scope, call):
             continue
         if not of_model or _is_of_host(knowledge, function, call):
-            yield _told("copy", "a copy to the device", _named(function), source, call)
+            yield _told(knowledge, "copy", "a copy to the device", _named(function), source, call)
 
 
 def _is_of_host(knowledge: Knowledge, function: Function, call: ast.Call) -> bool:
@@ -253,9 +267,14 @@ def _is_made_on_host(value: Value) -> bool:
     return root == "torch" and word in methods.MAKES_DATA and not placed
 
 
-def _told(kind: str, what: str, inside: str, source: Source, at: ast.AST) -> Caveat:
+def _told(
+    knowledge: Knowledge, kind: str, what: str, inside: str, source: Source, at: ast.AST
+) -> Caveat:
     text = f"{what[:1].upper()}{what[1:]} inside {inside}" if inside else what.capitalize()
     place = source.at(getattr(at, "lineno", 1))
+    alike = [path for path in knowledge.program.sources if path.name == source.path.name]
+    if len(alike) > 1 and source is not knowledge.program.entry:
+        place = f"{source.path.parent.name}/{place}"
     return Caveat(f"{kind}-inside", f"{text} is inside the timed region.", place=place)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor import Options, explain
+from instrumentor.locate import locate_file
 from tests.locate.cases import HEAD, lines_of, plan_of
 
 #: A step that cannot be entered, with one more thing in it.
@@ -277,6 +278,40 @@ def test_a_forward_that_moves_its_batch(moved: str, told: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("net = torch.nn.DataParallel(Wrapper(Moves()))", True),
+        ("net = Moves()\nnet = torch.nn.DataParallel(net) if several else Wrapper(net)", True),
+        ("net = Moves() if moves else Wrapper(torch.nn.Linear(1, 1))", False),
+    ],
+)
+def test_a_model_in_a_wrapper_is_run(made: str, told: bool) -> None:
+    """Of several models one is run, and nobody knows which; a wrapper runs what it is given."""
+    source = HEAD + (
+        "class Moves(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layer = torch.nn.Linear(1, 1)\n"
+        "    def forward(self, x):\n"
+        "        return self.layer(x.cuda())\n"
+        "\n"
+        "class Wrapper(torch.nn.Module):\n"
+        "    def __init__(self, inner):\n"
+        "        super().__init__()\n"
+        "        self.inner = inner\n"
+        "    def forward(self, x):\n"
+        "        return self.inner(x)\n"
+        "\n"
+        f"{made}\n"
+        "for batch in loader:\n"
+        "    criterion(net(batch), 1).backward()\n"
+        "    optimizer.step()\n"
+    )
+    expected = {"copy-inside": lines_of(source, "return self.layer(x.cuda())")}
+    assert named(source) == (expected if told else {})
+
+
+@pytest.mark.parametrize(
     ("block", "told"), [("if ready:", False), ("if ready:\n      for _ in range(3):", True)]
 )
 def test_a_host_read_of_the_last_block(block: str, told: bool) -> None:
@@ -297,3 +332,16 @@ for x in loader:
     source = HEAD + body.replace("BLOCK", block)
     at = {"host-read-inside": lines_of(source, "print(other")} if told else {}
     assert named(source) == at
+
+
+def test_of_modules_of_one_name_the_folder_is_told(tmp_path: Path) -> None:
+    moving = "def moved(batch):\n    return batch.cuda()\n"
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "batches.py").write_text(moving)
+    calls = "    criterion(model(one.batches.moved(other.batches.moved(batch))), 1).backward()\n"
+    entry = f"import one.batches\nimport other.batches\n{HEAD}for batch in loader:\n{calls}"
+    (tmp_path / "train.py").write_text(f"{entry}    optimizer.step()\n")
+    warnings = locate_file(tmp_path / "train.py", Options(), [tmp_path]).warnings
+    places = {w.place for w in warnings if w.kind == "copy-inside"}
+    assert places == {"one/batches.py:2", "other/batches.py:2"}
