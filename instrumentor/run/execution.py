@@ -227,7 +227,7 @@ class _Listener:
             self._ending = True
             pids = ", ".join(map(str, event["pids"]))
             self._note(
-                f"ending the script gently (pids {pids}), so that no device stays held; "
+                f"ending the script gently (pids {pids}), so that it lets go of what it holds; "
                 "Ctrl-C again stops waiting for it"
             )
 

@@ -285,6 +285,8 @@ def run_pairs(
             stopped = isinstance(error, (KeyboardInterrupt, Interrupted))
             raised = error if isinstance(error, InstrumentError) else Interrupted("interrupted")
             raised.result = paired(interrupted=stopped) if pairs else None
+            if stopped and not pairs:
+                raised.message = "interrupted before the first pair was complete"
             if pairs:
                 write_json(folder / RECORD, raised.result.to_json())
             raise raised from error

@@ -269,8 +269,8 @@ MOST_STEPS = 10  # that have a line of their own
 _ENOUGH = {
     "precise": "the median is known to 1 % after {} samples; stopping the script",
     "budget": "the time is up after {} samples (--time-budget); stopping the script",
-    "busy": "the machine is too busy for a figure, and no more steps would change that: stopping "
-    "the script after {} samples",
+    "busy": "the machine is too busy for a figure, and more steps would not help; stopping the "
+    "script after {} samples",
     "most": "200 samples are taken, the most of one run; stopping the script",
 }
 _ALL = "all {} samples are taken; stopping the script"

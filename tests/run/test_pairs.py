@@ -160,6 +160,15 @@ def test_ctrl_c_keeps_the_pairs_so_far(tmp_path: Path, machine: Machine) -> None
     assert json.loads((tmp_path / "out" / "pairs.json").read_text())["interrupted"] is True
 
 
+def test_ctrl_c_in_the_first_pair_says_that_none_is_complete(
+    tmp_path: Path, machine: Machine
+) -> None:
+    machine.fails_at = 2, Interrupted("interrupted")
+    with pytest.raises(Interrupted) as stopped:
+        go(tmp_path)
+    assert stopped.value.message == "interrupted before the first pair was complete"
+
+
 def test_a_version_that_fails_is_named(tmp_path: Path, machine: Machine) -> None:
     failure = RunFailed("the script ended with exit code 1")
     failure.result = "the run's own, which is no pairs"

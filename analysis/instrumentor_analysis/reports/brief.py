@@ -101,7 +101,7 @@ def _region(wall: WallClock, median: Line) -> Line:
     steps = formatting.plural(wall.samples, headline.step_word(wall))
     mean_ms = headline.mean_in_iteration(wall)
     if mean_ms is not None:
-        note = f"mean of {steps}, their median is {median.value}"
+        note = f"mean of {steps} (median {median.value})"
         return replace(median, name=wall.label, value=formatting.ms(mean_ms), note=note)
     interval = median.note.partition(";")[0]
     which = steps if wall.samples == 1 else f"median of {steps}"

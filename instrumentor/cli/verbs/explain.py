@@ -105,10 +105,10 @@ def _by_running(script: Path, options: RunOptions, arguments: list[str]) -> Expl
 
 #: What a run leaves out, puts off or switches off: the plan's field, as it is shown.
 _LEFT_OUT = {
-    "skipped_validation": "no validation",
-    "skipped_checkpoints": "no saving",
-    "deferred_host_reads": "read later",
-    "disabled_cache_clears": "no cache clears",
+    "skipped_validation": ("left out", "validation"),
+    "skipped_checkpoints": ("left out", "saving"),
+    "deferred_host_reads": ("put off", "reading of values"),
+    "disabled_cache_clears": ("left out", "clearing of caches"),
 }
 #: How the script counts its steps, by the position of its counter.
 _COUNTED = {
@@ -141,11 +141,11 @@ def _show(document: dict[str, Any]) -> None:
     _margin(Path(loop["file"]), document)
     for name, text in _facts(document):
         console.out(f"  {name:<14} {text}")
-    for name, label in _LEFT_OUT.items():
+    for name, (label, what) in _LEFT_OUT.items():
         if document[name]:
             numbers = sorted(document[name])
             word = "line" if len(numbers) == 1 else "lines"
-            console.out(f"  {label:<14} {word} {', '.join(map(str, numbers))}")
+            console.out(f"  {label:<14} {what}, {word} {', '.join(map(str, numbers))}")
     common.show_edits(document["edits"])
 
 

@@ -29,14 +29,16 @@ FOUND = Phases(
 def test_the_largest_owner_comes_first_and_the_cost_is_said() -> None:
     table = owners.table(FOUND)
     assert list(table.columns[0].texts) == ["data", "backward", "forward"]
-    assert "20 extra iterations" in table.note and "+2.5 % against those without" in table.note
+    assert (
+        "20 extra iterations" in table.note and "2.5 % longer than without barriers" in table.note
+    )
     assert "1.0 % of it has no owner" in table.note
     assert [column.title for column in table.columns][4] == "on the host"
 
 
 def test_a_barrier_that_seems_to_save_time_is_noise() -> None:
     assert "noise" not in owners.note(FOUND)
-    assert "-21.2 % against those without (noise: " in owners.note(
+    assert "21.2 % shorter than without barriers (noise: " in owners.note(
         msgspec.structs.replace(FOUND, longer_percent=-21.2)
     )
 
