@@ -122,7 +122,8 @@ def _named(run: str, name: str, place: Place | None, history: History) -> Entry:
     if len(found) == 1:
         return found[0]
     if found:
-        scripts = [_script(entry) for entry in found]
+        # Those below the working directory first: one of them is likely meant.
+        scripts = sorted(map(_script, found), key=lambda script: Path(script).is_absolute())
         raise UsageError(
             f"{run}: several scripts have such a run ({', '.join(scripts)})",
             f"Say which: {console.quoted(f'{scripts[0]}@{name}')}",

@@ -222,6 +222,18 @@ def two_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_the_script_that_is_offered_stands_in_this_folder(
+    two_scripts: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = two_scripts / "here"
+    here.mkdir()
+    (here / "three.py").touch()
+    remembered(two_scripts / "more", 1.0, 1.0, place=place_of(here / "three.py"))
+    monkeypatch.chdir(here)
+    code, _, err = compared(capsys, "@last", two_scripts / "runs" / "one.py" / "1")
+    assert code == 2 and "Say which: three.py@last" in err
+
+
 @pytest.mark.parametrize("name", ["main", "last"])
 def test_a_name_that_several_scripts_have(
     two_scripts: Path, capsys: pytest.CaptureFixture[str], name: str
