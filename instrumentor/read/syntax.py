@@ -19,7 +19,11 @@ LoopNode: TypeAlias = ast.For | ast.While | ast.AsyncFor
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.While, ast.AsyncFor)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_NO_NODES = frozenset(("ctx", "op", "ops", "id", "attr", "level", "module", "asname"))
+_NO_NODES = frozenset([
+    "ctx", "op", "ops", "id", "attr", "arg", "level", "module", "asname", "type_comment",
+    "is_async", "simple", "conversion", "type_ignores",
+])  # fmt: skip
+_parts: dict[type[ast.AST], tuple[str, ...]] = {}  # fields that may hold nodes
 
 
 def dotted(node: ast.AST | None) -> str:
@@ -66,14 +70,15 @@ def children(node: ast.AST) -> tuple[ast.AST, ...]:
     """The child nodes in source order, contexts and operators left out."""
     if isinstance(node, (ast.Name, ast.Constant)):
         return ()
+    kind = type(node)
+    if kind not in _parts:
+        _parts[kind] = tuple(name for name in node._fields if name not in _NO_NODES)
     found: list[ast.AST] = []
-    for name in node._fields:
-        if name in _NO_NODES:
-            continue
+    for name in _parts[kind]:
         value = getattr(node, name, None)
         if isinstance(value, ast.AST):
             found.append(value)
-        elif isinstance(value, list):
+        elif value and isinstance(value, list):
             found += [item for item in value if isinstance(item, ast.AST)]
     return tuple(found)
 

@@ -152,12 +152,15 @@ def _dry_run_s(script: Path, rounds: int = 7) -> float:
 
 
 def _copies_s(script: Path, cache: Path) -> tuple[float, float]:
-    """Seconds until the copy for a run stands and is gone: the first, and with three changes."""
+    """Seconds until the copy for a run stands and is left: the first, and with three changes."""
     from instrumentor.shared.project import find_project
+    from instrumentor.workspace import kept_copy
     from instrumentor.workspace.shadow import shadow
 
     os.environ["XDG_CACHE_HOME"] = str(cache)
     project, taken = find_project(script), []
+    # What had changed less than a minute before it was copied is copied again.
+    time.sleep(max(0.0, script.stat().st_ctime + kept_copy.QUIET_NS / 1e9 + 1 - time.time()))
     for changed in (0, 3):
         for number in range(changed):
             (script.parent / "data_0" / f"{number}.txt").write_text("changed\n")

@@ -18,7 +18,7 @@ from itertools import takewhile
 
 import libcst as cst
 
-from instrumentor.read.syntax import address
+from instrumentor.read.syntax import address, children
 from instrumentor.rewrite.engine.actions import gather, refusal
 from instrumentor.rewrite.engine.pairs import pair
 from instrumentor.rewrite.engine.parsing import parse
@@ -144,5 +144,5 @@ def _statements(tree: ast.Module) -> dict[Statement, ast.stmt]:
         if depth > _MAX_DEPTH:
             raise ProofFailed("the file nests too deeply to be rewritten")
         found.update((address(node), node) for node in level if isinstance(node, ast.stmt))
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        level = [child for node in level for child in children(node)]
     return found

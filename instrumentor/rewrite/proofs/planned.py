@@ -8,9 +8,9 @@ repeat itself here.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from instrumentor.read.syntax import address
+from instrumentor.read.syntax import address, children
 from instrumentor.rewrite.engine.actions import gather
 from instrumentor.rewrite.engine.parsing import parse
 from instrumentor.shared.edits import Edit, Kind
@@ -34,8 +34,7 @@ class _Carried(ast.NodeTransformer):
 
     def __init__(self, tree: ast.Module, edits: Sequence[Edit]) -> None:
         self.actions = gather(edits, tree)
-        nodes = (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
-        self.statements = {address(node): node for node in nodes}
+        self.statements = {address(node): node for node in _statements(tree)}
 
     def visit(self, node: ast.AST) -> ast.AST | list[ast.AST]:
         if isinstance(node, ast.expr):  # which holds no statement
@@ -61,6 +60,15 @@ class _Carried(ast.NodeTransformer):
         return parse(edit.code).body
 
 
+def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        waiting += [each for each in children(node) if not isinstance(each, ast.expr)]
+
+
 def first_difference(one: object, other: object, line: int = 1) -> int | None:
     """The line in ``other`` where two syntax trees begin to differ; None when they are the same."""
     pairs: list[tuple[object, object]] = [(one, other)]
@@ -79,9 +87,11 @@ def first_difference(one: object, other: object, line: int = 1) -> int | None:
             pairs += [rest] if len(left) != len(right) else []
             pairs.extend(reversed(list(zip(left, right, strict=False))))
         elif isinstance(left, ast.AST):
-            fields = [(getattr(left, f, None), getattr(right, f, None)) for f in left._fields]
-            pairs.extend(reversed(fields))
+            for name in reversed(left._fields):
+                parts = getattr(left, name, None), getattr(right, name, None)
+                if parts[0] is not parts[1]:
+                    pairs.append(parts)
         # By repr() as well: 0.0 == -0.0.
-        elif left != right or repr(left) != repr(right):
+        elif left != right or (not isinstance(left, str) and repr(left) != repr(right)):
             return line
     return None
