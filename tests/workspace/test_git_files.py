@@ -6,8 +6,11 @@ import math
 import os
 import shutil
 import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -43,7 +46,8 @@ def planted(path: Path, make: Callable[[Path], None] = os.mkfifo) -> Path:
 @pytest.mark.parametrize(
     "name",
     [
-        ".gitignore", ".gitattributes", ".git/HEAD", ".git/config", ".git/packed-refs",
+        ".gitignore", ".gitattributes", ".gitmodules", ".mailmap", ".git/HEAD", ".git/config",
+        ".git/packed-refs",
         ".git/index", ".git/info/exclude", ".git/refs/heads/x", ".git/refs/a/b/c",
         ".git/objects/info/commit-graph", ".git/objects/info/commit-graphs/x",
         ".git/objects/pack/pack-x.idx", ".git/objects/info/alternates", ".git/reftable/x",
@@ -157,6 +161,31 @@ def test_refs_that_lead_out_of_gits_folders_are_not_read(
     (repo / ".git" / name).symlink_to(tmp_path)
     with pytest.raises(NotReady, match=f"{name} leads to {tmp_path}, which is no part of a git"):
         git.names(repo, ())
+
+
+@pytest.mark.parametrize("part", ["HEAD", "objects/"])
+def test_half_of_a_git_folder_is_none(repo: Path, tmp_path: Path, part: str) -> None:
+    half = tmp_path / "half"
+    (half / "refs").mkdir(parents=True)
+    (half / part).mkdir() if part.endswith("/") else (half / part).touch()
+    (repo / ".git" / "refs" / "x").symlink_to(half / "refs")
+    with pytest.raises(NotReady, match="which is no part of a git folder"):
+        git.names(repo, ())
+
+
+def test_a_block_device_would_be_read_to_its_end(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, config = os.stat, str(repo / ".git" / "config")
+
+    def stat_of(path: object, **options: Any) -> Any:
+        block = SimpleNamespace(st_mode=stat.S_IFBLK | 0o600, st_rdev=os.makedev(7, 0))
+        return block if str(path) == config else seen(path, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(git_files, "_beside", lambda root: [Path(config)])
+    monkeypatch.setattr(os, "stat", stat_of)
+    with pytest.raises(NotReady, match="config is a device"):
+        git_files.refuse_endless(repo)
 
 
 @pytest.mark.parametrize("name", ["objects", "objects/7a", "logs", "logs/refs"])

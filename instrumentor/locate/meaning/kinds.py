@@ -97,6 +97,10 @@ class Kinds:
 
     def of_class(self, cls: Class) -> Kind | None:
         """What instances of a class of the program are."""
+        # Once for each: modules that hold two of the next stand for any number of them.
+        return self._answers.ask(("class", cls), lambda: self._of_class(cls), None)
+
+    def _of_class(self, cls: Class) -> Kind | None:
         kind = libraries.derived_from(self.program.external_bases(cls))
         if kind is not Kind.MODEL or self._has_parameters(cls):
             return kind

@@ -10,6 +10,9 @@ from textwrap import indent
 import pytest
 
 from instrumentor import Declined
+from instrumentor.locate.meaning.kinds import Kinds
+from instrumentor.locate.meaning.roles import Kind
+from instrumentor.read.values import Class
 from tests.locate.cases import HEAD, around, looped, plan_of, rewritten, timed
 
 BACKWARD = "loss = criterion(model(x), y)\nloss.backward()\n"
@@ -297,3 +300,46 @@ def test_an_update_behind_the_call_of_the_function_with_the_loop() -> None:
     step = "def step(batches):\n    accumulate(batches)\n    optimizer.step()\n\n"
     plan = plan_of(f"{HEAD}{accumulate}{step}while True:\n    step(loader)\n")
     assert (plan["loop"]["line"], plan["stop"]["line"]) == (9, 15)
+
+
+def _nested(number: int) -> str:
+    made = f"Part{number + 1}" if number < 24 else "torch.nn.Linear"
+    return f"""
+class Part{number}(torch.nn.Module):
+    def __init__(self, size=4, out=4):
+        super().__init__()
+        self.first = {made}(4, 4)
+        self.second = {made}(4, 4)
+        self.back = lambda: Part{max(number - 1, 0)}()
+
+    def forward(self, x):
+        return self.first(x) + self.second(x)
+"""
+
+
+def test_modules_that_hold_two_of_the_next_are_read_a_few_times_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The innermost stands sixteen million times in the outermost."""
+    asked, found = [], Kinds._of_class
+
+    def counted(self: Kinds, cls: Class) -> Kind | None:
+        asked.append(cls)
+        return found(self, cls)
+
+    monkeypatch.setattr(Kinds, "_of_class", counted)
+    loop = (
+        "import torch\n"
+        + "".join(map(_nested, range(25)))
+        + """
+model = Part0()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in [torch.ones(2, 4)] * 10:
+    optimizer.zero_grad()
+    loss = model(x).sum()
+    loss.backward()
+    optimizer.step()
+"""
+    )
+    assert timed(plan_of(loop))
+    assert 25 <= len(asked) < 2_000
