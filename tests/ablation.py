@@ -75,6 +75,7 @@ ABILITIES = (
     Ability("attributes set elsewhere", f"{NAMES}._stored", ()),
     Ability("fields of dataclasses", f"{NAMES}._field", ()),
     Ability("super()", f"{NAMES}._of_super", ()),
+    Ability("argparse namespaces", f"{NAMES}._of_namespace", ()),
     Ability("import_module by name", f"{NAMES}._imported_by_name", ()),
     Ability("getattr and the like", f"{NAMES}._taken_from", ()),
     Ability("items of results", f"{NAMES}._of_result", ()),

@@ -229,8 +229,10 @@ class Names(Modules, eq=False, dict=True):
             if not any(isinstance(v, Function) for v in found):
                 stored = self._stored(owner, cls, name)
                 found = _union([found, stored, self._field(owner, cls, name)])
+        elif external_name(cls) == "builtins.super":
+            found = self._of_super(owner, name)
         else:
-            found = self._of_super(owner, name) if external_name(cls) == "builtins.super" else ()
+            found = self._of_namespace(owner, name)
         return found or (Member(owner, name),)
 
     def _of_super(self, owner: Object, name: str) -> Values:
@@ -238,6 +240,13 @@ class Names(Modules, eq=False, dict=True):
         bases = self.bases(own)[1:] if own is not None else ()
         methods = ((self.method(base, name), Object(base)) for base in bases)
         return next(((Function(m.source, m.node, of),) for m, of in methods if m), NOTHING)
+
+    def _of_namespace(self, owner: Object, name: str) -> Values:
+        """`SimpleNamespace(model=...)`, `Namespace(...)`: what the keyword gave."""
+        if owner.node is None or not owner.where or not isinstance(owner.made_by, External):
+            return NOTHING
+        given = (k.value for k in owner.node.keywords if k.arg == name)
+        return next((self.known(*owner.where, value) for value in given), NOTHING)
 
     def _of_class(self, cls: Class, owner: Class | Object, name: str) -> Values:
         """A method or class-level name, found upwards; overrides too when any instance is meant."""
