@@ -389,6 +389,7 @@ class ModuleOps(Struct, frozen=True):
         forward_ms: of those that its forward runs.
         backward_ms: of those that autograd runs for them, and what it calls again.
         percent: of the time of all ops.
+        kind: its class, with the shape of its first parameter of its own; None: not told.
     """
 
     name: str | None
@@ -396,6 +397,7 @@ class ModuleOps(Struct, frozen=True):
     forward_ms: float
     backward_ms: float
     percent: float
+    kind: str | None = None
 
 
 class OpsByModule(Struct, frozen=True):

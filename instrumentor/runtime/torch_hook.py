@@ -36,6 +36,7 @@ COLUMNS = [
     "step",
     "module",
     "pass",
+    "class",
 ]
 OPERATIONS = ("cpu_op", "Operator")  # the second is the category's older name
 RANGE = "instrument module "  # of a module's call
@@ -60,6 +61,7 @@ class Named:
 
     Attributes:
         found: the script's module and, within it, the name of each that may be called.
+        classes: what each of them is, see :func:`described`.
     """
 
     def __init__(self) -> None:
@@ -71,6 +73,7 @@ class Named:
         self.range: Any = fast or torch.profiler.record_function
         self.real: Any = torch.nn.Module.__call__
         self.found: list[tuple[str, str]] = []
+        self.classes: list[str] = []
         self.known: dict[int, tuple[int, Any]] = {}  # place in `found`, and what keeps the id
 
     def on(self) -> None:
@@ -98,6 +101,7 @@ class Named:
                 if id(each) not in self.known:
                     self.known[id(each)] = len(self.found), each
                     self.found.append((root, name))
+                    self.classes.append(described(each))
         return self.known[id(module)][0]
 
     def names(self) -> list[str]:
@@ -106,6 +110,16 @@ class Named:
         return [
             (root + "." + name if several else name) if name else root for root, name in self.found
         ]
+
+
+def described(module: Any) -> str:
+    """The class of a module, with the shape of its first parameter of its own: its size."""
+    kind = type(module).__name__
+    try:
+        shape = next(module.parameters(recurse=False)).shape
+        return kind + " " + "x".join(str(int(each)) for each in shape)
+    except Exception:  # noqa: BLE001 - without one, or of no shape yet
+        return kind
 
 
 class Running(NamedTuple):
@@ -184,7 +198,7 @@ def close_profile(profiler: object, device_type: str, number: int = 0) -> None:
             os.remove(trace)
         rows = operations(events, device_type == "cuda", number)
         if named is not None:
-            tell_modules(rows, events, named.names())
+            tell_modules(rows, events, named.names(), named.classes)
         write_table(rows, os.path.join(folder, "ops.csv"))
     except Exception as error:  # noqa: BLE001 - see the module's text
         warn(f"torch.profiler's result was lost: {type(error).__name__}: {error}")
@@ -224,6 +238,7 @@ def operations(
                 "step": number,
                 "module": "",
                 "pass": "",
+                "class": "",
             }
         )
     return rows
@@ -240,7 +255,10 @@ def in_order(events: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[d
 
 
 def tell_modules(
-    rows: list[dict[str, Any]], events: list[dict[str, Any]], names: list[str]
+    rows: list[dict[str, Any]],
+    events: list[dict[str, Any]],
+    names: list[str],
+    classes: list[str],
 ) -> None:
     """Enter the module of each operation, and whether it ran forward or backward.
 
@@ -251,7 +269,9 @@ def tell_modules(
     Args:
         rows: as :func:`operations` makes them of the events.
         names: of the ranges, by their number.
+        classes: of these modules.
     """
+    kinds = dict(zip(names, classes))  # noqa: B905 - 3.8
     ops, ranges = in_order(events)
     of_row = {id(event): row for event, row in zip(ops, rows)}  # noqa: B905 - 3.8
     running: dict[object, list[Running]] = {}
@@ -275,6 +295,7 @@ def tell_modules(
             makers.setdefault(number, {})[thread] = module
         if row is not None:
             row.update({"module": module, "pass": "backward" if backward else "forward"})
+            row["class"] = kinds.get(module, "")
         stack.append(Running(event["ts"] + event.get("dur", 0), module, backward))
 
 

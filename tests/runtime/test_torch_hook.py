@@ -199,6 +199,8 @@ def test_each_op_has_its_module_forward_and_backward(told: list[dict[str, str]])
     assert of("DoubledBackward", "backward") == ["layers.2", "layers.1", "layers.0"]
     assert set(of("torch::autograd::AccumulateGrad", "backward")) == {""}
     assert set(of("aten::square", "forward")) == {""} and of("aten::sub", "forward") == ["L1Loss"]
+    lines_of = {row["module"]: row["class"] for row in told if row["module"].endswith("line")}
+    assert sorted(lines_of.values()) == ["Linear 3x4", "Linear 4x5", "Linear 5x6"]
     # Which layer a product of the backward is of, its shapes tell as well.
     products = [row for row in told if row["op"] == "aten::mm" and row["pass"] == "backward"]
     assert len(products) == 5  # the input of the first one needs no gradient
@@ -261,7 +263,7 @@ def test_of_numbers_that_two_threads_have_used_no_module_is_known() -> None:
         event(node, 50, 5, 3, Sequence_number=6, Fwd_thread_id=2),
     ]
     rows = torch_hook.operations(events, on_device=False)
-    torch_hook.tell_modules(rows, events, ["a", "b"])
+    torch_hook.tell_modules(rows, events, ["a", "b"], ["A", "B 2x3"])
     found = [(row["module"], row["pass"][0]) for row in rows]
     forward = [("a", "f"), ("b", "f"), ("b", "f"), ("", "f"), ("a", "f")]
     assert found == [*forward, ("", "b"), ("b", "b"), ("a", "b")]

@@ -87,18 +87,50 @@ def modules(steps: Sequence[Called]) -> ModuleTree | None:
     )
 
 
-def starred(name: str) -> str:
-    """A name with a star for each number: what layers of one kind have in common."""
+def pattern(name: str) -> str:
+    """A name with a star for each number: what layers of one kind may have in common."""
     return _NUMBER.sub("*", name)
 
 
+def common(names: Sequence[str]) -> str:
+    """Names of one pattern as one, with a star for each number in which they differ."""
+    parts = zip(*(name.split(".") for name in names), strict=True)
+    return ".".join(each[0] if len(set(each)) == 1 else "*" for each in parts)
+
+
 def alike(found: ModuleTree) -> tuple[ModuleTime, ...]:
-    """Modules that differ in their numbers alone as one, those of most time of their own first."""
-    groups: dict[tuple[str, str], list[ModuleTime]] = {}
-    for each in found.modules:
-        groups.setdefault((starred(each.name), each.kind), []).append(each)
-    merged = (_together(name, kind, group) for (name, kind), group in groups.items())
+    """Modules of one class, one size and the same modules within as one row, most own time first.
+
+    They differ in their numbers alone. Where one row would be left beside the outermost modules,
+    each has its own.
+    """
+    likes = _likes(found.modules)
+    groups: dict[tuple[str, int], list[ModuleTime]] = {}
+    for each, like in zip(found.modules, likes, strict=True):
+        groups.setdefault((pattern(each.name), like), []).append(each)
+    every = list(groups.values())
+    if sum(group[0].parent is not None for group in every) == 1:
+        every = [[each] for each in found.modules]
+    merged = (_together(common([x.name for x in group]), group[0].kind, group) for group in every)
     return tuple(sorted(merged, key=lambda each: -each.self_ms))
+
+
+def _likes(found: Sequence[ModuleTime]) -> list[int]:
+    """Of each module a number that those have in common whose calls are the same.
+
+    The same class, and so many FLOPs a call, which tell the size; and what they call is alike.
+    """
+    inner: list[list[tuple[str, int]]] = [[] for _ in found]
+    likes = [0] * len(found)
+    known: dict[object, int] = {}
+    for at in range(len(found) - 1, -1, -1):  # callers are ahead of what they call
+        each = found[at]
+        flops = None if each.flops is None else each.flops / max(1, each.calls)
+        key = each.kind, flops, tuple(inner[at])
+        likes[at] = known.setdefault(key, len(known))
+        if each.parent is not None and 0 <= each.parent < at:
+            inner[each.parent].append((each.name.rpartition(".")[2], likes[at]))
+    return likes
 
 
 def _together(name: str, kind: str, group: Sequence[ModuleTime]) -> ModuleTime:

@@ -121,18 +121,18 @@ def _told(shown: Table, steps: tuple[Table, ...]) -> Table:
     telling = next((each for each in steps if "pass" in each and each["pass"].known().any()), None)
     if telling is None or "module" not in telling:
         return shown
-    told: dict[str, list[tuple[str | None, str]]] = {}
-    names, modules, runs = (telling[name].tolist() for name in ("op", "module", "pass"))
-    for op, module, run in zip(names, modules, runs, strict=True):
-        told.setdefault(op, []).append((module, run))
+    tells = [name for name in ("module", "pass", "class") if name in telling]
+    told: dict[str, list[tuple[str | None, ...]]] = {}
+    for op, *rest in zip(*(telling[name].tolist() for name in ("op", *tells)), strict=True):
+        told.setdefault(op, []).append(tuple(rest))
     calls = Groups(shown["op"])
     sizes, nths = (each.tolist() for each in (calls.sizes[calls.which], calls.nth()))
     found = [
-        told[op][nth] if len(told.get(op, ())) == size else (None, None)
+        told[op][nth] if len(told.get(op, ())) == size else (None,) * len(tells)
         for op, size, nth in zip(shown["op"].tolist(), sizes, nths, strict=True)
     ]
-    columns = (Categorical.of([each[at] for each in found]) for at in (0, 1))
-    return shown.assign(**dict(zip(("module", "pass"), columns, strict=True)))
+    columns = (Categorical.of([each[at] for each in found]) for at in range(len(tells)))
+    return shown.assign(**dict(zip(tells, columns, strict=True)))
 
 
 def by_module(frame: Table) -> OpsByModule | None:
@@ -153,11 +153,14 @@ def by_module(frame: Table) -> OpsByModule | None:
         groups.sizes.tolist(),
         groups.sums(np.where(backward, 0.0, time_ms)).tolist(),
         groups.sums(np.where(backward, time_ms, 0.0)).tolist(),
+        told["class"][groups.first].tolist() if "class" in told else [None] * len(groups.first),
         strict=True,
     )
     found = [
-        ModuleOps(name, ops, ahead, back, (ahead + back) / every_ms * 100 if every_ms else 0.0)
-        for name, ops, ahead, back in parts
+        ModuleOps(
+            name, ops, ahead, back, (ahead + back) / every_ms * 100 if every_ms else 0.0, kind
+        )
+        for name, ops, ahead, back, kind in parts
     ]
     return OpsByModule(
         ms=every_ms,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from instrumentor_analysis.clock.modules import alike, starred
+from instrumentor_analysis.clock.modules import alike, common, pattern
 from instrumentor_analysis.clock.phases import FORWARD
 from instrumentor_analysis.model import ModuleOps, ModuleTime, ModuleTree, OpsByModule, Phases
 from instrumentor_analysis.reports import formatting
@@ -45,7 +46,7 @@ def ops(found: OpsByModule | None, most: int) -> Section:
     columns = (
         Column(
             "module",
-            [NO_MODULE if each.name is None else each.name for each in shown],
+            told_apart([(each.name or NO_MODULE, each.kind or "") for each in shown]),
             right=False,
             foreign=[not each for each in ours],
             least=16,
@@ -59,17 +60,39 @@ def ops(found: OpsByModule | None, most: int) -> Section:
     return Section(OPS_TITLE, (Table(columns, _of_ops(found, len(rows) - len(shown))),))
 
 
+def told_apart(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Names that differ: with the class where a name is nothing but numbers, or two have it."""
+    counts = Counter(name for name, _ in rows)
+    return [
+        f"{name} {kind}".rstrip()
+        if counts[name] > 1 or not any(each.isalpha() for each in name)
+        else name
+        for name, kind in rows
+    ]
+
+
 def _together(found: Sequence[ModuleOps]) -> list[ModuleOps]:
-    """Modules that differ in their numbers alone as one, those of most time first."""
-    groups: dict[str | None, list[ModuleOps]] = {}
-    for each in found:
-        groups.setdefault(each.name and starred(each.name), []).append(each)
+    """Modules of one class and size that differ in their numbers alone as one, most time first.
+
+    Each has its own row where one would be left of several, or where no class is told.
+    """
+    groups: dict[object, list[ModuleOps]] = {}
+    for at, each in enumerate(found):
+        alone = each.name is None or each.kind is None
+        groups.setdefault(at if alone else (pattern(each.name or ""), each.kind), []).append(each)
+    every = list(groups.values())
+    if sum(group[0].name is not None for group in every) == 1:
+        every = [[each] for each in found]
     sums = (
         ModuleOps(
-            name,
-            *(sum(getattr(each, key) for each in group) for key in ModuleOps.__struct_fields__[1:]),
+            name=None if group[0].name is None else common([each.name or "" for each in group]),
+            ops=sum(each.ops for each in group),
+            forward_ms=sum(each.forward_ms for each in group),
+            backward_ms=sum(each.backward_ms for each in group),
+            percent=sum(each.percent for each in group),
+            kind=group[0].kind,
         )
-        for name, group in groups.items()
+        for group in every
     )
     return sorted(sums, key=lambda each: -each.percent)
 
@@ -81,6 +104,8 @@ def _of_ops(found: OpsByModule, left: int) -> str:
         f"Time {whose}, {formatting.ms(found.ms)} in a profiled step, without what inner modules "
         "run. Backward: of the nodes that the module's forward made."
     )
+    if any(each.kind is not None for each in found.modules):
+        text += " *: layers of one class and size."
     if any(each.name is None for each in found.modules):
         text += f" {NO_MODULE.capitalize()}: what is called outside of all, and sums of gradients."
     if found.unknown_percent >= LEAST_PERCENT:
@@ -103,7 +128,8 @@ def _table(shown: Sequence[ModuleTime], note: str) -> Table:
 
 
 def _names(shown: Sequence[ModuleTime]) -> tuple[Column, ...]:
-    names, kinds = [each.name for each in shown], [each.kind for each in shown]
+    kinds = [each.kind for each in shown]
+    names = told_apart([(each.name, each.kind) for each in shown])
     return (
         Column("module", names, right=False, foreign=True, least=16),
         Column("class", kinds, right=False, foreign=True, optional=True),
@@ -153,7 +179,7 @@ def _note(found: ModuleTree, left: int, phases: Phases | None) -> str:
     )
     if phases is not None and phases.percent(FORWARD):
         text += f"; {FORWARD} above is a {phases.statistic} of other {phases.word}s, with the loss"
-    text += ". *: layers that differ in their number alone."
+    text += ". *: layers of one class and size."
     if found.uncounted:
         text += f" FLOPs without those of {', '.join(found.uncounted)}, which have no formula."
     return f"{text} {formatting.plural(left, 'more row')} in the JSON." if left > 0 else text

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from instrumentor_analysis.clock.modules import Called, Row, alike, modules
+from instrumentor_analysis.model import ModuleTime, ModuleTree
+
+MLP = (("Linear", 30), ("GELU", 0), ("Linear", 40))
 
 
 def timed(whole: float, *layers: float) -> Called:
@@ -29,12 +32,41 @@ def test_flops_come_from_the_step_that_counted_them() -> None:
     assert [each.flops for each in found.modules] == [30, 20, None]
 
 
-def test_layers_of_one_kind_are_one_row_in_short() -> None:
+def tree(*layers: tuple[str, str, int]) -> ModuleTree:
+    """One model, and layers that it calls: name, class and FLOPs, of one millisecond each."""
+    net = ModuleTime("Net", "Net", None, 1, 1.0 + len(layers), 1.0, 100.0, None)
+    called = (ModuleTime(name, kind, 0, 1, 1.0, 1.0, 10.0, flops) for name, kind, flops in layers)
+    return ModuleTree(3, net.ms, (net, *called))
+
+
+def test_layers_of_one_class_and_size_are_one_row() -> None:
+    every = [(f"blocks.{n}.mlp.{m}", *layer) for n in range(3) for m, layer in enumerate(MLP)]
+    names = {(each.name, each.kind): each.calls for each in alike(tree(*every))}
+    assert names == {
+        ("Net", "Net"): 1,
+        ("blocks.*.mlp.0", "Linear"): 3,
+        ("blocks.*.mlp.1", "GELU"): 3,
+        ("blocks.*.mlp.2", "Linear"): 3,
+    }
+
+
+def test_layers_of_a_sequence_are_told_apart() -> None:
+    layers = [("0", "Conv2d", 9), ("1", "ReLU", 0), ("2", "Conv2d", 99), ("3", "ReLU", 0)]
+    names = {(each.name, each.kind) for each in alike(tree(*layers))}
+    assert names == {("Net", "Net"), ("0", "Conv2d"), ("*", "ReLU"), ("2", "Conv2d")}
+
+
+def test_what_calls_other_layers_is_another_row() -> None:
+    found = tree(("0", "Block", 9), ("1", "Block", 9), ("2", "Norm", 9))
+    inner = ModuleTime("1.fc", "Linear", 2, 1, 1.0, 1.0, 10.0, 9)
+    rows = alike(ModuleTree(3, found.ms, (*found.modules, inner)))
+    assert {"0", "1", "1.fc", "2"} <= {each.name for each in rows}
+
+
+def test_a_single_row_is_none() -> None:
     found = modules([timed(10, 3, 4)])
     assert found is not None
-    top, net = alike(found)
-    assert (top.name, top.calls, top.self_ms, top.percent) == ("layers.*", 2, 7, 70)
-    assert net.name == "Net" and net.self_ms == 3
+    assert {each.name for each in alike(found)} == {"Net", "layers.0", "layers.1"}
 
 
 def test_a_number_within_a_word_is_no_layer() -> None:
