@@ -47,8 +47,8 @@ class Slot(Struct, frozen=True):
 
     @property
     def git(self) -> Path:
-        """The private git folder."""
-        return self.folder / "git"
+        """The private git folder; no project's copy has a name that begins with a dot."""
+        return self.folder / ".repository"
 
     @property
     def bytecode(self) -> Path:

@@ -116,6 +116,11 @@ def test_a_project_with_a_strange_name_gets_a_plain_slot_of_its_own(git_repo) ->
         assert slots.slot_of(two).folder != workspace.root.parent
 
 
+def test_a_project_may_be_called_git(git_repo) -> None:
+    with opened(git_repo({"train.py": ""}, name="git")) as workspace:
+        assert workspace.script.is_file()
+
+
 def test_a_cache_that_is_a_file_is_reported(repo, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path / "file"))
