@@ -256,7 +256,15 @@ def _understand(
         stops = [replace(stop, strategy="skip") for stop in stops]
     keep = options.keep_validation
     asked = [*["validation"] * options.skip_validation, *["checkpoint"] * options.skip_saving]
-    skips = find_skips(knowledge, candidate, regions, stops, keep_validation=keep, asked=asked)
+    skips = find_skips(
+        knowledge,
+        candidate,
+        regions,
+        stops,
+        keep_validation=keep,
+        asked=asked,
+        arguments=called_with.arguments,
+    )
     runs = [k for k in skips.kept if not called_with.rule_out(k.source, k.statement)]
     skips = replace(skips, kept=runs)
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 from instrumentor.read.bindings import Bound, Parameter
@@ -76,6 +76,31 @@ class ScriptOptions:
                     same[:] = [ast.copy_location(ast.Pass(), same[0])]
             ruled_out |= bool(out)
         return source_of(entry.path, entry.data, tree) if ruled_out else None
+
+    @cached_property
+    def never(self) -> dict[ast.stmt, Source]:
+        """The statements of the branches that the options leave out, in any module."""
+        if not self._values:
+            return {}
+        return {
+            statement: source
+            for source in self.program.sources.values()
+            for node in source.places
+            if isinstance(node, (ast.If, ast.Match))
+            for statement in left_out(node, partial(self._decided, source))
+        }
+
+    @cached_property
+    def plain(self) -> frozenset[str]:
+        """Options that hold a number or a text, as far as argparse is told."""
+        added: dict[str, bool] = {}
+        for _, _, call in self.program.calls_named("add_argument"):
+            given = {k.arg: k.value for k in call.keywords}
+            flags = [str(a.value) for a in call.args if isinstance(a, ast.Constant)]
+            long = next((f for f in flags if f.startswith("--")), next(iter(flags), ""))
+            name = getattr(given.get("dest"), "value", None) or long.lstrip("-").replace("-", "_")
+            added[str(name)] = added.get(str(name), True) and _holds_one(given)
+        return frozenset(name for name, is_plain in added.items() if is_plain)
 
     def rule_out(self, source: Source, statement: ast.stmt) -> bool:
         """Whether an `if` around a statement is decided against it."""
@@ -228,7 +253,7 @@ class ScriptOptions:
     def _is_parsed(self, source: Source, node: ast.expr) -> bool:
         """Whether an expression is what `parse_args()` returned."""
         values = self.program.of(source, source.scope_of(node), node)
-        return bool(values) and all(map(_is_namespace, values))
+        return bool(values) and all(map(is_namespace, values))
 
     @cached_property
     def _values(self) -> dict[str, object]:
@@ -286,7 +311,7 @@ class ScriptOptions:
     def _may_be_parsed(self, source: Source, node: ast.expr) -> bool:
         """Whether an expression is, or may be, what `parse_args()` returned."""
         values = self.program.of(source, source.scope_of(node), node)
-        return not values or any(isinstance(v, Opaque) or _is_namespace(v) for v in values)
+        return not values or any(isinstance(v, Opaque) or is_namespace(v) for v in values)
 
 
 def _owner_of_table(node: ast.expr) -> ast.expr | None:
@@ -356,6 +381,17 @@ def _add(
     return name, flags[0].startswith("-") and not required and len(plain) >= len(given)
 
 
+def _holds_one(given: dict[str | None, ast.expr]) -> bool:
+    """Whether what `add_argument` is given makes an option of one number or text."""
+    kind, action = given.get("type"), getattr(given.get("action"), "value", "store")
+    several = "nargs" in given and getattr(given["nargs"], "value", None) != "?"
+    of_its_own = kind is not None and not (isinstance(kind, ast.Name) and kind.id in _TYPES)
+    default = given.get("default", ast.Constant(None))
+    written = isinstance(default, (ast.Constant, ast.UnaryOp, ast.BinOp, ast.JoinedStr))
+    one = action in ("store", "store_true", "store_false", "store_const", "count")
+    return one and written and not (several or of_its_own or None in given)
+
+
 def _may_be(argument: str, flags: Sequence[str]) -> bool:
     """Whether an argument gives an option: also by the first letters of it, or with its value."""
     given = argument.partition("=")[0]
@@ -364,9 +400,9 @@ def _may_be(argument: str, flags: Sequence[str]) -> bool:
     )
 
 
-def _is_namespace(value: Value) -> bool:
+def is_namespace(value: Value) -> bool:
     """What `parse_args()` returned, or the first of `parse_known_args()`."""
     if isinstance(value, Item):
-        return value.index == 0 and _is_namespace(value.owner)
+        return value.index == 0 and is_namespace(value.owner)
     made = value.made_by if isinstance(value, Object) else None
     return isinstance(made, Member) and made.name in _PARSE

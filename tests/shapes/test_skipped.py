@@ -144,7 +144,27 @@ def skipped(run_cli: RunCli, repo: Path) -> tuple[int, int]:
     return len(plan["skipped_validation"]), len(plan["skipped_checkpoints"])
 
 
-@pytest.mark.parametrize("body", ["pass", "own = []\nown.append(state)\nprint(own)"])
+#: a closure's list, a copy, a tensor made of a weight, a name bound anew, a file of its own
+OF_ITS_OWN = """\
+def measure(x):
+    seen = []
+    def count(x):
+        seen.append(x)
+        return len(seen)
+    return count(x)
+kept = state.copy()
+kept["scale"] = 0.0
+own = next(model.parameters()).new_zeros(4)
+own.fill_(measure(total))
+kept = state
+kept = {}
+kept["scale"] = 0.0
+with open("seen.txt", "a") as file:
+    file.write("seen")
+"""
+
+
+@pytest.mark.parametrize("body", ["pass", "own = []\nown.append(state)\nprint(own)", OF_ITS_OWN])
 def test_what_nothing_depends_on_goes_and_changes_nothing(
     body: str, run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
 ) -> None:
@@ -164,6 +184,20 @@ FELT = {
     "samples": ("samples[0] = samples[1]", "pass"),
     "iterator": ("next(it, None)", "a, b = next(it, (a, b))\nstate['scale'] = float(a.mean())"),
     "weights": ("model[0].weight.data.mul_(0.5)", "pass"),
+    "weights_of_a_local_module": (
+        "net = torch.nn.Sequential(model)\n"
+        "net.load_state_dict({n: w * 0.5 for n, w in net.state_dict().items()})",
+        "pass",
+    ),
+    "scale_by_a_property": (
+        "import operator\nclass Own:\n    @property\n    def total(self):\n"
+        "        state['scale'] *= 0.5\n        return 1\noperator.attrgetter('total')(Own())",
+        "pass",
+    ),
+    "scale_by_a_class_below_an_if": (
+        "class Own:\n    if True:\n        kept = state\nOwn.kept['scale'] *= 0.5",
+        "pass",
+    ),
     "file": (
         "torch.save(total, 'scale.pt')",
         "state['scale'] = torch.load('scale.pt')",

@@ -83,6 +83,13 @@ FILLS = words("append extend insert add appendleft setdefault push put update")
 PUTS = words("append extend insert add appendleft extendleft setdefault")
 #: Methods of whatever object after which it may change what it was given.
 KEEPS = words("register attach bind watch track prepare")
+#: Methods of a file, or of a writer of rows, that only add to it.
+WRITES_FILE = words("write writelines writerow writerows writeheader flush close")
+#: Methods of a module that each give a new iterator over its parts.
+WALKS_MODULE = words(
+    "parameters named_parameters buffers named_buffers modules named_modules children "
+    "named_children"
+)
 #: Those that take out or arrange what is there.
 TAKES = words("clear discard pop popitem popleft remove reverse rotate sort")
 #: Of those the functions that hand on what they are given.
@@ -145,6 +152,7 @@ _GIVE_NEW = words(
     "log sqrt pow eq ne lt gt ge le any all where gather cumsum isnan isinf isfinite matmul "
     "einsum no_grad inference_mode get_lr get_last_lr encode decode batch_decode shape "
     "average median percentile quantile nanmean repeat_interleave scatter astype cumprod log10 "
+    "new new_tensor new_zeros new_ones new_full new_empty "
     "log2 log1p ceil floor round clamp prod nonzero unique bincount"
 )
 #: Functions that make a container of their own, of the elements that they are given.

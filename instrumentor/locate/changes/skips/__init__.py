@@ -47,18 +47,20 @@ def find_skips(
     *,
     keep_validation: bool = False,
     asked: Collection[str] = (),
+    arguments: Sequence[str] = (),
 ) -> Skips:
     """What is left out for one candidate, and what looks like it and stays.
 
     Args:
         keep_validation: leave out saves alone.
         asked: what goes without a proof too: `validation`, `checkpoint`.
+        arguments: what the script is called with.
     """
     try:
-        facts = Facts(knowledge, candidate, regions, stops)
+        facts = Facts(knowledge, candidate, regions, stops, arguments)
         found, kept = find_pieces(facts, keep_validation=keep_validation)
         if knowledge.everywhere is not knowledge and (found or kept):
-            facts = Facts(knowledge.everywhere, candidate, regions, stops)
+            facts = Facts(knowledge.everywhere, candidate, regions, stops, arguments)
             found, kept = find_pieces(facts, keep_validation=keep_validation)
         skipped, staying, unproven = prove(facts, found, asked)
     except TooMuch:

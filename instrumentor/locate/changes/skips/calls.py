@@ -18,7 +18,7 @@ from instrumentor.locate.changes.skips.storage import (
     anywhere,
 )
 from instrumentor.locate.meaning import libraries, methods
-from instrumentor.locate.meaning.roles import Effect, Role
+from instrumentor.locate.meaning.roles import Effect, Kind, Role
 from instrumentor.read.syntax import arguments, last
 from instrumentor.read.values import Member
 
@@ -97,6 +97,9 @@ class LibraryCalls(Struct, eq=False):
             reads = mode is None or (isinstance(mode, ast.Constant) and "r" in str(mode.value))
             return Effects(files=Files.READS if reads else _MAKES_FILE)
         if name == "builtins.setattr" and len(given) == 3:
+            owner = self.storage.of(frame, given[0])
+            if owner.fresh and not owner.cells | owner.held:
+                return Effects()
             attribute = self.storage.of(frame, given[1]).constant
             if attribute:
                 return changes(frame, call, [Cell(attribute)])
@@ -120,7 +123,8 @@ class LibraryCalls(Struct, eq=False):
         elif effect is Effect.FIRST and call.args:
             first = self.storage.of(frame, call.args[0])
             alone = name == "builtins.next"  # what it gives stays as it is
-            found.add(changes(frame, call, first.cells if alone else cells_of(first)))
+            if not (alone and _begins_to_walk(call.args[0])):
+                found.add(changes(frame, call, first.cells if alone else cells_of(first)))
         return found
 
     def _method(
@@ -140,13 +144,17 @@ class LibraryCalls(Struct, eq=False):
         if word in ("backward", "step") or (word == "load_state_dict" and own.cells | own.held):
             return _unread(frame, call)
         if self.objects.is_module(*where):
-            every = anywhere(own.cells | own.held) if methods.changes_module(word) else ()
+            loss = libraries.made_by(self.objects.object_of(*where)) is Kind.LOSS  # of tensors
+            held = frozenset[Cell]() if loss else own.held
+            every = anywhere(own.cells | held) if methods.changes_module(word) else ()
             found = changes(frame, call, every)
             if word in methods.MODULE_SAVES:
                 found.files = _FOLDER
             return found
         if self.objects.saves_weights(frame.source, frame.scope, call):
             return Effects(files=_FOLDER)
+        if word in methods.WRITES_FILE and self.objects.is_file(*where, written=word == "close"):
+            return Effects(files=Files.WRITES)
         if word in methods.METHODS_THAT_SAVE | methods.METHODS_THAT_LOAD:
             found = changes(frame, call, own.cells)
             saves = word in methods.METHODS_THAT_SAVE
@@ -181,6 +189,14 @@ class LibraryCalls(Struct, eq=False):
         """What syntax does with an object of a library: `with keeper:`, `keeper += 1`."""
         keeps = self.objects.keeps(frame.source, frame.scope, node)
         return anywhere(self._changed_by(frame, node)) if keeps else frozenset()
+
+
+def _begins_to_walk(node: ast.expr) -> bool:
+    """`model.parameters()`, an iterator that nobody else has."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=word)):
+            return word in methods.WALKS_MODULE
+    return False
 
 
 def _in_place(call: ast.Call) -> bool:

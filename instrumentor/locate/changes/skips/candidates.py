@@ -119,6 +119,8 @@ class _Search(Struct, eq=False):
         source, scope, statement = place
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
             return
+        if statement in self.facts.options.never:
+            return
         trains = self.facts.leads_to_step(source, statement)
         if statement in self.facts.of_the_step and not trains:
             return
@@ -187,7 +189,7 @@ class _Search(Struct, eq=False):
     def _runs_a_model(self, frame: Frame, statement: ast.stmt) -> bool:
         """Calls a module, or a function that does, in a block without gradients."""
         return any(
-            self.facts.objects.is_module(frame.source, frame.scope, call.func)
+            self.facts.objects.runs(frame.source, frame.scope, call)
             or any(
                 self.facts.does(f).runs_a_model for f in self.facts.reader.functions(frame, call)
             )

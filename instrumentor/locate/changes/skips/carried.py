@@ -156,6 +156,15 @@ class Carried(Struct, eq=False):
                 for cell in self._cells(function, owner):
                     yield Write(cell, statement, binds, training)
 
+    def _is_a_librarys(self, function: Function, node: ast.expr) -> bool:
+        """`torch.cuda.FloatTensor(4)`, which `fill_` changes."""
+        calls = False
+        while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+            calls |= isinstance(node, ast.Call)
+            node = node.func if isinstance(node, ast.Call) else node.value
+        where = (function.source, function.node)
+        return calls and self.program.names.is_of_a_library(*where, node)
+
     def _is_own(self, function: Function, name: str) -> bool:
         """Whether a function has a variable of that name."""
         return self.program.names.binder(function.source, function.node, name) is function.node
@@ -163,7 +172,7 @@ class Carried(Struct, eq=False):
     def _cells(self, function: Function, owner: ast.expr) -> Iterator[Cell]:
         """Storage that outlives the call by which a changed expression is reached."""
         words, root = _chain(owner)
-        if root is None:
+        if root is None or self._is_a_librarys(function, owner):
             return
         binder = self.program.names.binder(function.source, function.node, root)
         if not self._is_own(function, root):

@@ -15,9 +15,13 @@ from instrumentor.locate.changes.skips.storage import Frame, Storage
 from instrumentor.locate.gradients.forward import leading_to
 from instrumentor.locate.located import Stop
 from instrumentor.locate.loop.loops import Candidate, outwards
+from instrumentor.locate.meaning import libraries
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.meaning.roles import Kind
 from instrumentor.locate.region.modes import Region
+from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
+from instrumentor.read.script_options import ScriptOptions
 from instrumentor.read.syntax import (
     FUNCTIONS,
     ScopeNode,
@@ -64,6 +68,7 @@ class Facts(Struct, eq=False, dict=True):
     candidate: Candidate
     regions: Sequence[Region]
     stops: Sequence[Stop]
+    arguments: Sequence[str] = ()
     _traits: dict[Function, Traits] = field(default_factory=dict)
 
     @property
@@ -71,8 +76,31 @@ class Facts(Struct, eq=False, dict=True):
         return self.knowledge.program
 
     @cached_property
+    def options(self) -> ScriptOptions:
+        return ScriptOptions(self.program, self.arguments)
+
+    @cached_property
+    def ruled_out(self) -> list[tuple[Source, ast.stmt]]:
+        """What the script's options leave out."""
+        return [(source, statement) for statement, source in self.options.never.items()]
+
+    @cached_property
     def storage(self) -> Storage:
-        return Storage(self.program)
+        alive = {scope for _, scope, _ in self.anchors}
+        return Storage(
+            self.program,
+            self.options.plain,
+            alive,
+            self._is_loss,
+        )
+
+    def _is_loss(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """A loss of a library, whose value is new."""
+        values = self.program.names.of(source, scope, node)
+        return bool(values) and all(
+            isinstance(v, Object) and libraries.made_by(external_name(v.made_by)) is Kind.LOSS
+            for v in values
+        )
 
     @cached_property
     def objects(self) -> Objects:
@@ -85,7 +113,7 @@ class Facts(Struct, eq=False, dict=True):
 
     @cached_property
     def reader(self) -> EffectsReader:
-        return EffectsReader(self.program, self.storage, self.objects)
+        return EffectsReader(self.program, self.storage, self.objects, self.options.never)
 
     @cached_property
     def of_the_step(self) -> set[ast.stmt]:
@@ -205,7 +233,7 @@ class Facts(Struct, eq=False, dict=True):
                 where = (current.source, current.node)
                 found.evaluates |= self.knowledge.evaluates(current)
                 for call in own_calls(current.node):
-                    found.runs_a_model |= self.objects.is_module(*where, call.func)
+                    found.runs_a_model |= self.objects.runs(*where, call)
                     found.saves_weights |= self.objects.saves_weights(*where, call)
                     called = self.reader.functions(Frame(*where), call)
                     queue += [f for f in called if f not in seen]

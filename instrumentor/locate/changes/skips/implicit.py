@@ -235,6 +235,6 @@ def _asks_for_training(test: ast.expr) -> bool:
 def _asks_for_evaluation(statement: ast.If) -> bool:
     """`if not self.training: return x`"""
     match statement.test:
-        case ast.UnaryOp(op=ast.Not(), operand=test) if isinstance(test, ast.Attribute):
-            return test.attr == "training" and isinstance(statement.body[-1], ast.Return)
+        case ast.UnaryOp(op=ast.Not(), operand=test):
+            return _asks_for_training(test) and isinstance(statement.body[-1], ast.Return)
     return False

@@ -127,19 +127,19 @@ def _binds(statement: ast.stmt, name: str) -> bool:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return statement.name == name
         case ast.Assign(targets=targets) | ast.Delete(targets=targets):
-            return any(_target(target, name) for target in targets)
+            return any(binds_target(target, name) for target in targets)
         case ast.With(items=items) | ast.AsyncWith(items=items):
-            return any(_target(item.optional_vars, name) for item in items)
+            return any(binds_target(item.optional_vars, name) for item in items)
         case ast.AnnAssign(value=None):
             return False
         case ast.AnnAssign() | ast.AugAssign() | ast.For() | ast.AsyncFor():
-            return _target(statement.target, name)
+            return binds_target(statement.target, name)
     return False
 
 
-def _target(node: ast.AST | None, name: str) -> bool:
+def binds_target(node: ast.AST | None, name: str) -> bool:
     if isinstance(node, (ast.Tuple, ast.List)):
-        return any(_target(part, name) for part in node.elts)
+        return any(binds_target(part, name) for part in node.elts)
     if isinstance(node, ast.Starred):
-        return _target(node.value, name)
+        return binds_target(node.value, name)
     return isinstance(node, ast.Name) and node.id == name

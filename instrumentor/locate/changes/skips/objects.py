@@ -18,6 +18,8 @@ from instrumentor.read.values import Class, External, Object, Value, Values
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
 _WALKED_THROUGH = handed_on.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
 _CHANGES = (Effect.GIVEN, Effect.FIRST, Effect.PROCESS)
+#: What they write goes to the file that they are given.
+_WRITERS = ("csv.writer", "csv.DictWriter")
 _TRAINS = (Kind.AVERAGE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.ACCELERATOR)
 
 
@@ -35,19 +37,57 @@ class Objects(Struct, eq=False):
             for v in self._values(source, scope, node)
         )
 
+    def runs(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """A module that is called, or a method of one that may run it, as `load_from` does not."""
+        word = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        told = methods.changes_module(word) or word in methods.WALKS_MODULE
+        return not (word and told) and self.is_module(source, scope, call.func)
+
     def is_own(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """An instance of one of the program's classes: only its own code reads what it holds."""
         values = self._values(source, scope, node)
         return any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values)
 
     def is_sink(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
-        """Takes values and gives none back: a logger, a progress bar."""
+        """Takes values and gives none back: a logger, a progress bar.
+
+        What the program's own class does instead, if it may be one, is read by itself.
+        """
         values = self._values(source, scope, node)
-        return bool(values) and all(
+        others = [v for v in values if not (isinstance(v, Object) and isinstance(v.made_by, Class))]
+        return bool(others or self.is_on_a_sink(source, scope, node)) and all(
             libraries.made_by(external_name(v)) is Kind.LOGGER
             or self.knowledge.kinds.of_value(v) == (Kind.LOGGER, Evidence.TYPE)
-            for v in values
+            for v in others
         )
+
+    def is_file(
+        self, source: Source, scope: ScopeNode, node: ast.expr, *, written: bool = False
+    ) -> bool:
+        """What was opened, or a writer of rows on that.
+
+        Args:
+            written: opened to be written alone: nobody reads it back.
+        """
+        values = self._values(source, scope, node)
+        return bool(values) and all(self._is_file(value, written) for value in values)
+
+    def _is_file(self, value: Value, written: bool) -> bool:
+        if not (isinstance(value, Object) and value.node is not None and value.where is not None):
+            return False
+        name, made = external_name(value.made_by), value.node
+        if name in _WRITERS and made.args:
+            return self.is_file(*value.where, made.args[0], written=written)
+        opens = name == "builtins.open"
+        at = int(opens)  # `path.open("w")`
+        mode = made.args[at] if len(made.args) > at else None
+        mode = next((k.value for k in made.keywords if k.arg == "mode"), mode)
+        known = isinstance(mode, ast.Constant) and {*str(mode.value)} <= {*"rwaxbt+"}
+        if not opens and not (known and isinstance(made.func, ast.Attribute)):
+            return False
+        if not opens and getattr(made.func, "attr", "") != "open":
+            return False
+        return not written or (isinstance(mode, ast.Constant) and not {*"r+"} & {*str(mode.value)})
 
     def is_on_a_sink(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Of a class of the program on a library's logger, whose methods only take."""

@@ -12,12 +12,12 @@ from instrumentor.locate.changes.skips.candidates import Piece, When
 from instrumentor.locate.changes.skips.effects import Change, Effects, Files, shown
 from instrumentor.locate.changes.skips.facts import Facts, Mention, Place
 from instrumentor.locate.changes.skips.removal import Closed, Gone, Statements
-from instrumentor.locate.changes.skips.storage import Spelling
+from instrumentor.locate.changes.skips.storage import Frame, Spelling
 from instrumentor.locate.changes.skips.training_mode import TrainingMode
 from instrumentor.locate.changes.skips.uses import Uses
 from instrumentor.locate.located import Kept, Skipped
 from instrumentor.locate.meaning.host_values import host_read
-from instrumentor.read.syntax import FUNCTIONS, LOOPS, below, contains, path_to
+from instrumentor.read.syntax import FUNCTIONS, LOOPS, Source, below, contains, path_to
 
 _REMOVABLE = (
     *(ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete),
@@ -89,8 +89,11 @@ class _Attempt(Struct, eq=False):
     in_training: dict[Piece, TrainingMode]
 
     def _gone(self, absent: Statements = (), closed: Closed | None = None) -> Gone:
-        every = [(p.source, s) for p, statements in self.taken.items() for s in statements]
-        return Gone(self.facts.program, every, absent, closed)
+        return Gone(self.facts.program, self._out, [*self.facts.ruled_out, *absent], closed)
+
+    @property
+    def _out(self) -> list[tuple[Source, ast.stmt]]:
+        return [(p.source, s) for p, statements in self.taken.items() for s in statements]
 
     def _effects(self, piece: Piece) -> Effects:
         return self.facts.reader.of(piece.source, piece.scope, self.taken[piece])
@@ -174,11 +177,12 @@ class _Attempt(Struct, eq=False):
         facts = self.facts
         unread = self._gone(facts.never, facts.closed)
         late = self._gone([*facts.never, *facts.cleanup], facts.closed)
-        uses = Uses(facts, self._gone(), unread, late, self.ahead[piece])
-        for use, change in uses.of(piece, taken):
+        named = Gone(facts.program, self._out)  # a branch that never runs has to be bound as well
+        uses = Uses(facts, named, unread, late, self.ahead[piece])
+        for use, change, via in uses.of(piece, taken):
             if piece in self.forced and change and not self._is_of_the_step(use):
                 continue
-            dependent = self._dependent(piece, use, change)
+            dependent = self._dependent(piece, use, change, via)
             if not any(contains(s, dependent) for s in taken):
                 within = [s for s in taken[1:] if not contains(dependent, s)]
                 self.taken[piece] = [piece.statement, *within, dependent]
@@ -187,8 +191,19 @@ class _Attempt(Struct, eq=False):
 
     # -- what goes along -----------------------------------------------------------------------
 
-    def _dependent(self, piece: Piece, use: Mention, change: Change | None) -> ast.stmt:
-        """The statement that goes with the piece because of a read."""
+    def _dependent(
+        self, piece: Piece, use: Mention, change: Change | None, via: Mention | None
+    ) -> ast.stmt:
+        """The statement that goes with the piece because of a read.
+
+        Args:
+            via: where the piece's own scope hands on what is read elsewhere.
+        """
+        if via is not None and use[1] is not piece.scope and self._is_call(via):
+            try:
+                return self._dependent(piece, via, change, None)
+            except Stays:
+                pass
         source, scope, node = use
         name = node.id if isinstance(node, ast.Name) else node.attr
         where = f"line {node.lineno}" if source is piece.source else source.at(node.lineno)
@@ -198,6 +213,8 @@ class _Attempt(Struct, eq=False):
         statement = source.statement_of(node)
         if statement is None or scope is not piece.scope:
             raise Stays(piece, why)
+        if any(s is source and contains(out, statement) for s, out in self.facts.ruled_out):
+            return statement
         if self._is_of_the_step(use):
             raise Stays(piece, why, trains=change is None)
         if piece in self.forced and isinstance(statement, _REMOVABLE):
@@ -211,6 +228,11 @@ class _Attempt(Struct, eq=False):
             raise Stays(piece, f"{why}, beside values of the step")
         return statement
 
+    def _is_call(self, use: Mention) -> bool:
+        """A statement that is nothing but a call, whose value nobody has."""
+        statement = use[0].statement_of(use[2])
+        return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+
     def _is_of_the_step(self, use: Mention) -> bool:
         """A read by the step, or in a function that it calls."""
         source, scope, node = use
@@ -222,13 +244,19 @@ class _Attempt(Struct, eq=False):
 
     def _reads_the_step(self, statement: ast.stmt, piece: Piece) -> bool:
         """A host read of what the step computed: without it the step would be another one."""
-        if piece.source is not self.facts.candidate.source:
+        one = self.facts.candidate
+        if piece.scope is not one.scope or not contains(one.loop, statement):
             return False
         of_the_step = (n for s in self.facts.of_the_step for n in below(s))
         names = {
             n.id for n in of_the_step if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         }
-        names &= {n.id for n in below(statement) if isinstance(n, ast.Name)}
+        frame = Frame(piece.source, piece.scope)
+        names &= {
+            n.id
+            for n in below(statement)
+            if isinstance(n, ast.Name) and not self.facts.storage.of(frame, n).plain
+        }
         names -= {c.name for c in self._effects(piece).bound}
         return bool(names) and host_read(statement, frozenset(names)) is not None
 

@@ -8,7 +8,7 @@ properties run of its classes; for a call that leaves the program see
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -59,6 +59,7 @@ class EffectsReader(Struct, eq=False, dict=True):
     program: Program
     storage: Storage
     objects: Objects
+    never: Container[ast.stmt] = ()
     _kept: dict[ast.stmt, Effects] = field(default_factory=dict)
     _answers: Answers = field(default_factory=Answers)
     _depth: int = 0
@@ -117,6 +118,8 @@ class EffectsReader(Struct, eq=False, dict=True):
         inner_certain = certain and not isinstance(statement, (ast.If, *LOOPS, ast.Match))
         restores = isinstance(statement, ast.If) and _asks_for_mode(frame, statement.test)
         for part, is_certain in _suites(statement, inner_certain):
+            if part[0] in self.never:
+                continue
             inside = Effects()
             self._suite(frame, part, inside, certain=is_certain)
             if restores:
@@ -315,8 +318,9 @@ class EffectsReader(Struct, eq=False, dict=True):
 
 
 def _hands_on(node: ast.Lambda) -> bool:
-    """`lambda x, **options: x`"""
-    return isinstance(node.body, (ast.Name, ast.Constant))
+    """`lambda x, **options: x`, `lambda new, old: new > old`: what it is given decides alone."""
+    does = (ast.Call, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Attribute)
+    return not any(isinstance(n, does) for n in ast.walk(node.body))
 
 
 def _switches_itself(node: ast.AST) -> bool:

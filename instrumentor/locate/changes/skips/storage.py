@@ -11,30 +11,32 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from instrumentor.locate.changes.skips.liveness import binds_target, variables
 from instrumentor.locate.meaning import methods
 from instrumentor.locate.meaning.roles import Gives
 from instrumentor.read import handed_on
 from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
+from instrumentor.read.control_flow import START, flow_of
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
-from instrumentor.read.names_used import binds
 from instrumentor.read.program import Function, Program
+from instrumentor.read.script_options import is_namespace
 from instrumentor.read.signatures import default_of, is_method, is_property, passed
 from instrumentor.read.syntax import (
     FUNCTIONS,
-    LOOPS,
     ScopeNode,
     Source,
     all_parameters,
     arguments,
     below,
+    contains,
     last,
     own_calls,
     own_nodes,
@@ -200,6 +202,9 @@ class Storage(Struct, eq=False, dict=True):
     """Reaches of the expressions of a program; :class:`TooMuch` when it is all too entangled."""
 
     program: Program
+    plain_options: Container[str] = ()
+    alive: Container[ScopeNode] = ()
+    losses: Callable[[Source, ScopeNode, ast.expr], bool] = lambda *_: False
     _answers: Answers = field(default_factory=Answers)
     _owners: dict[str, set[Value]] = field(default_factory=dict)
     _declared: dict[Source, set[str]] = field(default_factory=dict)
@@ -369,24 +374,36 @@ class Storage(Struct, eq=False, dict=True):
         return Reach(held=frozenset().union(*(r.cells | r.held for r in inner)), fresh=True)
 
     def _bound_ahead(self, frame: Frame, node: ast.Name) -> list[Binding]:
-        """What a statement ahead in the same suite binds a function's own variable to."""
+        """What a function's own variable may be bound to where it is read, if that is told."""
         source, name = frame.source, node.id
         statement = source.statement_of(node)
-        if (
-            statement is None
-            or isinstance(statement, LOOPS)
-            or source.scope_of(statement) is not (frame.scope)
-        ):
+        if statement is None or source.scope_of(statement) is not frame.scope:
             return []
-        ahead = source.places[statement]
-        for before in reversed(ahead.suite[: ahead.index]):
-            if name in binds(before):
-                match before:
-                    case ast.Assign(targets=[ast.Name(id=bound)], value=value) if bound == name:
-                        own = self._is_local(frame, name) and name not in binds(statement)
-                        return [Bound(value)] if own else []
+        if not self._is_local(frame, name) or any(contains(f, node) for f in source.lambdas):
+            return []
+        flow, scope = flow_of(frame.scope), frame.scope
+        if statement not in flow.begins:
+            return []
+        here, starts, ends = flow.before(statement), list[tuple[Binding, int]](), set[int]()
+        found: list[Binding] = []
+        for binding in self.program.names.bound(source, scope, name):
+            at = source.statement_of(binding.value) if isinstance(binding, Bound) else None
+            if isinstance(binding, Parameter) and binding.function is scope:
+                starts.append((binding, START))
+            elif at is None or at not in flow.begins:
                 return []
-        return []
+            elif isinstance(at, ast.Assign) and any(binds_target(t, name) for t in at.targets):
+                starts.append((binding, flow.after(at)))
+                ends.add(flow.after(at))
+            elif at is statement:
+                found.append(binding)
+            else:
+                starts.append((binding, flow.before(at)))
+        return found + [
+            binding
+            for binding, start in starts
+            if flow.path(start, here, ends - {here, start}, failing=True)
+        ]
 
     def _is_local(self, frame: Frame, name: str) -> bool:
         """A function's own variable, which no other function binds."""
@@ -403,12 +420,15 @@ class Storage(Struct, eq=False, dict=True):
         if not bindings and name in _BUILTINS:
             return UNKNOWN
         inner = frame if owner is frame.scope else Frame(frame.source, owner)
+        ended = owner is not frame.scope and frame.run == "called" and self._ends(frame, owner)
+        if ended:
+            inner = Frame(frame.source, owner, run="called")
         meant = [*(ahead or bindings)]
-        question = (inner, name, *(b.value for b in ahead if isinstance(b, Bound)))
+        question = (inner, name, *ahead)
         found = self._ask(question, lambda: self._values(inner, name, meant))
         values = self.program.names.named(frame.source, frame.scope, name)
         own = any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values)
-        outlives = frame.run == "examined" or owner is not frame.scope
+        outlives = frame.run == "examined" or (owner is not frame.scope and not ended)
         lives = frame.run == "before"  # a parameter is what callers have
         kinds = (Bound, Parameter) if outlives else (Bound,) if lives else ()
         if any(isinstance(b, kinds) for b in bindings) or (outlives and not bindings):
@@ -416,6 +436,23 @@ class Storage(Struct, eq=False, dict=True):
         if outlives:
             return replace(found, path=Spelling(name, owner), own=own)
         return replace(found, own=found.own or own)
+
+    def _ends(self, frame: Frame, owner: ScopeNode) -> bool:
+        """Whether a function around this one, which only it calls, is over with the call of it."""
+        if not isinstance(owner, FUNCTIONS) or owner in self.alive:
+            return False
+        later = (ast.Yield, ast.YieldFrom, ast.Await)
+        inner = frame.scope
+        while isinstance(inner, FUNCTIONS) and inner is not owner:
+            if inner in self.program.handed or inner in frame.source.class_of:
+                return False
+            around = frame.source.scope_of(inner)
+            named = variables(self.program, frame.source, around, inner.name)
+            called = {c.func for c in frame.source.calls}
+            if not all(node in called for node in named):
+                return False
+            inner = around
+        return inner is owner and not any(isinstance(n, later) for n in own_nodes(owner))
 
     def _ask(self, question: object, values: Callable[[], Iterable[Reach]]) -> Reach:
         """Of what may be any of these values, which may lead back to the question."""
@@ -524,9 +561,22 @@ class Storage(Struct, eq=False, dict=True):
             own |= owner.view.cells  # `p.data` is p
         elif not self.program.names.puts_of(node.attr):
             own |= owner.held  # a field of a dataclass
-        plain = found.plain and self._is_set(frame, node)
+        plain = (found.plain and self._is_set(frame, node)) or self._is_option(frame, node)
         return replace(
             found, cells=own, fresh=False, plain=plain, own=False, path=path, constant=""
+        )
+
+    def _is_option(self, frame: Frame, node: ast.Attribute) -> bool:
+        """`args.epochs`, a number or a text whoever sets it."""
+        if node.attr not in self.plain_options:
+            return False
+        values = self.program.names.of(frame.source, frame.scope, node.value)
+        if not values or not all(map(is_namespace, values)):
+            return False
+        return all(
+            self._ask((where, put.bound), partial(self._only, where, put.bound)).plain
+            for source, put in self.program.names.puts_of(node.attr)
+            for where in (Frame(source, put.scope, run="before"),)
         )
 
     def _put_on_new(self, frame: Frame, node: ast.Attribute) -> Reach:
@@ -651,12 +701,17 @@ class Storage(Struct, eq=False, dict=True):
                     yield self.of(outside, node).view
 
     def _of_library(self, frame: Frame, call: ast.Call) -> Reach:
+        if self.losses(frame.source, frame.scope, call.func):
+            return FRESH
         full = self.program.names.qualified(frame.source, frame.scope, call.func)
         if not full and isinstance(call.func, ast.Attribute):
             return self._of_method(frame, call, call.func)
         gives = methods.gives(full)
         if gives in (Gives.NUMBER, Gives.NEW):
             return PLAIN if gives is Gives.NUMBER else FRESH
+        if full == "builtins.getattr":  # of what it looks into, else what it is told
+            found = [self.of(frame, a).view for a in (*call.args[:1], *call.args[2:])]
+            return _one_of(found)
         given = self._holding(frame, arguments(call))
         if full in methods.COPIES:
             parts = [self.of(frame, a).element for a in arguments(call)]
@@ -685,6 +740,8 @@ class Storage(Struct, eq=False, dict=True):
             return FRESH  # of a text another text, or a list of its own
         if gives is Gives.OBJECT:
             return own
+        if function.attr == "copy" and not call.args:  # a list or a dict of its own
+            return Reach(held=own.part.cells | own.part.held, fresh=True)
         if function.attr in methods.GIVES_ARGUMENTS:
             if function.attr in handed_on.GIVES_BACK:
                 return own.view.either(self._holding(frame, arguments(call)).view)

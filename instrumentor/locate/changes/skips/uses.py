@@ -53,9 +53,9 @@ class Uses(Struct, eq=False):
 
     def of(
         self, piece: Piece, statements: list[ast.stmt]
-    ) -> Iterator[tuple[Mention, Change | None]]:
+    ) -> Iterator[tuple[Mention, Change | None, Mention | None]]:
         """Reads of what a piece's statements write: of names that they bind, and of objects that
-        they change, with what changes them.
+        they change, with what changes them, and where the piece's scope hands these on.
         """
         effects = self.facts.reader.of(piece.source, piece.scope, statements)
         own = {cell for cell in effects.bound if cell.scope is piece.scope}
@@ -67,12 +67,12 @@ class Uses(Struct, eq=False):
                 scope = self.facts.program.scope_of(piece.source, read)
                 mention: Mention = (piece.source, scope, read)
                 if _stays(self.gone, mention):
-                    yield mention, None
+                    yield mention, None, None
         seen: set[Cell] = set()
         others = (c for c in effects.changed if c.at(0) not in own)
         for cell in sorted(others, key=self._position):
-            for mention in self._reads_of_object(cell, seen):
-                yield mention, effects.changed[cell]
+            for mention, via in self._reads_of_object(cell, seen, piece.scope):
+                yield mention, effects.changed[cell], via
 
     def _position(self, cell: Cell) -> tuple[str, str, int, int]:
         if cell.scope is None:
@@ -82,7 +82,9 @@ class Uses(Struct, eq=False):
 
     # -- objects -------------------------------------------------------------------------------
 
-    def _reads_of_object(self, cell: Cell, seen: set[Cell]) -> Iterator[Mention]:
+    def _reads_of_object(
+        self, cell: Cell, seen: set[Cell], home: ScopeNode, via: Mention | None = None
+    ) -> Iterator[tuple[Mention, Mention | None]]:
         """Where the value of a changed object may come out again, through calls and aliases."""
         if any(cell.at(inside) in seen for inside in (*range(cell.inside, FAR + 1), ANYWHERE)):
             return
@@ -100,11 +102,12 @@ class Uses(Struct, eq=False):
             if others is None and stays and self.ahead.holds(mention):
                 others, inside = self.ahead.kept(mention), ANYWHERE
             if others is None and stays and not self._is_told(mention):
-                yield mention
+                yield mention, via
+            given = mention if mention[1] is home and stays else via
             for other in others or ():
-                yield from self._reads_of_object(other.at(inside), seen)
+                yield from self._reads_of_object(other.at(inside), seen, home, given)
         for other in self.facts.storage.put_into(cell):
-            yield from self._reads_of_object(other, seen)
+            yield from self._reads_of_object(other, seen, home, via)
 
     def _goes_to(self, mention: Mention) -> list[Cell] | None:
         """The names that an object is handed on to, none if it is only changed; None for a read."""

@@ -10,11 +10,12 @@ LIBRARY = Library(
     roles=((Role.LOG, rows("", "wandb.* mlflow.* tqdm.*write")),),
     makes=(
         (Kind.LOGGER, rows("", "tensorboardX.* loguru.* rich.progress.* rich.console.* tqdm.*")),
+        (Kind.LOGGER, ("progress.*",)),
         (Kind.LOGGER, rows("", "*.SummaryWriter wandb.init visdom.Visdom bless*.Terminal")),
     ),
     effects=(
         (Effect.PROCESS, ("wandb.init",)),
-        (Effect.NOTHING, rows("", "tqdm.* wandb.* mlflow.* rich.* loguru.*")),
+        (Effect.NOTHING, rows("", "tqdm.* wandb.* mlflow.* rich.* loguru.* progress.*")),
     ),
     on_host=True,
 )

@@ -31,7 +31,8 @@ LIBRARY = Library(
             rows(
                 "",
                 "torchmetrics.* psutil.* einops.* evaluate.* tabulate.* termcolor.* nltk.* "
-                "sacrebleu.* rouge_score.* yaml.*",
+                "sacrebleu.* rouge_score.* yaml.* librosa.* soundfile.* torchaudio.* skimage.* "
+                "pycocotools.* seqeval.* editdistance.* jiwer.* Levenshtein.* jieba.*",
             ),
         ),
     ),

@@ -1,0 +1,138 @@
+"""Which value a name has where it is read, and which code the script's options leave."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.locate.cases import plan_of
+from tests.locate.changes.skips.test_effects import Evaluation
+
+STATE = "state = {'n': 0}"
+OPTIONS = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument('--rate', type=float, default=0.1)
+parser.add_argument('--plateau', action='store_true')
+parser.add_argument('--sizes', nargs='+', default=[1])
+args = parser.parse_args()
+state = {'n': 0}"""
+LOG = """\
+import csv
+class Log:
+    def __init__(self, path):
+        self.file = open(path, 'w')
+        self.rows = csv.writer(self.file)
+    def add(self, row):
+        self.rows.writerow(row)
+        self.file.flush()
+log = Log('log.csv')"""
+COUNTED = """\
+def measure(x):
+    total, seen = 0, []
+    def count(x):
+        seen.append(x)
+        state['n'] if x else None
+        return len(seen)
+    return count(x)
+"""
+
+GOES: dict[str, Evaluation] = {
+    "a_branch_that_the_options_leave_out": Evaluation(
+        OPTIONS, rest="if args.plateau:\n    scale(v)", call="v = validate(model)"
+    ),
+    "a_change_that_the_options_leave_out": Evaluation(
+        OPTIONS, "if args.plateau:\n    state['n'] += 1", "scale(state)"
+    ),
+    "an_option_of_one_number": Evaluation(
+        OPTIONS, "rows = [args.rate]\nrows[0].whatever(total)", "scale(args)"
+    ),
+    "a_name_that_was_bound_anew": Evaluation(
+        STATE, "rows = state\nif total:\n    rows = total.clone()\n"
+        "rows = torch.zeros(4)\nfor i in range(3):\n    rows[i] = total", "scale(state)"
+    ),
+    "rows_of_a_file": Evaluation(LOG, "log.add([total])", "log.add([loss.item()])"),
+    "a_copy": Evaluation(STATE, "own = state.copy()\nown['n'] = total", "scale(state)"),
+    "what_a_closure_counts": Evaluation(f"{STATE}\n{COUNTED}", "measure(total)", "scale(state)"),
+    "a_comparison_that_is_given": Evaluation(
+        "class Best:\n    def __init__(self, better):\n        self.better = better\n"
+        "best = Best(lambda new, old: new > old)",
+        "best.better(total, 1)",
+        "scale(3)",
+    ),
+    "the_first_of_the_weights": Evaluation(
+        "", "first = next(model.parameters())\nprint(first.dtype)"
+    ),
+    "zeros_like_a_weight": Evaluation(
+        "", "own = next(model.parameters()).new_zeros(4)\nown.fill_(1)"
+    ),
+    "a_loss_that_is_scaled": Evaluation("", "loss = criterion(model(a), b)\nloss /= 2"),
+    "a_call_that_only_writes_it": Evaluation(
+        "from torch.utils.tensorboard import SummaryWriter\nclass Log:\n"
+        "    def __init__(self):\n        self.writer = SummaryWriter()\n"
+        "    def add(self, results):\n        for key in results:\n"
+        "            self.writer.add_scalar(key, results[key])\nlog = Log()",
+        call="results = {}\nresults.update(all=validate(model))",
+        rest="log.add(results)",
+    ),
+}  # fmt: skip
+
+STAYS: dict[str, Evaluation] = {
+    "a_branch_that_the_options_may_take": Evaluation(
+        OPTIONS, rest="if args.sizes:\n    scale(v)", call="v = validate(model)"
+    ),
+    "a_branch_that_the_options_take": Evaluation(
+        OPTIONS, rest="if not args.plateau:\n    scale(v)", call="v = validate(model)"
+    ),
+    "an_option_of_several": Evaluation(OPTIONS, "args.sizes.append(total)", "scale(args.sizes)"),
+    "an_option_that_holds_an_object": Evaluation(
+        f"{OPTIONS}\nargs.rate = state", "args.rate['n'] += 1", "scale(state)"
+    ),
+    "a_name_that_may_be_bound_anew": Evaluation(
+        STATE, "rows = state\nif total:\n    rows = {}\nrows['n'] = total", "scale(state)"
+    ),
+    "a_name_of_the_turn_before": Evaluation(
+        STATE, "rows = {}\nfor i in range(3):\n    rows['n'] = total\n    rows = state",
+        "scale(state)",
+    ),
+    "a_name_where_it_failed": Evaluation(
+        STATE,
+        "rows = state\ntry:\n    load()\n    rows = {}\nexcept OSError:\n    rows['n'] = total",
+        "scale(state)",
+    ),
+    "a_file_that_training_reads": Evaluation(
+        "file = open('x')", "file.close()", "scale(file.readline())"
+    ),
+    "an_element_of_a_copy": Evaluation(
+        f"{STATE}\nrows = [state]", "own = rows.copy()\nown[0]['n'] += 1", "scale(state)"
+    ),
+    "what_a_factory_closes_over": Evaluation(
+        "def make():\n    seen = []\n    def count(x):\n        seen.append(x)\n"
+        "        return len(seen)\n    return count\ncount = make()",
+        "count(total)",
+        "scale(count(1))",
+    ),
+    "a_comparison_that_counts": Evaluation(
+        f"{STATE}\nclass Best:\n    def __init__(self, better):\n        self.better = better\n"
+        "best = Best(lambda new, old: state.update(n=new))",
+        "best.better(total, 1)",
+        "scale(state)",
+    ),
+    "an_iterator_of_batches": Evaluation(
+        "it = iter(loader)", "next(it)", header="while True:\n    x, y = next(it)"
+    ),
+    "a_call_that_hands_it_to_training": Evaluation(
+        "class Log:\n    def add(self, results):\n        self.scale = results['all']\nlog = Log()",
+        call="results = {}\nresults.update(all=validate(model))",
+        rest="log.add(results)\nscale(log.scale)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOES)
+def test_what_cannot_be_felt_goes(name: str) -> None:
+    assert plan_of(GOES[name].source)["skipped_validation"]
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_may_be_felt_stays(name: str) -> None:
+    assert plan_of(STAYS[name].source)["skipped_validation"] == []
