@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.shared.project import find_project
-from instrumentor.workspace import copying, git
+from instrumentor.workspace import copying, git, versions
 from instrumentor.workspace.versions import frozen
 from tests.conftest import RepoFactory
 from tests.workspace.test_shadow import snapshot
@@ -153,6 +154,31 @@ def test_a_commit_that_is_larger_than_the_disk_is_not_written(
     copy = frozen(find_project(repo / "train.py"), Path("train.py"), repo, first)
     with pytest.raises(NotReady, match=r"needs 100\.0 MiB"), copy:
         pass
+
+
+def test_what_the_copy_holds_already_needs_no_room(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = made_of(
+        repo,
+        f"100644 blob {kept(repo, 'x' * 2**20)}\tlarge",
+        f"100644 blob {kept(repo, 'import old')}\ttrain.py",
+    )
+    monkeypatch.setattr(
+        versions, "fill", lambda plan, tree, texts: tree.mkdir() or SimpleNamespace(links=[])
+    )
+    subprocess.run(["git", "read-tree", first], cwd=repo, check=True)
+    disk = type("disk", (), {"free": copying.SPARE_BYTES + 2**19})
+    monkeypatch.setattr(copying.shutil, "disk_usage", lambda path: disk)
+    with frozen(find_project(repo / "train.py"), Path("train.py"), repo, first) as copy:
+        assert (copy.root / "large").stat().st_size == 2**20
+
+
+def test_settings_of_a_work_tree_do_not_lead_the_copys_git_to_the_users_files(repo: Path) -> None:
+    plumbing(repo, "config", "extensions.worktreeConfig", "true")
+    (repo / ".git" / "config.worktree").write_text(f"[core]\n\tworktree = {repo}\n")
+    with frozen(find_project(repo / "train.py"), Path("train.py"), repo) as copy:
+        assert plumbing(copy.root, "rev-parse", "--show-toplevel") == str(copy.root)
 
 
 @pytest.mark.parametrize("name", [".GIT", "..", ".git"])
