@@ -508,7 +508,7 @@ def _cpu_only(summary: Summary) -> str | None:
         return None
     count = summary.profiled_steps or 1
     of = "one profiled step" if count == 1 else f"median of {count} profiled steps"
-    return f"sum over threads, {of}"
+    return f"elapsed, all threads, {of}"
 
 
 def _gap(summary: Summary) -> str:

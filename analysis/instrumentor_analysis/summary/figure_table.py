@@ -124,7 +124,7 @@ FIGURES: tuple[Figure, ...] = (
     _step("device_time_ms", "device time", "ms", grows=True, compared=True, tile=True),
     _step("device_time.firmware_ms", "by firmware", "ms", "the same ops, launch included",
           grows=True, compared=True),
-    _step("op_self_time_ms", "CPU time in ops", "ms", "sum over threads, under torch.profiler",
+    _step("op_self_time_ms", "time within ops", "ms", "elapsed, all threads, under torch.profiler",
           grows=True, compared=True, tile=True),
     _step("overhead_percent", "overhead", "%", compared=True, tile=True),
     _step("dispatch_ms_per_op", "dispatch per op", "ms", "(wall - device) / ops", compared=True,
