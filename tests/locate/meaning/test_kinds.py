@@ -6,13 +6,13 @@ Also the loops that only walk over finished losses or over optimizers: parts of 
 from __future__ import annotations
 
 from textwrap import indent
+from typing import Any
 
 import pytest
 
 from instrumentor import Declined
 from instrumentor.locate.meaning.kinds import Kinds
 from instrumentor.locate.meaning.roles import Kind
-from instrumentor.read.values import Class
 from tests.locate.cases import HEAD, around, looped, plan_of, rewritten, timed
 
 BACKWARD = "loss = criterion(model(x), y)\nloss.backward()\n"
@@ -323,7 +323,7 @@ def test_modules_that_hold_two_of_the_next_are_read_a_few_times_each(
     """The innermost stands sixteen million times in the outermost."""
     asked, found = [], Kinds._of_class
 
-    def counted(self: Kinds, cls: Class) -> Kind | None:
+    def counted(self: Kinds, cls: Any) -> Kind | None:
         asked.append(cls)
         return found(self, cls)
 
