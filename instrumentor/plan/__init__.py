@@ -117,13 +117,16 @@ def make_plan(located: Located, options: Options) -> Plan:
     if not located.regions[0].sites and options.region_label == "region":
         options = dataclasses.replace(options, inference=True)
     main, object_name = located.candidate.source, _fresh_name(located)
+    wanted = [
+        (name, list(edits_of(located, object_name)))
+        for name, edits_of in PASSES.items()
+        if (name in options.only if options.only else name not in options.skip)
+    ]
+    others = [each for _, made in wanted for each in made]
     # The recorder first: edits at one place take effect in this order.
-    found = {recorder.NAME: recorder.edits(located, object_name, options)}
-    for name, edits_of in PASSES.items():
-        if name in options.only if options.only else name not in options.skip:
-            found[name] = edits_of(located, object_name)
+    found = [(recorder.NAME, recorder.edits(located, object_name, options, others)), *wanted]
     edits, warnings = [], list(located.warnings)
-    for name, made in found.items():
+    for name, made in found:
         for source, edit in made:
             if options.self_contained and source is not main:
                 warnings += _left_out(source, edit)

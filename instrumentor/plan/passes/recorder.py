@@ -1,13 +1,15 @@
 """Adds the recorder: one import behind the script's own imports and environment set-up.
 
 It must come after the docstring and `from __future__`, and after assignments to `os.environ`
-that have to precede `import torch`; it must come before the loop when that is module-level code.
+that have to precede `import torch`; it must come before whatever uses it in module-level code, be
+that lines among the imports.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 
 from instrumentor.locate.located import Located
 from instrumentor.read.syntax import Source, address, dotted
@@ -19,8 +21,13 @@ from instrumentor.shared.options import Options
 NAME = "recorder"
 
 
-def edits(located: Located, recorder: str, options: Options) -> Iterator[tuple[Source, Edit]]:
+def edits(
+    located: Located, recorder: str, options: Options, others: Sequence[tuple[Source, Edit]]
+) -> Iterator[tuple[Source, Edit]]:
     """The recorder in the loop's module; in every other edited one it learns that it runs.
+
+    Args:
+        others: the edits of all other passes, which use it.
 
     Raises:
         UsageError: a copy that holds the recorder itself is one file, and the loop and its timed
@@ -38,31 +45,37 @@ def edits(located: Located, recorder: str, options: Options) -> Iterator[tuple[S
         head = "# Added by instrument to this temporary copy: the original file is untouched."
         block = block_text(options, recorder)
         reason = "brings signposts, clock, barrier and records in one helper"
-        yield main, Edit(Kind.PRELUDE, _anchor(main), f"{head}\n{block}", reason=reason)
+        yield main, Edit(Kind.PRELUDE, _anchor(main, others), f"{head}\n{block}", reason=reason)
         return
     skipped, clears = [s.source for s in located.skipped], [s for s, _ in located.cache_clears]
     for source in dict.fromkeys((main, *skipped, *steps, *clears, *stops)):
-        yield source, import_of(source, recorder)
+        yield source, import_of(source, recorder, others)
 
 
-def import_of(source: Source, recorder: str) -> Edit:
+def import_of(source: Source, recorder: str, others: Sequence[tuple[Source, Edit]] = ()) -> Edit:
     """Lets a module of the copy use the recorder, which learns by it that the module runs."""
     return Edit(
         Kind.PRELUDE,
-        _anchor(source),
+        _anchor(source, others),
         f"from {MODULE} import recorder as {recorder}",
         pass_name=NAME,
         reason="imports signposts, clock, barrier and records; tells that this copy runs",
     )
 
 
-def _anchor(source: Source) -> Statement | None:
+def _anchor(source: Source, others: Sequence[tuple[Source, Edit]]) -> Statement | None:
+    """The last statement of the preamble that ends ahead of all other edits."""
+    lines = [edit.at.line for file, edit in others if file is source and edit.at is not None]
     last: ast.stmt | None = None
     for statement in source.tree.body:
-        if not _is_preamble(statement):
+        if not _is_preamble(statement) or min(lines, default=sys.maxsize) <= _end(statement):
             break
         last = statement
     return address(last) if last is not None else None
+
+
+def _end(statement: ast.stmt) -> int:
+    return statement.end_lineno or statement.lineno
 
 
 def _is_preamble(statement: ast.stmt) -> bool:
