@@ -55,6 +55,12 @@ def owners(base: Side, new: Side, per: tuple[int, int]) -> tuple[Share, ...]:
     return tuple(sorted(found, key=lambda each: -abs(each.change_ms)))
 
 
+def owners_of(base: Side, new: Side) -> str:
+    """What the phases of both sides are parts of, in the word of the runs where they agree."""
+    words = {(side.summary.phases or NO_PHASES).word for side in (base, new)}
+    return words.pop() if len(words) == 1 else NO_PHASES.word
+
+
 def categories(base: Side, new: Side, per: tuple[int, int]) -> tuple[Share, ...]:
     """Device time by category, in the order of the charts; empty without it on both sides.
 

@@ -37,10 +37,6 @@ MOST_STEPS = 200
 _HEIGHT, _BAR, _PITCH = 180.0, 28.0, 62.0
 #: Characters of a name in the keys.
 _LONGEST_NAME = 40
-#: Characters of a name below which it tells nothing.
-_LEAST_NAME = 5
-
-
 #: Share from which a part is named within its bar, where the name has room, percent.
 _NAMED_PERCENT = 6.0
 #: Steps that have their names below them; of more, round numbers.
@@ -50,13 +46,18 @@ _NUMBER_ROOM = 60.0
 
 
 class Part(Struct, frozen=True):
-    """One part of a stacked bar: its share of the whole and what a pointer on it says."""
+    """One part of a stacked bar: its share of the whole and what a pointer on it says.
+
+    Attributes:
+        figure: behind the name, where both have room.
+    """
 
     name: str
     percent: float
     text: str
     kind: str = ""
     opacity: float = 1.0
+    figure: str = ""
 
 
 def steps(summary: Summary) -> Drawing | None:
@@ -243,7 +244,11 @@ def stacks(
     keys = [
         Key(
             colour_of(part.kind),
-            f"{formatting.clip(part.name, _LONGEST_NAME)} {formatting.percent(part.percent)}",
+            _words(
+                formatting.clip(part.name, _LONGEST_NAME),
+                part.figure,
+                formatting.percent(part.percent),
+            ),
             part.opacity,
         )
         for part in named
@@ -253,14 +258,22 @@ def stacks(
     return Drawing(title, says, box, tuple(shapes), tuple(keys)) if given else None
 
 
+def _words(*words: str) -> str:
+    return " ".join(filter(None, words))
+
+
 def _within(part: Part, x: float, y: float, width: float) -> list[Label]:
-    """The name of a part inside of it, where there is room for it."""
-    name = formatting.plain_op(part.name)
-    room = int((width - 12) / CHARACTER)
-    if part.percent < _NAMED_PERCENT or room < min(len(name), _LEAST_NAME):
+    """What a part is called inside of it: as much as has room, and nothing that is cut.
+
+    Cut in its middle, ``44.0 ms`` reads as ``0 ms``.
+    """
+    if part.percent < _NAMED_PERCENT:
         return []
+    name, room = formatting.visible(formatting.plain_op(part.name)), int((width - 12) / CHARACTER)
+    texts = _words(name, part.figure), name, formatting.squeezed(name)
+    whole = next((text for text in texts if formatting.width(text) <= room), "")
     colour = "text" if part.kind in ("rest", "wait") else "card"
-    return [Label(x + 6, y, formatting.clip(formatting.visible(name), room), colour)]
+    return [Label(x + 6, y, whole, colour)] if whole else []
 
 
 def iteration(summary: Summary) -> Drawing | None:
@@ -271,10 +284,11 @@ def iteration(summary: Summary) -> Drawing | None:
     found = wall.iteration
     parts = tuple(
         Part(
-            f"{part.name} {formatting.ms(part.ms)}",
+            part.name,
             part.percent,
             f"{part.name}: {formatting.ms(part.ms)}, {formatting.percent(part.percent)}",
             f"part{at % PARTS + 1}",
+            figure=formatting.ms(part.ms),
         )
         for at, part in enumerate(shown_parts(found))
     )

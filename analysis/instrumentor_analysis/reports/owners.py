@@ -12,7 +12,6 @@ from instrumentor_analysis.reports.document import Column, Section, Table
 from instrumentor_analysis.reports.drawing import Bar, Drawing, Label, Scale, Shape, grid, in_unit
 from instrumentor_analysis.summary.what_if import REPLAY_MOST_MS, REPLAY_MS, TRACE
 
-TITLE = "Where the iteration goes"
 #: What each owner is, in the words of its row.
 SAID = {
     names.DATA: "waiting for the next batch",
@@ -47,6 +46,11 @@ _DRAWN_PERCENT = 0.1
 _ALIKE = 0.01
 
 
+def title(word: str) -> str:
+    """What the table is called; ``word``: what an iteration is to the training."""
+    return f"Where the {word} goes"
+
+
 def section(found: Phases | None, *, drawn: bool = False) -> Section:
     """The owners of the iteration's time; a section without anything where none were measured.
 
@@ -55,9 +59,11 @@ def section(found: Phases | None, *, drawn: bool = False) -> Section:
     """
     if found is None:
         return Section("")
-    title = TITLE.replace("iteration", found.word)
     return Section(
-        title, (table(found),), charts=(waterfall(found),) if drawn else (), beside=drawn
+        title(found.word),
+        (table(found),),
+        charts=(waterfall(found),) if drawn else (),
+        beside=drawn,
     )
 
 
@@ -203,4 +209,6 @@ def waterfall(found: Phases) -> Drawing:
         start_ms += ms
     says = "; ".join(f"{name} {formatting.ms(ms)}" for name, ms, _ in parts)
     # The last value of the axis may stand right at its end, and reaches half its width beyond.
-    return Drawing(TITLE, says, (-_LEFT, -8, _WIDTH + 24, height + 40), tuple(shapes), fits=True)
+    return Drawing(
+        title(found.word), says, (-_LEFT, -8, _WIDTH + 24, height + 40), tuple(shapes), fits=True
+    )

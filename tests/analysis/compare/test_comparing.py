@@ -18,6 +18,8 @@ from instrumentor_analysis.model import (
     Category,
     Iteration,
     Locations,
+    Phase,
+    Phases,
     Population,
     SourceLine,
     Step,
@@ -409,3 +411,11 @@ def test_more_than_twenty_runs_are_never_asked_for() -> None:
     assert found.timing.statement.startswith("No conclusion. b (3 runs) is ")
     assert "This machine is too noisy" in found.timing.statement
     assert "Run both sides" not in found.timing.statement
+
+
+def test_owners_share_what_both_runs_say() -> None:
+    steps = Phases(4, 9.0, (Phase("forward", 9.0, 100.0),), 0.0)
+    micro = replace(steps, word="micro-step")
+    sides = {word: side([9.0] * 8, phases=each) for word, each in (("i", steps), ("m", micro))}
+    words = [compare(sides[a], sides[b]).owners_of for a, b in ("ii", "mm", "im")]
+    assert words == ["iteration", "micro-step", "iteration"]

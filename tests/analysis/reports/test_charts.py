@@ -97,6 +97,18 @@ def test_stacked_bars_fill_their_width() -> None:
     assert texts(charts.breakdown(torch_cpu()), "muted") == ["self time by op"]
 
 
+@pytest.mark.parametrize("percent", [*range(6, 30), 60])
+def test_a_part_is_called_by_its_name_whole_and_with_its_figure_whole(percent: int) -> None:
+    part = charts.Part("optimizer", percent, "optimizer: 44.0 ms", "part1", figure="44.0 ms")
+    rest = charts.Part("data", 100 - percent, "data: 9.00 s", "part2", figure="9.00 s")
+    drawing = charts.stacks("Iteration", {"whole": (part, rest)}, (part, rest))
+    assert drawing is not None
+    (first, *_) = (text for text in [*texts(drawing, "card"), ""] if not text.startswith("data"))
+    assert first in ("", "optimizer", "optimizer 44.0 ms")
+    assert bool(first) == (percent >= 8) and (" ms" in first) == (percent >= 14)
+    assert drawing.keys[0].text == f"optimizer 44.0 ms {percent:.1f} %"
+
+
 def test_gap_bins_leave_empty_ends_out() -> None:
     histogram = ((1.0, 0), (6.5, 4), (10.0, 0), (100.0, 8), (1000.0, 0), (None, 0))
     names, counts, bars = charts.gap_table(Gaps(12, 1.0, 1.0, 1.0, 1.0, 8, 1.0, histogram)).columns

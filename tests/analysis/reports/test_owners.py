@@ -74,8 +74,8 @@ def test_the_axis_of_the_waterfall_has_its_unit(ms: float, unit: str) -> None:
 def test_every_format_shows_them_and_none_without() -> None:
     summary = Summary("wallclock", phases=FOUND)
     for text in (console(summary), markdown(summary), html(summary)):
-        assert owners.TITLE in text and "backward" in text
-    assert owners.TITLE not in console(Summary("wallclock"))
+        assert owners.title("iteration") in text and "backward" in text
+    assert owners.title("iteration") not in console(Summary("wallclock"))
 
 
 def test_those_of_micro_steps_are_called_so() -> None:

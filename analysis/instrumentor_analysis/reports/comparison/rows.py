@@ -16,7 +16,7 @@ from instrumentor_analysis.compare.model import (
     Share,
     Timing,
 )
-from instrumentor_analysis.reports import formatting
+from instrumentor_analysis.reports import formatting, owners
 from instrumentor_analysis.reports.comparison import cells
 from instrumentor_analysis.reports.document import Section, Table, Tone
 
@@ -141,7 +141,7 @@ def _owners(comparison: Comparison) -> Section | None:
     note = "extra iterations with a barrier around each phase, without an interval"
     note = _doubted(comparison, note)
     table = Table.of(_heads(comparison, "owner", "change"), rows, least=_LEAST, note=note)
-    heading = "Where the iteration goes" + cells.per_sample(comparison)
+    heading = owners.title(comparison.owners_of) + cells.per_sample(comparison)
     return Section(heading, (table,)) if shown else None
 
 

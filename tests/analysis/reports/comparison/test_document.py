@@ -131,6 +131,13 @@ def test_both_sides_stand_side_by_side() -> None:
     assert re.findall(r">([^<]+)</td>", row[1])[:3] == ["100.0 ms", "200.0 ms", "+100.0 %"]
 
 
+def test_owners_are_those_of_what_both_runs_have(tmp_path: Path) -> None:
+    (found,) = traced(tmp_path)
+    found = replace(found, owners=(Share("forward", 1.0, 3.0),))
+    assert "Where the iteration goes" in document.console([found])
+    assert "Where the micro-step goes" in document.console([replace(found, owners_of="micro-step")])
+
+
 def test_single_measurements_on_a_busy_machine_are_doubted_beside_each_table(
     tmp_path: Path,
 ) -> None:
