@@ -1,7 +1,8 @@
 """Figures of a run in the words of other tools: a dashboard, tt-xla's benchmarks.
 
 They are made of the figures that :mod:`..summary.figure_table` declares. A figure that was not
-measured is in none of them; a run without any is an error.
+measured is in none of them; a run without any is an error. Whoever reads only one of these files
+learns there whether the figures are to be trusted, and what the run warned of.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from instrumentor_analysis.model import Summary
+from instrumentor_analysis.model import Interval, Summary, WallClock
 from instrumentor_analysis.shared import units
+from instrumentor_analysis.shared.caveats import by_weight
 from instrumentor_analysis.shared.errors import NothingMeasured
-from instrumentor_analysis.summary.figure_table import CLOCK, FIGURES, Figure, value_at
+from instrumentor_analysis.summary.figure_table import CLOCK, FIGURES, UNTRACED, Figure, value_at
 
 #: Ends of keys that say a unit, which the name of a metric says in its own way.
 _SAID = re.compile(r"_(ms|us|percent|bytes|w|j|(samples|tokens)_per_s)(?=_|$)|(?<=_)tflops$")
@@ -68,7 +70,8 @@ def openmetrics(summary: Summary) -> str:
     """OpenMetrics text, as a Prometheus server or a textfile collector reads it: gauges.
 
     Times are in seconds and shares are ratios, as the format asks for; what owns the iteration is
-    one metric with a label for each owner.
+    one metric with a label for each owner. With the figures go the ends of their intervals, how
+    many samples they are of, whether they are to be trusted, and the warnings by their codes.
     """
     labels = _labels(summary)
     lines: list[str] = []
@@ -84,7 +87,63 @@ def openmetrics(summary: Summary) -> str:
             lines.append(f"{name}{_braces({**labels, 'phase': each.name})} {each.ms / 1e3:.12g}")
     if not lines:
         raise NothingMeasured("nothing was measured that OpenMetrics text could hold")
+    lines += [*_certainty(summary, labels), *_trust(summary, labels)]
     return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def _certainty(summary: Summary, labels: Mapping[str, str]) -> Iterator[str]:
+    """The intervals of the medians, and how many samples each of them is of."""
+    for key, count, interval in (
+        *_medians(CLOCK, summary.wall_clock),
+        *_medians(UNTRACED, summary.untraced),
+    ):
+        name = _metric(f"{key}.samples", "")
+        yield from _head(name, "", "steady samples that the figures are of")
+        yield f"{name}{_braces(labels)} {count}"
+        if interval is not None:
+            name = _metric(f"{key}.interval", "seconds")
+            about = f"ends of the {interval.confidence:.0%} interval of the median"
+            yield from _head(name, "seconds", about)
+            for bound, ms in (("low", interval.low), ("high", interval.high)):
+                yield f"{name}{_braces({**labels, 'bound': bound})} {ms / 1e3:.12g}"
+
+
+def _medians(key: str, wall: WallClock | None) -> Iterator[tuple[str, int, Interval | None]]:
+    """Of a clock: the timed region, the iteration and the update, as far as they have a median."""
+    if wall is None:
+        return
+    yield key.rstrip("."), wall.samples, wall.median_interval_ms
+    whole = wall.iteration
+    if whole is not None:
+        yield f"{key}iteration", whole.count, whole.median_interval_ms
+        if whole.update is not None and whole.update.ms is not None:
+            yield f"{key}iteration.update", whole.update.count, whole.update.interval_ms
+
+
+def _trust(summary: Summary, labels: Mapping[str, str]) -> Iterator[str]:
+    name = "instrument_trusted"
+    yield from _head(name, "", "1, or 0 where a warning says that figures may be wrong")
+    yield f"{name}{_braces(labels)} {int(_trusted(summary))}"
+    warned = _warned(summary)
+    if warned:
+        name = "instrument_warning"
+        yield from _head(name, "", "1 for each code of a warning; notes are left out")
+        for code, level in warned.items():
+            yield f"{name}{_braces({**labels, 'code': code, 'level': level})} 1"
+
+
+def _trusted(summary: Summary) -> bool:
+    """Whether no warning says that figures may be wrong."""
+    return all(each.weight != "wrong" for each in summary.warnings)
+
+
+def _warned(summary: Summary) -> dict[str, str]:
+    """The codes of the warnings, the heaviest first, each with its level."""
+    levels: dict[str, str] = {}
+    for each in by_weight(summary.warnings, notes=False):
+        if each.code:
+            levels.setdefault(each.code, each.weight)
+    return levels
 
 
 def _head(name: str, unit: str, about: str) -> list[str]:
@@ -131,7 +190,11 @@ def benchmark(summary: Summary) -> str:
         "project": "instrumentor",
         "model_rawname": run.get("name") or run.get("script"),
         "run_type": step,
-        "config": {key: run[key] for key in ("arguments", "batch_size", "label") if key in run},
+        "config": {
+            **{key: run[key] for key in ("arguments", "batch_size", "label") if key in run},
+            "trusted": _trusted(summary),
+            "warnings": list(_warned(summary)),
+        },
         "device_info": {"arch": summary.architecture} if summary.architecture else {},
         "measurements": [
             {"step_name": step, "measurement_name": name, "value": value, "target": -1}
@@ -182,11 +245,18 @@ def tracked(summary: Summary) -> Tracked:
     whole = None if wall is None else wall.iteration
     values = () if wall is None else wall.samples_ms if whole is None else whole.values_ms
     run = summary.run
-    about = {"scope": summary.scope, "verdict": summary.verdict and summary.verdict.name}
+    about = {
+        "scope": summary.scope,
+        "verdict": summary.verdict and summary.verdict.name,
+        "warnings": " ".join(_warned(summary)) or None,
+    }
     facts = {**about, **{key: run.get(key) for key in ("script", "label", "batch_size", "started")}}
     return Tracked(
         name=str(run.get("name") or run.get("script") or "instrument"),
-        figures=_found(every, "a tracker"),
+        figures={
+            **_found(every, "a tracker"),
+            "instrument/trusted": float(_trusted(summary)),
+        },
         series=tuple(ms / 1e3 for ms in values),
         facts={key: str(value) for key, value in facts.items() if value is not None},
     )
