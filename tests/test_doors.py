@@ -75,6 +75,7 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "instrumentor/workspace/copying.py": ({"shutil.copyfileobj"}, "of streams from the door"),
     "instrumentor/workspace/private_git.py": ({"shutil.copytree"}, "each file by the door"),
     "instrumentor/workspace/kept_copy.py": ({"os.open"}, "folders, and no links to them"),
+    "instrumentor/workspace/slots.py": ({"os.open"}, "folders, and no links to them"),
     "instrumentor/workspace/in_place/journal.py": (
         {"json.loads"},
         "paths, in which nothing may be replaced",

@@ -172,13 +172,14 @@ class _Filler(Struct):
         target = self._new(name)
         try:
             with opened(self._source(name)) as old, created(target) as new:
+                # Before it is read: what is written meanwhile makes it another one.
+                facts = os.fstat(old.fileno())
                 if not self._cloned(old.fileno(), new.fileno()):
                     if share_only:
                         os.unlink(target)
                         return False
                     shutil.copyfileobj(old, new, 1 << 20)
                     new.flush()
-                facts = os.fstat(old.fileno())
                 os.fchmod(new.fileno(), facts.st_mode & 0o777)
                 os.utime(new.fileno(), ns=(facts.st_atime_ns, facts.st_mtime_ns))
                 self.files[name] = stamp(facts), stamp(os.fstat(new.fileno()))

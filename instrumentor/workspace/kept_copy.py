@@ -64,7 +64,7 @@ def is_worth(plan: ShadowPlan, slot: slots.Slot) -> bool:
     return (
         (len(plan.copies) > WORTH_FILES or size > WORTH_BYTES)
         and size <= MOST_BYTES
-        and slot == slots.slot_of(root)
+        and slot.folder == slots.slot_of(root).folder
         and not root.is_relative_to(slot.folder.parent.parent)
         and mark_of(slot.folder) is not None
         and _file_system(root) in MARKING
@@ -81,7 +81,7 @@ def taken(slot: slots.Slot, plan: ShadowPlan, replaced: Collection[str]) -> Pres
     if not slot.record:
         return NOTHING
     found = None
-    with suppress(msgspec.DecodeError, ValueError):
+    with suppress(msgspec.DecodeError, ValueError, OSError):
         record = msgspec.msgpack.decode(slot.record.pop(), type=_Record)
         if record.root == os.fsencode(plan.project.root):
             known = dict(zip(os.fsdecode(record.names).split("\0"), record.stamps, strict=True))
@@ -125,20 +125,22 @@ def keep(slot: slots.Slot, plan: ShadowPlan, filled: Filled) -> None:
     Not while a process has a file of it open; the copy is removed then, as it is whenever this
     does not come to its end.
     """
-    mark = mark_of(slot.folder)
-    if mark is None or not slots.fell_silent(slot.folder, open_files=True):
+    folder = slot.held
+    mark = folder and mark_of(folder)
+    if not (folder and mark and slots.fell_silent(slot.folder, open_files=True)):
         return
     with suppress(OSError):
         device = os.stat(plan.project.root).st_dev  # of another one below, the kind is not known
         late = filled.began_ns - QUIET_NS
         old = {n: p for n, p in filled.files.items() if p[0][3] < late and p[0][5] == device}
         present = _sifted(slot, plan, old)
-        if not (present and present.files and slots.cleared(slot)):
+        if not (present and present.files and slots.cleared(slot, folder)):
             return
         root, names = os.fsencode(plan.project.root), os.fsencode("\0".join(present.files))
         record = _Record(root, names, list(present.files.values()))
         with becoming(mark) as temporary, created(temporary) as stream:
             stream.write(msgspec.msgpack.encode(record))
+        slot.stays.append(True)
         slots.prune()
 
 
@@ -147,18 +149,28 @@ def _sifted(slot: slots.Slot, plan: ShadowPlan, files: Mapping[str, Pair]) -> Pr
 
     None where something cannot be moved out of it.
     """
-    discarded = slot.folder / _BIN
+    folder = slot.held
+    if folder is None or _is_mounted_below(slot.folder):
+        return None
+    discarded = folder / _BIN
     discarded.mkdir(mode=0o700)
     try:
-        with _opened(str(slot.tree)) as top, _opened(str(discarded)) as away:
-            device = os.fstat(top).st_dev
-            sieve = _Sieve(files, _links(plan, slot.tree), _folders(plan), away, device)
+        with _opened(str(folder / slot.tree.name)) as top, _opened(str(discarded)) as away:
+            new = _Look.of(away)
+            if _Look.of(top) != new:
+                return None
+            sieve = _Sieve(files, _links(plan, slot.tree), _folders(plan), away, new)
             sieve.sift(top, "")
     except OSError:
         return None
     finally:
         remove_tree(discarded)
     return sieve.present
+
+
+def _is_mounted_below(folder: Path) -> bool:
+    """Whether a file system, or a part of one, was mounted in a folder."""
+    return any(place != folder and place.is_relative_to(folder) for place, _ in _mounts())
 
 
 def _links(plan: ShadowPlan, tree: Path) -> dict[str, str]:
@@ -183,6 +195,21 @@ def _folders(plan: ShadowPlan) -> set[str]:
     return found
 
 
+class _Look(Struct, frozen=True):
+    """What a folder and all that is made in it has from its making: no mode or time, set later."""
+
+    device: int
+    owner: int
+    group: int
+    attributes: dict[str, bytes]  # access control lists are some
+
+    @classmethod
+    def of(cls, folder: int) -> _Look:
+        facts = os.fstat(folder)
+        attributes = {name: os.getxattr(folder, name) for name in os.listxattr(folder)}
+        return cls(facts.st_dev, facts.st_uid, facts.st_gid, attributes)
+
+
 class _Sieve(Struct):
     """Goes through a copy by the descriptors of its folders: no link in it leads it elsewhere."""
 
@@ -190,7 +217,7 @@ class _Sieve(Struct):
     links: Mapping[str, str]
     folders: Collection[str]
     away: int
-    device: int
+    new: _Look
     present: Present = field(default_factory=Present)
 
     def sift(self, folder: int, inside: str) -> None:
@@ -217,9 +244,11 @@ class _Sieve(Struct):
                 return False
             self.present.links.add(name)
             return True
-        if kind != stat.S_IFDIR or name not in self.folders or facts.st_dev != self.device:
+        if kind != stat.S_IFDIR or name not in self.folders:
             return False
         with _opened(entry.name, folder) as inner:
+            if _Look.of(inner) != self.new:
+                return False
             self.sift(inner, f"{name}/")
         self.present.folders.add(name)
         return True
@@ -238,10 +267,16 @@ def _file_system(path: Path) -> str:
     """The kind of file system that a path lies on, as the kernel calls it; empty where unknown."""
     found, longest = "", -1
     with suppress(OSError):
-        for line in read_bytes("/proc/self/mountinfo").splitlines():
-            words, _, kind = line.partition(b" - ")
-            escaped = words.split(b" ")[4]
-            place = os.fsdecode(_OCTAL.sub(lambda code: bytes([int(code[1], 8)]), escaped))
-            if len(place) >= longest and path.is_relative_to(place):
-                found, longest = kind.split(b" ")[0].decode(errors="replace"), len(place)
+        for place, kind in _mounts():
+            if len(str(place)) >= longest and path.is_relative_to(place):
+                found, longest = kind, len(str(place))
     return found
+
+
+def _mounts() -> Iterator[tuple[Path, str]]:
+    """Where file systems are mounted, and of what kind each is."""
+    for line in read_bytes("/proc/self/mountinfo").splitlines():
+        words, _, kind = line.partition(b" - ")
+        escaped = words.split(b" ")[4]
+        place = os.fsdecode(_OCTAL.sub(lambda code: bytes([int(code[1], 8)]), escaped))
+        yield Path(place), kind.split(b" ")[0].decode(errors="replace")

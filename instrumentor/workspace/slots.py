@@ -37,6 +37,9 @@ class Slot(Struct, frozen=True):
     Attributes:
         left: a sentence for what could not be removed at the end.
         record: what was said of a copy that was kept and stands in it; for who takes it.
+        opened: descriptor of that very folder while it is held, whatever takes its path.
+        stays: said by who leaves a copy for the next run. A mark proves nothing at the end of a
+            run: its script can make one.
     """
 
     folder: Path
@@ -44,6 +47,17 @@ class Slot(Struct, frozen=True):
     lock: Path
     left: list[str] = field(default_factory=list)
     record: list[bytes] = field(default_factory=list)
+    opened: list[int] = field(default_factory=list)
+    stays: list[bool] = field(default_factory=list)
+
+    @property
+    def held(self) -> Path | None:
+        """The folder itself, to be entered by no link; None where its path leads elsewhere now."""
+        with suppress(OSError, IndexError):
+            named, really = self.folder.lstat(), os.fstat(self.opened[0])
+            if (named.st_dev, named.st_ino) == (really.st_dev, really.st_ino):
+                return Path(f"/proc/self/fd/{self.opened[0]}")
+        return None
 
     @property
     def git(self) -> Path:
@@ -83,7 +97,7 @@ def acquired(root: Path, *, kept: bool = False) -> Iterator[Slot]:
     """Hold the project's first free slot, empty but for its marker; remove it afterwards.
 
     Args:
-        kept: a copy that was kept stands in it; and one that the caller marks so is left behind.
+        kept: a copy that was kept may stand in it; one that the caller says stays is left behind.
 
     Raises:
         NotReady: no slot is free, or the cache folder cannot be written.
@@ -93,12 +107,11 @@ def acquired(root: Path, *, kept: bool = False) -> Iterator[Slot]:
         with _locked(slot.lock) as free:
             if free and _prepare(slot, kept):
                 try:
-                    yield slot
+                    with _held(slot):
+                        yield slot
                 finally:
-                    marked = kept and is_kept(slot.folder)
-                    trash = None if marked else _freed(slot.folder, slot.left.append)
-                    if trash is not None:
-                        _remove(trash, slot.left.append)
+                    if not slot.stays:
+                        _given_up(slot)
                 return
     raise NotReady(
         f"{MAX_SIBLINGS} copies of {root} are in use",
@@ -106,17 +119,37 @@ def acquired(root: Path, *, kept: bool = False) -> Iterator[Slot]:
     )
 
 
+@contextmanager
+def _held(slot: Slot) -> Iterator[None]:
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    slot.opened.append(os.open(slot.folder, flags))
+    try:
+        yield
+    finally:
+        os.close(slot.opened.pop())
+
+
+def _given_up(slot: Slot) -> None:
+    mark = mark_of(slot.folder)
+    with suppress(OSError):  # of the script's making; what stays is to be swept
+        if mark is not None:
+            mark.unlink()
+    trash = _freed(slot.folder, slot.left.append)
+    if trash is not None:
+        _remove(trash, slot.left.append)
+
+
 def _prepare(slot: Slot, kept: bool) -> bool:
     """Empty the slot and mark it as ours; False when what stands there is not ours to remove."""
     try:
+        for name in (slot.folder.parent.name, private.BYTECODE):
+            private.made(slot.folder.parent.parent, name)
         if os.path.lexists(slot.folder):
             if not _is_ours(slot.folder) or _in_use(slot.folder):
                 return False
             if kept and is_kept(slot.folder) and _taken_over(slot):
                 return True
             _remove(_to_trash(slot.folder), slot.left.append)
-        for name in (slot.folder.parent.name, private.BYTECODE):
-            private.made(slot.folder.parent.parent, name)
         slot.folder.mkdir(mode=0o700)
         created(slot.folder / MARKER).close()
     except OSError as error:
@@ -134,7 +167,7 @@ def _taken_over(slot: Slot) -> bool:
     with suppress(OSError):
         said = read_bytes(mark, follow=False, own=True)
         mark.unlink()
-        if cleared(slot):
+        if cleared(slot, slot.folder):
             slot.record.append(said)
             return True
     return False
@@ -155,17 +188,21 @@ def emptied(slot: Slot) -> None:
         ) from error
 
 
-def cleared(slot: Slot) -> bool:
-    """Remove all of a slot but its copy; False where that cannot be done."""
+def cleared(slot: Slot, folder: Path) -> bool:
+    """Remove all of a slot but its copy; False where that cannot be done.
+
+    Args:
+        folder: the slot's own.
+    """
     stay = {MARKER, slot.tree.name, *(mark.name for mark in [mark_of(slot.folder)] if mark)}
     try:
         _drop_bytecode(slot.folder)
-        for path in slot.folder.iterdir():
+        for path in folder.iterdir():
             if path.name not in stay:
                 remove_tree(path)
     except OSError:
         return False
-    return (slot.folder / MARKER).is_file()
+    return (folder / MARKER).is_file()
 
 
 def prune(most: int | None = None) -> tuple[Path, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,11 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from instrumentor.run import discovery, training
 from instrumentor.run.options import RunOptions
 from instrumentor.shared.project import find_project
+from instrumentor.shared.removal import LeftOver
 from instrumentor.workspace import copying, kept_copy, kept_mark, shadow, slots
 from instrumentor.workspace.recovery import recover
 from instrumentor.workspace.run_location import Workspace
@@ -190,6 +193,8 @@ def test_a_project_below_another_file_system_s_mount_point(
     monkeypatch.undo()
     table = b"1 0 8:1 / / rw - ext4 a rw\n2 1 0:9 / /a\\040b rw shared:1 - nfs4 host:/a rw\n"
     monkeypatch.setattr(kept_copy, "read_bytes", lambda path: table)
+    assert kept_copy._is_mounted_below(Path("/a b/..").parent.parent)
+    assert not kept_copy._is_mounted_below(Path("/a b"))
     assert kept_copy._file_system(Path("/a b/c")) == "nfs4"
     assert kept_copy._file_system(Path("/a/c")) == "ext4"
 
@@ -305,6 +310,122 @@ def test_a_mapped_file_counts_as_open(tmp_path: Path) -> None:
     assert process.stdout is not None and process.stdout.readline() == b"\n"
     assert slots._in_use(tmp_path, open_files=True) and not slots._in_use(tmp_path)
     process.communicate(b"\n")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_a_script_put_in_the_place_of_its_slot_is_not_touched(
+    repo: Path, cache: Path, tmp_path: Path, whole: bool
+) -> None:
+    """Its copy in a folder of the user's, or their project itself, behind a link of its name."""
+    before = snapshot(repo)
+    mine = repo.parent if whole else tmp_path / "mine"
+    mine.mkdir(exist_ok=True)
+    (mine / "precious").write_text("x")
+    with opened(repo) as workspace:
+        folder = workspace.slot.folder
+        if whole:
+            folder.rename(tmp_path / "moved")
+        else:
+            (folder / slots.MARKER).rename(mine / slots.MARKER)
+            workspace.root.rename(mine / workspace.root.name)
+            workspace.slot.git.rename(mine / workspace.slot.git.name)
+            folder.rmdir()
+        folder.symlink_to(mine)
+    assert snapshot(repo) == before and (mine / "precious").read_text() == "x"
+    assert not os.path.lexists(folder)
+    with opened(repo) as workspace:
+        assert as_in(workspace, repo)
+    assert (mine / "precious").read_text() == "x"
+
+
+def forged(workspace: Workspace) -> None:
+    """What a script would say of its copy to have its changes believed."""
+    names = ["same.py", "edited.py"]
+    both = (workspace.project.root, workspace.root)
+    stamps = [tuple(kept_copy.stamp((root / name).stat()) for root in both) for name in names]
+    said = (os.fsencode(both[0]), "\0".join(names).encode(), stamps)
+    mark = kept_mark.mark_of(workspace.slot.folder)
+    assert mark is not None
+    mark.write_bytes(msgspec.msgpack.encode(said))
+
+
+@pytest.mark.parametrize("stays", ["an open file", "a process", "nothing that is kept"])
+def test_a_mark_that_the_script_made_counts_for_nothing(
+    repo: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, stays: str
+) -> None:
+    monkeypatch.setattr(slots.fell_silent, "__defaults__", (0.0,))
+    code = "import sys; stream = open(sys.argv[1], 'r+'); print(flush=True); input()"
+    with opened(repo) as workspace:
+        (workspace.root / "same.py").write_text("a = 666\n")
+        forged(workspace)
+        place = workspace.root if stays == "a process" else repo
+        command = [sys.executable, "-c", code, str(workspace.root / "same.py")]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=place
+        )
+        assert process.stdout is not None and process.stdout.readline() == b"\n"
+        if stays == "nothing that is kept":
+            process.communicate(b"\n")
+            monkeypatch.setattr(kept_copy, "QUIET_NS", 10**18)
+    assert not kept_mark.is_kept(workspace.slot.folder)
+    process.communicate(b"\n") if process.returncode is None else None
+    with opened(repo) as workspace:
+        assert as_in(workspace, repo)
+
+
+def test_a_folder_that_lets_others_in_is_made_anew(repo: Path) -> None:
+    with opened(repo) as workspace:
+        before = inodes(workspace)
+        os.setxattr(workspace.root / "pkg", "user.marked", b"x")
+    with opened(repo) as workspace:
+        assert os.listxattr(workspace.root / "pkg") == os.listxattr(workspace.slot.folder)
+        assert inodes(workspace)["same.py"] == before["same.py"]
+        os.setxattr(workspace.root, "user.marked", b"x")
+    with opened(repo) as workspace:
+        assert os.listxattr(workspace.root) == os.listxattr(workspace.slot.folder)
+        assert as_in(workspace, repo)
+
+
+def test_what_a_script_mounted_in_its_copy_is_not_gone_through(
+    repo: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(repo) as workspace:
+        place = workspace.root / "pkg"
+        monkeypatch.setattr(kept_copy, "_mounts", lambda: [(place, "ext4")])
+    assert left(cache) == []
+
+
+def test_what_cannot_be_sifted_is_copied_anew(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(repo):
+        pass
+
+    def fails(path: Path) -> None:
+        raise LeftOver(errno.EBUSY, "cannot be removed whole", str(path))
+
+    monkeypatch.setattr(kept_copy, "remove_tree", fails)
+    with opened(repo) as workspace:
+        assert as_in(workspace, repo)
+
+
+def test_a_file_that_is_written_while_it_is_copied_is_another_one(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where the clock is set back meanwhile."""
+    real = copying.shutil.copyfileobj
+
+    def meanwhile(old, new, size: int) -> None:
+        real(old, new, size)
+        if old.name.endswith("same.py"):
+            (repo / "same.py").write_text("a = 3\n")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(copying._Filler, "_cloned", lambda *_: False)
+        patch.setattr(copying.shutil, "copyfileobj", meanwhile)
+        patch.setattr(copying.time, "time_ns", lambda: 2**62)
+        with opened(repo) as workspace:
+            assert (workspace.root / "same.py").read_text() == "a = 1\n"
+    with opened(repo) as workspace:
+        assert as_in(workspace, repo)
 
 
 def test_submodules_ignored_inputs_links_and_empty_folders_are_brought_up_to_date(
