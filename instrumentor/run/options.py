@@ -240,8 +240,8 @@ class RunOptions(MachineOptions):
     output: Path | None = option(
         USUAL,
         None,
-        "The run folder; default instrument-runs/NAME-N in the working directory, which git "
-        "ignores, with latest beside it.",
+        "The run folder, new or empty; default instrument-runs/NAME-N in the working directory, "
+        "which git ignores, with latest beside it.",
         *("-o", "--output"),
         metavar="DIR",
     )

@@ -32,7 +32,13 @@ from instrumentor.rewrite.source_map import SourceMap
 from instrumentor.run.execution import Execution, execute
 from instrumentor.run.profilers import Launch, LaunchRequest, Profiler
 from instrumentor.shared.errors import InstrumentError, Interrupted, RestoreNeeded, RunFailed
-from instrumentor.shared.outputs import mark_latest, remove_run_folder, run_folder, write_json
+from instrumentor.shared.outputs import (
+    mark_latest,
+    refuse_taken,
+    remove_run_folder,
+    run_folder,
+    write_json,
+)
 from instrumentor.shared.progress import Progress, Silent
 from instrumentor.workspace import recovery
 from instrumentor.workspace.linked_data import Linked, UsersFiles, listed
@@ -177,6 +183,11 @@ class InstrumentedRun(Pipeline[Result]):
         return None
 
     # -- stages ----------------------------------------------------------------------------------
+
+    def go(self) -> Result:
+        """All stages, unless the folder asked for is taken."""
+        refuse_taken(self.cwd, self.output())
+        return super().go()
 
     def execute(self) -> None:
         """Measure; then the proof that the user's files are as they were."""

@@ -135,16 +135,21 @@ def run_folder(cwd: Path, asked: Path | None, name: str, first: str, content: by
 
     Args:
         cwd: where the run was started.
-        asked: the folder asked for; if it is taken, with -2, -3 ... behind it.
+        asked: the folder asked for; new or empty, or it is an error (:func:`refuse_taken`).
         name: else the folder is ``instrument-runs/NAME-N``, in a place that git ignores.
         first: name of the file that says whose folder it is. Made here with this ``content``, so
             that of two runs that start in one moment each has a folder of its own.
 
     Raises:
-        UsageError: it cannot be made.
+        UsageError: it cannot be made, or is taken.
     """
     if asked is not None:
-        return _first_free(numbered(cwd / asked), first, content)
+        refuse_taken(cwd, asked)
+        # Nothing else: who named the folder reads the results there, a job of CI at least.
+        found = _first_free([cwd / asked], first, content)
+        if found is None:  # by another run in this moment
+            raise _taken(asked)
+        return found
     place = cwd / RUNS_FOLDER
     if place.is_symlink():  # it may have come with the project
         raise UsageError(
@@ -160,7 +165,33 @@ def run_folder(cwd: Path, asked: Path | None, name: str, first: str, content: by
     # Not the first free number: the highest one is the newest run, also after one was removed.
     taken = (path.name.removeprefix(f"{name}-") for path in place.glob("*"))
     newest = max((int(number) for number in taken if number.isdecimal()), default=0)
-    return _first_free((place / f"{name}-{n}" for n in count(newest + 1)), first, content)
+    found = _first_free((place / f"{name}-{n}" for n in count(newest + 1)), first, content)
+    assert found is not None, "numbers do not end"
+    return found
+
+
+def refuse_taken(cwd: Path, asked: Path | None) -> None:
+    """Before the work: a folder asked for that holds something is not written into.
+
+    Raises:
+        UsageError: it is not empty, or is no folder.
+    """
+    if asked is None:
+        return
+    place = cwd / asked
+    if place.exists() and not place.is_dir():
+        raise UsageError(f"{asked}: not a folder", "Give another place.")
+    with contextlib.suppress(OSError):  # what it is cannot be read: making it says so
+        if place.is_dir() and any(place.iterdir()):
+            raise _taken(asked)
+
+
+def _taken(asked: Path) -> UsageError:
+    """The error of a folder for a run that holds something already."""
+    return UsageError(
+        f"{asked} is not empty: a run does not go where another one or other files are",
+        "Name a new folder, or none: each run then has a new one in instrument-runs.",
+    )
 
 
 def new_below(folder: Path, name: str) -> Path:
@@ -198,7 +229,7 @@ def remove_run_folder(folder: Path) -> None:
         place.rmdir()
 
 
-def _first_free(folders: Iterable[Path], first: str, content: bytes) -> Path:
+def _first_free(folders: Iterable[Path], first: str, content: bytes) -> Path | None:
     """The first that did not exist yet, or was empty, with its first file in it."""
     for folder in folders:
         try:
@@ -211,7 +242,7 @@ def _first_free(folders: Iterable[Path], first: str, content: bytes) -> Path:
             continue
         except OSError as error:
             raise _not_made(folder, error) from error
-    raise AssertionError("numbers do not end")
+    return None
 
 
 def _not_made(folder: Path, error: OSError) -> UsageError:

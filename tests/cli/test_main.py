@@ -70,6 +70,7 @@ RUN_OPTIONS: dict[str, tuple[str, object]] = {
     "--batch-dim": ("1", 1),
     "--untraced": ("", True),
     "--no-discover": ("", False),
+    "--no-keep-copy": ("", False),
     "--in-place": ("", True),
     "--reset": ("", True),
     "--yes": ("", True),

@@ -103,7 +103,7 @@ def test_verbose_shows_the_output_of_the_script(measured: Measure) -> None:
         ("mnist/train.py", (), tuple(f"instrument-runs/mnist-{n}" for n in (1, 2, 3))),
         ("mnist/finetune.py", (), ("instrument-runs/finetune-1",)),
         ("mnist/main.py", ("--label", "bf16"), ("instrument-runs/mnist_bf16-1",)),
-        ("run.py", ("--output", "out/first"), ("out/first", "out/first-2")),
+        ("run.py", ("--output", "out/first"), ("out/first",)),
     ],
 )
 def test_the_run_folder_has_a_name_and_is_never_overwritten(
@@ -117,6 +117,21 @@ def test_the_run_folder_has_a_name_and_is_never_overwritten(
     for name in names:
         assert measure(repo, *options, path, folder=name).code == 0
     assert read(repo / names[0], "run.json")["label"] == ("bf16" if "bf16" in options else "")
+
+
+@pytest.mark.parametrize("taken", ["out", "out-2"])
+def test_a_folder_that_is_taken_is_an_error_before_anything_runs(
+    git_repo: RepoFactory, run_cli: RunCli, taken: str
+) -> None:
+    repo = git_repo({"train.py": script(), f"{taken}/run.json": "{}"})
+    repeat = ("--repeat", "2") if taken == "out-2" else ()
+    done = run_cli("run", *repeat, "--output", "out", "train.py", cwd=repo)
+    assert done.returncode == 2
+    assert done.stdout == "" and "Running" not in done.stderr
+    assert f"error: {taken} is not empty" in done.stderr
+    assert "hint: Name a new folder" in done.stderr
+    assert sorted(path.name for path in repo.glob("out*")) == [taken]
+    assert (repo / taken / "run.json").read_text() == "{}"
 
 
 @pytest.mark.parametrize("word", ["-h", "--help"])

@@ -18,6 +18,7 @@ from instrumentor.shared.outputs import (
     new_below,
     refuse_misplaced,
     refuse_outputs,
+    refuse_taken,
     run_folder,
     write_json,
     write_new,
@@ -170,16 +171,46 @@ def test_an_error_names_the_file_and_no_temporary_one(tmp_path: Path) -> None:
 
 
 def test_runs_that_start_in_one_moment_have_folders_of_their_own(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()  # an empty one is welcome, once
     together = threading.Barrier(8)
 
     def start(_: int) -> Path:
         together.wait()
-        return run_folder(tmp_path, Path("run"), "", "run.log")
+        return run_folder(tmp_path, None, "run", "run.log")
 
     with ThreadPoolExecutor(8) as pool:
         made = sorted(pool.map(start, range(8)))
-    assert made == [tmp_path / "run", *(tmp_path / f"run-{n}" for n in range(2, 9))]
+    assert made == [tmp_path / "instrument-runs" / f"run-{n}" for n in range(1, 9)]
+
+
+def test_of_runs_that_start_in_one_moment_one_has_the_folder_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()  # an empty one is welcome, once
+    together = threading.Barrier(8)
+
+    def start(_: int) -> Path | None:
+        together.wait()
+        try:
+            return run_folder(tmp_path, Path("run"), "", "run.log")
+        except UsageError as error:
+            assert str(error).startswith("run is not empty")
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        made = [folder for folder in pool.map(start, range(8)) if folder]
+    assert made == [tmp_path / "run"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_folder_asked_for_that_holds_something_is_not_written_into(tmp_path: Path) -> None:
+    refuse_taken(tmp_path, None)
+    refuse_taken(tmp_path, Path("new"))
+    (tmp_path / "out").mkdir()
+    refuse_taken(tmp_path, Path("out"))
+    (tmp_path / "out" / "run.json").touch()
+    (tmp_path / "file").touch()
+    for name, said in (("out", "out is not empty"), ("file", "file: not a folder")):
+        with pytest.raises(UsageError, match=said):
+            run_folder(tmp_path, Path(name), "", "run.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
 
 
 def test_runs_stand_in_one_place_that_git_ignores(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError, NotVerified, RunFailed
 from instrumentor.shared.option_fields import USUAL, Checked, option
 from instrumentor.shared.options import Options
+from instrumentor.shared.outputs import refuse_taken
 from instrumentor_analysis.reports.formatting import plural, size
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ def run(
 
 def _measure_all(script: Path, handed: list[str], options: RunOptions, asked: Asked) -> None:
     results: list[RunResult] = []
+    for number in range(1, asked.repeat + 1):  # the last one's too, before the first one runs
+        refuse_taken(options.folder, repeats.numbered(options, number).output)
     for number in range(1, asked.repeat + 1):
         if asked.repeat > 1 and not asked.quiet:
             console.say(f"Run {number} of {asked.repeat}")
