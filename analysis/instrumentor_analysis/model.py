@@ -187,7 +187,7 @@ class Iteration(Struct, frozen=True):
     """What an iteration takes: from the start of a steady step to the start of the next one.
 
     Attributes:
-        count: iterations that the figures describe.
+        count: iterations that were seen whole.
         median_ms: of micro-steps the median of their updates, divided by their number; of other
             kinds that take turns the mean of their medians, weighted by how often each comes.
         median_interval_ms: 95 % sure; None of fewer than six independent iterations (of
@@ -197,7 +197,8 @@ class Iteration(Struct, frozen=True):
             where all are of one kind.
         samples_per_s, tokens_per_s: what the script trains on a second, data loading and optimizer
             included; None where a step does not say its batch.
-        values_ms: in order.
+        values_ms: in order; that of a step that nothing follows (the last one) is its own time and
+            the median of what lies between the others.
         update: where iterations are micro-steps; None where each makes an update.
     """
 

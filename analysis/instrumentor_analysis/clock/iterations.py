@@ -1,11 +1,13 @@
 """What an iteration takes, from the start of one step to the start of the next, and its parts.
 
 The recorder notes what lies between two samples: waiting for the data loader, the optimizer's step,
-the way from the entry of the loop's body to the timed region. The parts are the shares of the
-iterations in the middle (half of them, the quarter of the shortest and of the longest left out)
-times the median, so that they add up to it. What is in the timed region adds up to the median of
-its samples, since a report has one figure of a name; the shares are those of the rest. Where
-iterations are of several kinds, or micro-steps of an update, all parts are means over all of them.
+the way from the entry of the loop's body to the timed region. Iteration and timed region have the
+medians of the same steps, so that a part is never longer than the whole: a sample that nothing
+follows, as the last one, is taken to be followed by the median of what lies between the others.
+What else was seen are means of the iterations in the middle (half of them, the quarter of the
+shortest and of the longest left out), together no more than there is room for beside the region;
+what they leave is ``other``. Where iterations are of several kinds, or micro-steps of an update,
+all parts are means over all of them.
 """
 
 from __future__ import annotations
@@ -27,11 +29,8 @@ FWD_BWD = "fwd+bwd"
 
 #: No step takes longer (30 years); of what a damaged record claims, no square is out of range.
 MOST_MS = 1e12
-#: The rest of an iteration beside the region's median is shared out where it is at least this part
-#: of what the others took, and at most the inverse; else the medians do not belong together.
-FITS = 0.5
-#: Iterations from which that is tried.
-FEWEST_ALIKE = 3
+#: Share of the steps whose iterations must have been seen for those of the others to be told.
+MOSTLY_SEEN = 0.5
 
 
 class Taken(Struct, frozen=True):
@@ -63,8 +62,6 @@ def iteration(
 ) -> Iteration | None:
     """The figures of the iterations of these samples; None where none was seen.
 
-    The last sample has none: nothing follows it.
-
     Args:
         accumulates: the script makes an update of several backwards, as its reading tells.
     """
@@ -75,21 +72,30 @@ def iteration(
     values = [each.ms for _, each in pairs]
     kinds = populations([Kind(sample.nodes, each.stepped) for sample, each in pairs], values)
     update = _update(found, {sample.name for sample, _ in pairs}, accumulates)
-    middle_ms, interval = _middle(values, kinds, update)
     mixed = bool(kinds) or update is not None
+    alike = not mixed and len(pairs) >= MOSTLY_SEEN * len(steady)
+    values = _of_every(steady, found) if alike else values
+    middle_ms, interval = _middle(values, kinds, update)
     return Iteration(
-        count=len(values),
+        count=len(pairs),
         median_ms=middle_ms,
         min_ms=min(values),
         max_ms=max(values),
         median_interval_ms=interval,
-        parts=_parts(pairs, middle_ms, [] if mixed else [sample.ms for sample in steady]),
+        parts=_parts(pairs, middle_ms, steady if alike else (), 0 if mixed else len(pairs) // 4),
         populations=kinds,
         update=update,
         samples_per_s=_rate([sample.samples for sample, _ in pairs], middle_ms),
         tokens_per_s=_rate([sample.tokens for sample, _ in pairs], middle_ms),
         values_ms=tuple(values),
     )
+
+
+def _of_every(steady: Sequence[Sample], found: Mapping[str, Taken]) -> list[float]:
+    """What each of these steps takes; of one that nothing follows, with what is usual between."""
+    seen = [each for each in steady if each.name in found]
+    between_ms = statistics.median(max(0.0, found[each.name].ms - each.ms) for each in seen)
+    return [found[x.name].ms if x.name in found else x.ms + between_ms for x in steady]
 
 
 def _update(every: Mapping[str, Taken], steady: Set[str], accumulates: bool) -> Update | None:
@@ -123,48 +129,44 @@ def _rate(work: Sequence[int | None], middle_ms: float) -> float | None:
 
 
 def _parts(
-    pairs: Sequence[tuple[Sample, Taken]], middle_ms: float, samples_ms: Sequence[float]
+    pairs: Sequence[tuple[Sample, Taken]], middle_ms: float, alike: Sequence[Sample], cut: int
 ) -> tuple[Part, ...]:
     """The parts in the order in which they come; those that were not seen left out.
 
     Args:
-        samples_ms: of the timed region; empty where they are of several kinds.
+        alike: the steps of whose timed region the median is a part; empty: all parts are means.
+        cut: how many of the shortest and of the longest iterations are left out. Of steps of
+            several kinds they are no exceptions.
     """
     ordered = sorted(pairs, key=lambda pair: pair[1].ms)
-    # Of steps of several kinds the shortest and the longest are no exceptions.
-    cut = len(ordered) // 4 if samples_ms else 0
     inside, outside = _means(ordered[cut : len(ordered) - cut])
     whole = sum(inside.values()) + sum(outside.values())
     if whole <= 0:
         return ()
-    alike = bool(samples_ms) and len(pairs) >= FEWEST_ALIKE
-    region_ms = statistics.median(samples_ms) * whole / middle_ms if alike else None
-    shares = _with_region(inside, outside, region_ms)
-    found = {name: share / whole * middle_ms for name, share in shares.items() if share > 0}
-    return tuple(Part(name, ms, ms / middle_ms * 100) for name, ms in found.items())
+    inside, outside = (
+        {name: ms / whole * middle_ms for name, ms in each.items()} for each in (inside, outside)
+    )
+    if alike:
+        region_ms = statistics.median(sample.ms for sample in alike)
+        inside, outside = _with_region(inside, outside, region_ms, middle_ms)
+    first = [name for name in outside if name not in (OPTIMIZER, OTHER)]
+    names = dict.fromkeys([*first, *inside, *outside])
+    found = {name: inside.get(name, 0.0) + outside.get(name, 0.0) for name in names}
+    return tuple(Part(name, ms, ms / middle_ms * 100) for name, ms in found.items() if ms > 0)
 
 
 def _with_region(
-    inside: Mapping[str, float], outside: Mapping[str, float], region_ms: float | None
-) -> Mapping[str, float]:
-    """What is in the region and what is not together, in their order.
-
-    Args:
-        region_ms: what those in the region shall add up to, the others sharing the rest as
-            before; None leaves them as they are.
-    """
+    inside: Mapping[str, float], outside: Mapping[str, float], region_ms: float, middle_ms: float
+) -> tuple[dict[str, float], dict[str, float]]:
+    """What is in the region and what is not, as parts of what the medians leave for either."""
     region, others = sum(inside.values()), sum(outside.values())
-    of_region = of_others = 1.0
-    if region_ms is not None and region > 0 and others > 0:
-        rest = region + others - region_ms
-        if FITS * others <= rest <= others / FITS:
-            of_region, of_others = region_ms / region, rest / others
-    first = [name for name in outside if name not in (OPTIMIZER, OTHER)]
-    names = dict.fromkeys([*first, *inside, *outside])
-    return {
-        name: inside.get(name, 0.0) * of_region + outside.get(name, 0.0) * of_others
-        for name in names
-    }
+    if region <= 0 or region_ms > middle_ms:
+        return dict(inside), dict(outside)
+    rest = middle_ms - region_ms
+    fits = min(1.0, rest / others) if others > 0 else 0.0
+    shown = {name: ms * fits for name, ms in outside.items()}
+    shown[OTHER] = shown.get(OTHER, 0.0) + rest - others * fits
+    return {name: ms / region * region_ms for name, ms in inside.items()}, shown
 
 
 def region_ms(found: Iteration, label: str) -> float | None:

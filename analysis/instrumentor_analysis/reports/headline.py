@@ -47,10 +47,8 @@ from instrumentor_analysis.summary.figure_table import (
 GOOD_PERCENT = 65.0
 #: Share of the steady steps that they are worth at most, where that is said.
 WORTH_SHARE = 0.75
-#: Share from which a part of the iteration is named, percent.
+#: Share from which a part of the iteration is named, percent; what the others add up to always is.
 LEAST_PART_PERCENT = 1.0
-#: Share by which the region's part of an iteration and its own median may differ unexplained.
-SAME_SHARE = 0.02
 #: Steps to ask for where there are too few.
 ENOUGH_STEPS = 30
 _MORE_STEPS = f": --steps {ENOUGH_STEPS}"
@@ -250,11 +248,6 @@ def _iteration(wall: WallClock) -> str:
     note, said = f"= {parts_in_words(found)}" if found.parts else "", []
     if found.median_interval_ms is not None and found.update is None:
         said.append(f"95 %: {between(found.median_interval_ms, found.median_ms)}")
-    region = region_ms(found, wall.label)
-    if region is not None and wall.median_ms:
-        # Where steps scatter, the median of the region is of other steps.
-        apart = abs(region / wall.median_ms - 1) > SAME_SHARE and not found.is_mean
-        said += ["parts: means of the middle half of the iterations"] if apart else []
     note += f" ({'; '.join(said)})" if said else ""
     return "; ".join(filter(None, (note, _in_update(found.update), _of_kinds(found))))
 
@@ -299,12 +292,17 @@ def _update(wall: WallClock) -> str:
 
 
 def shown_parts(found: Iteration) -> tuple[Part, ...]:
-    """The parts that are worth a word; the rest goes to the others, so that they still add up."""
+    """The parts that are worth a word; the rest goes to the others, so that they still add up.
+
+    Only a rest that has no digit beside the iteration's is left out.
+    """
     shown = [part for part in found.parts if part.percent >= LEAST_PART_PERCENT]
     named = [part for part in shown if part.name != OTHER]
-    rest = found.median_ms - sum(part.ms for part in named)
-    percent = 100 - sum(part.percent for part in named)
-    return (*named, *([Part(OTHER, rest, percent)] if percent >= LEAST_PART_PERCENT else ()))
+    rest = max(0.0, found.median_ms - sum(part.ms for part in named))
+    (digits,), _ = formatting.alike([rest], "ms", [found.median_ms])
+    if not digits.strip("0."):
+        return tuple(named)
+    return (*named, Part(OTHER, rest, rest / found.median_ms * 100))
 
 
 def _between(wall: WallClock) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from instrumentor_analysis.clock.iterations import region_ms
+from instrumentor_analysis.clock.iterations import Taken, iteration, region_ms
 from instrumentor_analysis.clock.timings import read_timings, wall_clock
-from instrumentor_analysis.model import WallClock
+from instrumentor_analysis.model import Sample, WallClock
 from tests.analysis.records import Event, batch, event, record
 
 
@@ -67,6 +70,34 @@ def test_the_parts_of_a_step_add_up_to_the_step(tmp_path: Path) -> None:
     assert region_ms(found.iteration, "step") == pytest.approx(11.0)
     assert region_ms(found.iteration, "another") is None
     assert sum(parts.values()) == pytest.approx(found.iteration.median_ms)
+
+
+@given(st.lists(st.tuples(st.floats(1, 1e3), st.floats(0, 1e3)), min_size=2, max_size=30))
+def test_a_region_is_never_longer_than_its_iteration(steps: list[tuple[float, float]]) -> None:
+    """Whatever the steps are, and though the last one has no iteration."""
+    samples = [Sample(f"s{n}", "steady", "step", ms, n) for n, (ms, _) in enumerate(steps)]
+    taken = [
+        Taken(f"s{n}", ms + more, data_ms=more * 0.7) for n, (ms, more) in enumerate(steps[:-1])
+    ]
+    found = iteration(samples, taken)
+    assert found is not None and not found.populations
+    parts = {part.name: part.ms for part in found.parts}
+    region_ms = statistics.median(ms for ms, _ in steps)
+    assert parts["step"] == pytest.approx(region_ms)
+    assert region_ms <= found.median_ms * (1 + 1e-9) and min(parts.values()) >= 0
+    assert sum(parts.values()) == pytest.approx(found.median_ms)
+    assert statistics.median(found.values_ms) == found.median_ms
+
+
+def test_what_no_part_explains_is_other(tmp_path: Path) -> None:
+    """Iterations around a gap: the median of the iteration lies above it, the region's below."""
+    short = [({"ms": 10.0}, {"ms": 11.0, "data_ms": 1.0})] * 5
+    long = [({"ms": 100.0}, {"ms": 101.0, "data_ms": 1.0})] * 4
+    late = [({"ms": 10.0}, {"ms": 105.0, "data_ms": 1.0})]
+    found = measured(tmp_path, *short, *long, *late).iteration
+    parts = {part.name: part.ms for part in found.parts}
+    assert found.median_ms == 56.0 and parts["fwd+bwd"] == 10.0
+    assert parts["data"] < 2 and parts["other"] > 40
 
 
 def test_medians_that_do_not_belong_together_leave_the_shares(tmp_path: Path) -> None:
