@@ -174,6 +174,7 @@ class KernelPipeline(InstrumentedRun[KernelRun]):
         except AnalysisError as error:
             raise RunFailed(error.message, error.hint) from error
         write_json(self.folder / "summary.json", found.to_json())
+        self.has_figures()
         text, page = kernel.console(found, width=140), kernel.html(found)
         write_whole(self.folder / "summary.txt", text.encode())
         write_whole(self.folder / "report.html", page.encode())

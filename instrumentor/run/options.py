@@ -241,7 +241,7 @@ class RunOptions(MachineOptions):
         USUAL,
         None,
         "The run folder, new or empty; default instrument-runs/NAME-N in the working directory, "
-        "which git ignores, with latest beside it.",
+        "which git ignores, where latest leads to the newest with figures.",
         *("-o", "--output"),
         metavar="DIR",
     )

@@ -189,6 +189,10 @@ class InstrumentedRun(Pipeline[Result]):
         refuse_taken(self.cwd, self.output())
         return super().go()
 
+    def has_figures(self) -> None:
+        """Something was measured: ``instrument-runs/latest`` leads here, as to no other run."""
+        mark_latest(self.folder)
+
     def execute(self) -> None:
         """Measure; then the proof that the user's files are as they were."""
 
@@ -213,8 +217,6 @@ class InstrumentedRun(Pipeline[Result]):
         finally:
             if self.last is None:
                 self._remove_empty_folder()
-            if self.folder.exists():
-                mark_latest(self.folder)
 
     def _new_folder(self) -> Path:
         # It says at once what it is, so that no copy takes it for one of the project's.

@@ -446,6 +446,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
         try:
             summary = refresh(self.folder).summary
+            self.has_figures()
         except AnalysisError as error:
             if self.failure is None:
                 self.failure = RunFailed(str(error), getattr(error, "hint", ""))

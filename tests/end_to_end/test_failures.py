@@ -40,6 +40,21 @@ def test_the_code_of_a_failing_script_stands_in_the_summary(measured: Measure) -
     assert read(ran.folder, "run.json")["script_exit_code"] == 1
 
 
+def test_latest_and_hints_lead_to_runs_with_figures(
+    git_repo: RepoFactory, measure: Measure, run_cli: RunCli
+) -> None:
+    mistyped = "import sys\nif sys.argv[1:]:\n    raise SystemExit('no such option')"
+    repo = git_repo({"train.py": script(before=mistyped)})
+    runs = repo / "instrument-runs"
+    assert measure(repo, "train.py", "--itrs", "3").code == 1
+    assert not (runs / "latest").exists()
+    assert measure(repo, "train.py", folder="instrument-runs/repo-2").code == 0
+    assert measure(repo, "train.py", "--itrs", "3", folder="instrument-runs/repo-3").code == 1
+    assert (runs / "latest").resolve() == runs / "repo-2"
+    hint = run_cli("report", "nope", cwd=repo).stderr.partition("hint: ")[2]
+    assert "instrument-runs/repo-2" in hint and "-1" not in hint and "-3" not in hint
+
+
 @pytest.mark.parametrize("profiler", ["wallclock", "torch", "tracy"])
 def test_a_script_that_fails_before_its_loop_has_a_summary_all_the_same(
     measured: Measure, tracy: dict[str, str], profiler: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -248,14 +249,28 @@ def open_run(source: Path, *more: Path) -> RunFolder:
 
 
 def _nearest_run(missing: Path) -> str:
-    """The hint of a run that is not there: those beside it, the most similar name first."""
+    """The hint of a run that is not there: those beside it with figures, the most similar first."""
     places = (missing.parent, missing.parent / RUNS_FOLDER)
     there = [run.parent for place in places for run in sorted(place.glob("*/run.json"))]
     found = {run.name: str(run) for run in reversed(there)}
     # A cutoff of 0 keeps runs whose names have nothing in common with it, after the similar ones.
-    names = get_close_matches(missing.name, list(found), 3, 0)
+    similar = get_close_matches(missing.name, list(found), len(found) or 1, 0)
+    names = [*islice((name for name in similar if _has_figures(Path(found[name]))), 3)]
     those = f": {', '.join(found[name] for name in names)}" if names else ""
     return f"Give the folder of an earlier run{those}."
+
+
+def _has_figures(run: Path) -> bool:
+    """Whether a run's summary holds a timed step or ops; of a run that failed it holds neither."""
+    try:
+        summary = read(run / "summary.json")
+    except (OSError, ValueError):
+        return False
+    if not isinstance(summary, dict):
+        return False
+    clock = summary.get("wall_clock_ms")
+    timed = isinstance(clock, dict) and (clock.get("samples") or clock.get("compile") is not None)
+    return bool(timed) or summary.get("op_count") is not None
 
 
 def _tracy_reports(folder: Path) -> list[Path]:

@@ -96,10 +96,20 @@ def test_a_run_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path)
     with pytest.raises(NothingMeasured) as nothing:
         open_run(missing)
     assert nothing.value.hint == "Give the folder of an earlier run."
-    for name in ("mnist_bf16", "instrument-runs/fresh_baseline", "other"):
+    nothing_timed = {"samples": 0, "compile": None}
+    for name, summary in {
+        "mnist_bf16": {"wall_clock_ms": {"samples": 2, "compile": None}},
+        "instrument-runs/fresh_baseline": {"op_count": 3},
+        "train_failed": {"wall_clock_ms": nothing_timed, "op_count": None},
+        "train_crashed": {"wall_clock_ms": None, "op_count": None},
+        "train_killed": None,
+        "other": {"op_count": 3},
+    }.items():
         (tmp_path / name).mkdir(parents=True)
         if name != "other":
             (tmp_path / name / "run.json").write_text("{}")
+        if summary is not None:
+            (tmp_path / name / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(NothingMeasured) as known:
         open_run(missing)
     found = f"{tmp_path / 'instrument-runs/fresh_baseline'}, {tmp_path / 'mnist_bf16'}"
