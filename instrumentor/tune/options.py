@@ -68,7 +68,7 @@ class TuneOptions(Checked):
 
     Attributes:
         budget_s: no trial is started after that time, and none runs on beyond it.
-        run: of each trial's run, what says where it runs: python, tt_xla, link, no_link.
+        run: of each trial's run, what says where it runs: python, tt_xla, link, no_link, keep_copy.
 
     Raises:
         UsageError: a value out of range.

@@ -45,6 +45,7 @@ class _Where(Struct):
     tt_xla: str | None = None
     link: tuple[str, ...] = ()
     no_link: tuple[str, ...] = ()
+    keep_copy: bool = True
 
 
 class _Header(Struct):
@@ -176,7 +177,7 @@ def _rewrite_of(folder: Path, told: Mapping[str, Any]) -> Options:
 def _run_json(run: RunOptions) -> dict[str, Any]:
     links = {name: [*map(str, getattr(run, name))] for name in ("link", "no_link")}
     tt_xla = str(run.tt_xla.absolute()) if run.tt_xla else None
-    return {"python": run.python, "tt_xla": tt_xla, **links}
+    return {"python": run.python, "tt_xla": tt_xla, **links, "keep_copy": run.keep_copy}
 
 
 def _run_of(told: _Where) -> RunOptions:
@@ -185,6 +186,7 @@ def _run_of(told: _Where) -> RunOptions:
         tt_xla=Path(told.tt_xla) if told.tt_xla else None,
         link=tuple(map(Path, told.link)),
         no_link=tuple(map(Path, told.no_link)),
+        keep_copy=told.keep_copy,
     )
 
 

@@ -21,7 +21,7 @@ def test_options_survive_json() -> None:
 
 
 def test_where_trials_run_survives_json(tmp_path: Path) -> None:
-    run = RunOptions(python="python3", tt_xla=tmp_path, link=(Path("data"),))
+    run = RunOptions(python="python3", tt_xla=tmp_path, link=(Path("data"),), keep_copy=False)
     assert tuning._run_of(tuning._Where(**json.loads(json.dumps(tuning._run_json(run))))) == run
     assert tuning._run_of(tuning._Where()) == RunOptions()
 

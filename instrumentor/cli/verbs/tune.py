@@ -51,7 +51,7 @@ def tune(
             *("only", "skip", "time_budget_s", "phases"),
         ),
     ],
-    run: Annotated[RunOptions, Only("python", "tt_xla", "link", "no_link")],
+    run: Annotated[RunOptions, Only("python", "tt_xla", "link", "no_link", "keep_copy")],
     asked: Asked,
     shown: Annotated[common.Shown, Without("verbose")],
 ) -> None:
