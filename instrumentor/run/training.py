@@ -354,7 +354,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
         options = self.prepared.plan.options
         steps, under = f"{options.samples} steps", _UNDER[profiler.name]
         if options.budget_s is not None and profiler.name != "tracy":
-            steps = f"until the median is known to 1 %, {options.budget_s:g} s at most,"
+            at_most = f"at most {options.budget_s:g} s of steady steps"
+            steps = f"until the median is known to 1 %, {at_most},"
         self.progress.stage("running", f"{steps} {under}")
 
     def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
@@ -524,13 +525,14 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
 
 def loaded(facts: dict[str, Any], records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What else went on; of a run that others' load has ended, while its samples were taken."""
-    ends = (r.get("other_cpus") for r in records if r.get("event") == "complete")
-    busy = next((each for each in ends if isinstance(each, float)), None)
-    if busy is None:
-        return facts
-    others = max(facts["other_cpus"] or 0.0, round(busy, 2))
-    return {**facts, "other_cpus": others, "ended_early": True}
+    """What else went on; where others' load has disturbed the samples, while these were taken."""
+    for end in (each for each in records if each.get("event") == "complete"):
+        busy = end.get("other_cpus")
+        if isinstance(busy, float):
+            others = max(facts["other_cpus"] or 0.0, round(busy, 2))
+            early = {"ended_early": True} if end.get("why") == "busy" else {}
+            return {**facts, "other_cpus": others, **early}
+    return facts
 
 
 def _ended_early(samples: int, options: Options) -> Caveat:

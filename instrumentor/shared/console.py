@@ -265,6 +265,7 @@ def _bar(done: int, total: int, width: int = 40) -> str:
 
 
 MOST_STEPS = 10  # that have a line of their own
+_MEASURING = "measuring:"  # the others
 #: Why the recorder has enough of so many samples.
 _ENOUGH = {
     "precise": "the median is known to 1 % after {} samples; stopping the script",
@@ -314,6 +315,7 @@ class Narrator:
         self.profiled = 0  # steps under torch.profiler
         self.budget_s: float | None = None  # of a pass whose number of samples is open
         self.first: float | None = None  # when its first sample came
+        self.steady: float | None = None  # and the first that the budget counts
         self.complete = False  # no more samples are to come
 
     def _say(self, text: str) -> None:
@@ -360,8 +362,10 @@ class Narrator:
 
     def _times(self, now: float) -> str:
         """For how long, where that is a second or more, and how long it will still take."""
-        waited = f"{now - self.since:.0f} s"
-        times = ", ".join(filter(None, ("" if waited == "0 s" else waited, self._left(now))))
+        waited = "" if now - self.since < 0.5 else f"{now - self.since:.0f} s"
+        if waited and self.doing.startswith(_MEASURING):
+            waited += " since the last"  # and not since the first
+        times = ", ".join(filter(None, (waited, self._left(now))))
         return f" ({times})" if times else ""
 
     def _left(self, now: float) -> str:
@@ -372,8 +376,9 @@ class Narrator:
         if self.total > self.steps:
             left = spent / (self.steps - 1) * (self.total - self.steps)
             return f"about {left:.0f} s left"
-        if self.budget_s is not None and self.budget_s > spent:
-            return f"at most {self.budget_s - spent:.0f} s left"
+        if self.budget_s is not None and self.steady is not None:
+            left = self.budget_s - (now - self.steady)
+            return f"at most {left:.0f} s of steps left" if left > 0 else ""
         return ""
 
     def _now(self, doing: str) -> None:
@@ -384,7 +389,7 @@ class Narrator:
         """A stage begins."""
         if name == "running":
             self.steps, self.profiled = 0, 0  # of this pass
-            self.first, self.complete = None, False
+            self.first, self.steady, self.complete = None, None, False
         elif name == "analysing":
             self.total = 0
         word, doing = _STAGES.get(name, (name, f"at it: {name} {detail}"))
@@ -404,9 +409,11 @@ class Narrator:
                 ms = quantity(float(record["ms"]), "ms")
                 self._say(f"  step {number}: {record['label']} {ms} ({kind})")
             self.first = self.heard if self.first is None else self.first
+            if self.steady is None and record.get("kind") == "steady":
+                self.steady = self.heard
             self._now(f"waiting for step {number + 1}")
             if not self.verbose and self.steps > MOST_STEPS:
-                self.doing = f"measuring: {self.steps} steps so far"
+                self.doing = f"{_MEASURING} {self.steps} steps so far"
                 self.since = time.monotonic()
         elif record.get("event") == "profiled":
             self.profiled += 1

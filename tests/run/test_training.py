@@ -255,6 +255,9 @@ def test_the_python_of_the_documentation_works(
 def test_others_that_ended_a_run_are_those_beside_its_samples() -> None:
     facts = {"cpus": 2, "other_cpus": 0.3}
     assert loaded(facts, [{"event": "complete", "why": "precise"}]) is facts
-    ended = [{"event": "sample", "other_cpus": 9.0}, {"event": "complete", "other_cpus": 1.234}]
+    end = {"event": "complete", "why": "busy", "other_cpus": 1.234}
+    ended = [{"event": "sample", "other_cpus": 9.0}, end]
     assert loaded(facts, ended) == {"cpus": 2, "other_cpus": 1.23, "ended_early": True}
     assert loaded({"other_cpus": 1.5}, ended)["other_cpus"] == 1.5
+    spent = [{**end, "why": "budget"}]
+    assert loaded(facts, spent) == {"cpus": 2, "other_cpus": 1.23}

@@ -230,8 +230,29 @@ def test_a_step_without_a_line_of_its_own_is_no_long_wait(
         narrator.record({"event": "sample", "label": "step", "ms": 1.0, "kind": f"{step}"})
     told = [line for line in capsys.readouterr().err.splitlines() if "still" in line]
     assert [line.partition("] ")[2].strip() for line in told] == [
-        "still measuring: 19 steps so far (1 s)"
+        "still measuring: 19 steps so far (1 s since the last)"
     ]
+
+
+def test_the_time_left_is_that_of_the_steady_steps(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    narrator = console.Narrator()
+    narrator.budget_s = 30.0
+
+    def told(kind: str, seconds: float) -> str:
+        nonlocal now
+        for _ in range(11):
+            narrator.record({"event": "sample", "label": "step", "ms": 1.0, "kind": kind})
+        now += seconds
+        narrator.beat(now)
+        return capsys.readouterr().err.rstrip().rpartition("so far ")[2]
+
+    assert told("warmup", 12) == "(12 s since the last)"
+    assert told("steady", 10) == "(10 s since the last, at most 20 s of steps left)"
+    assert told("steady", 25) == "(25 s since the last)"
 
 
 def test_a_narrator_that_is_alive_speaks_by_itself(

@@ -336,7 +336,7 @@ class Recorder:
             samples, self.barrier.device, self.iterations.taken
         ):
             self.extra.behind = True
-            if self.sampling.why == "busy":  # nothing else can be told of such a machine, either
+            if self.sampling.other_cpus is not None:  # nothing else can be told there, either
                 # What was asked for is measured nevertheless, and what is no time.
                 kept = [self.repeats, *([self.phases] if self.phases.wanted else [])]
                 self.coming = [each for each in self.coming if each in kept]

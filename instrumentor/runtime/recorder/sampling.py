@@ -67,7 +67,7 @@ class Sampling:
         self.now_s = 0.0  # end of the last one
         self.why = "asked for"  # there are enough
         self.others = Others()
-        self.other_cpus: Optional[float] = None  # that ended the samples
+        self.other_cpus: Optional[float] = None  # beside samples that are certainly disturbed
 
     @property
     def wanted(self) -> int:
@@ -146,10 +146,9 @@ class Sampling:
         """Whether the median is known well enough, or there is no more time for it; sets why."""
         count = max(map(len, self.steady.values()), default=0)
         seconds = 0.0 if self.began_s is None else self.now_s - self.began_s
-        if count >= MOST:
-            self.why = "most"
-        elif count >= FEWEST and seconds >= (self.budget_s or 0.0):
-            self.why = "budget"
+        if count >= MOST or (count >= FEWEST and seconds >= (self.budget_s or 0.0)):
+            self.why = "most" if count >= MOST else "budget"
+            self.hopeless(count, seconds)
         elif count >= LEAST and seconds >= LEAST_S and count % EVERY == 0:
             if all(map(precise, self.kinds(iterations))):
                 self.why = "precise"
@@ -169,6 +168,7 @@ class Sampling:
             seconds: that they took.
         """
         left_s = min((self.budget_s or 0.0) - seconds, (MOST - count) * seconds / count)
+        left_s = max(left_s, 0.0)
         used_s = self.others.used_s()
         if used_s is None or used_s < OTHERS_SHARE * self.others.cpus * (seconds + left_s):
             return False

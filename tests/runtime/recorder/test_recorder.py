@@ -49,25 +49,26 @@ def test_what_a_script_puts_in_place_of_json_dumps_writes_no_record(
 
 
 @pytest.mark.parametrize(
-    ("why", "phases", "more", "profiled"),
+    ("other_cpus", "phases", "more", "profiled"),
     [
-        ("budget", None, ALL, True),
-        ("busy", None, ("repeats",), False),
-        ("busy", 0, ("repeats",), False),
-        ("busy", 12, ("repeats", "phases"), False),  # from the others nothing would be predicted
+        (None, None, ALL, True),
+        (1.7, None, ("repeats",), False),
+        (1.7, 0, ("repeats",), False),
+        (1.7, 12, ("repeats", "phases"), False),  # from the others nothing would be predicted
     ],
 )
 def test_a_busy_machine_ends_the_extra_steps_that_nobody_asked_for(
     recorder: Recorder,
     monkeypatch: pytest.MonkeyPatch,
-    why: str,
+    other_cpus: float | None,
     phases: int | None,
     more: tuple[str, ...],
     profiled: bool,
 ) -> None:
     recorder.phases.wanted = phases
     monkeypatch.setattr(recorder.sampling, "enough", lambda *_: True)
-    recorder.sampling.why, recorder.extra.hook, recorder.extra.taken = why, "hook.py", 1
+    recorder.sampling.other_cpus = other_cpus
+    recorder.extra.hook, recorder.extra.taken = "hook.py", 1
     assert recorder.sampled() is not profiled
     assert tuple(each.name for each in recorder.coming) == more
     assert recorder.extra.due is profiled

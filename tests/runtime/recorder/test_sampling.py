@@ -145,6 +145,8 @@ def test_steps_that_scatter_end_with_the_budget_or_the_most(record: Path) -> Non
 @pytest.mark.parametrize(
     ("every_s", "load", "why", "steady"),
     [
+        # Of slow steps the time is up before there are the fewest that others may end.
+        (2.0, lambda at_s: at_s * 2.0, "budget", 15),
         # Of 2 CPUs others keep 1 at work: half of the budget's average is then known to be busy.
         (0.2, lambda at_s: at_s * 1.0, "busy", 80),
         (0.2, lambda at_s: at_s * 2.0, "busy", 40),
@@ -173,7 +175,9 @@ def test_on_a_busy_machine_samples_end_once_no_quiet_could_change_that(
         if sampling.enough(len(kinds), "cpu"):
             break
     assert (sampling.why, abs(kinds.count("steady") - steady) <= 5) == (why, True)
-    assert (sampling.other_cpus is not None) == (why == "busy")
+    # Certainly disturbed, whatever ended them: over all of them others took a quarter of the CPUs.
+    at_s = sampling.now_s - (sampling.began_s or 0.0)
+    assert (sampling.other_cpus is not None) == ((load(at_s) or 0.0) >= 0.25 * 2 * at_s)
 
 
 def test_the_median_of_each_kind_has_to_be_known(record: Path) -> None:
