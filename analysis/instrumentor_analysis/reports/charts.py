@@ -14,6 +14,7 @@ from instrumentor_analysis.reports.drawing import (
     CHARACTER,
     COLOURS,
     PARTS,
+    WIDTH,
     Bar,
     Drawing,
     Key,
@@ -21,12 +22,12 @@ from instrumentor_analysis.reports.drawing import (
     Line,
     Scale,
     Shape,
+    at_both_widths,
     grid,
     in_unit,
 )
 from instrumentor_analysis.reports.headline import shown_parts, step_word, title
 
-WIDTH = 1000.0
 #: Ops of their own in a stacked bar before the rest is one part.
 MOST_PARTS = 8
 #: Kinds of steps whose times say nothing about the others.
@@ -39,8 +40,8 @@ _HEIGHT, _BAR, _PITCH = 180.0, 28.0, 62.0
 _LONGEST_NAME = 40
 #: Share from which a part is named within its bar, where the name has room, percent.
 _NAMED_PERCENT = 6.0
-#: Steps that have their names below them; of more, round numbers.
-_MOST_NAMES = 40
+#: Room for a step's name below its bar, units; with less, round numbers.
+_NAME_ROOM = 25.0
 #: Room for a number below the bars, units.
 _NUMBER_ROOM = 60.0
 
@@ -66,9 +67,13 @@ def steps(summary: Summary) -> Drawing | None:
     A compile step that dwarfs the others is cut off and says how long it was.
     """
     timed = [step for step in summary.steps if formatting.measured(step.wall_clock_ms)]
-    shown = timed[-MOST_STEPS:]
     if len(timed) < 2:
         return None
+    return at_both_widths(lambda width: _steps(summary, timed, width))
+
+
+def _steps(summary: Summary, timed: Sequence[Step], width: float) -> Drawing:
+    shown = timed[-MOST_STEPS:]
     every = [(step.kind in APART, step.wall_clock_ms or 0.0) for step in shown]
     # Those that can be compared: steady ones, not under a profiler.
     longest = max([ms for apart, ms in every if not apart] or [ms for _, ms in every])
@@ -76,13 +81,13 @@ def steps(summary: Summary) -> Drawing | None:
     _, unit = formatting.alike([longest], "ms")
     form = in_unit(unit)
     shapes: list[Shape] = [
-        *grid(None, y, (WIDTH, _HEIGHT), form),
+        *grid(None, y, (width, _HEIGHT), form),
         Label(-8, -6, unit, anchor="end"),
-        *_numbers(shown),
+        *_numbers(shown, width),
     ]
     on_device = any(formatting.measured(step.device_time_ms) for step in shown)
     for at, step in enumerate(shown):
-        shapes += _step(step, at, len(shown), y, on_device)
+        shapes += _step(step, at, width / len(shown), y, on_device)
     keys = [Key("device", "device time" if on_device else "wall clock")]
     keys += [Key("wait", "rest of the wall clock")] if on_device else []
     apart = [kind for kind in APART if any(s.kind == kind and not s.outlier for s in shown)]
@@ -91,24 +96,24 @@ def steps(summary: Summary) -> Drawing | None:
     keys += [Key("outlier", "outlier")] if any(step.outlier for step in shown) else []
     median = None if summary.wall_clock is None else summary.wall_clock.median_ms
     if median is not None and formatting.measured(median) and median <= y.high:
-        shapes.append(Line(((0, y.at(median)), (WIDTH, y.at(median))), "text", dashed=True))
+        shapes.append(Line(((0, y.at(median)), (width, y.at(median))), "text", dashed=True))
         keys.append(Key("", f"dashed: median {formatting.ms(median)}"))
     left_out = len(timed) - len(shown)
     return Drawing(
         f"Step times: {title(summary)}",
         "Wall clock of each step, milliseconds; the table below has the figures",
-        (-56, -20, WIDTH + 66, _HEIGHT + 46),
+        (-56, -20, width + 66, _HEIGHT + 46),
         tuple(shapes),
         tuple(keys),
         f"The first {left_out} steps are not drawn." if left_out else "",
     )
 
 
-def _numbers(shown: Sequence[Step]) -> list[Label]:
+def _numbers(shown: Sequence[Step], width: float) -> list[Label]:
     """Numbers below the bars of more steps than have room for their names: round ones."""
-    if len(shown) <= _MOST_NAMES:
+    pitch = width / len(shown)
+    if pitch >= _NAME_ROOM:
         return []
-    pitch = WIDTH / len(shown)
     every = next(n for n in (5, 10, 20, 25, 50) if n * pitch >= _NUMBER_ROOM)
     numbers = [(at, step.name.rpartition("_")[2]) for at, step in enumerate(shown)]
     return [
@@ -118,9 +123,8 @@ def _numbers(shown: Sequence[Step]) -> list[Label]:
     ]
 
 
-def _step(step: Step, at: int, count: int, y: Scale, with_device: bool) -> list[Shape]:
+def _step(step: Step, at: int, pitch: float, y: Scale, with_device: bool) -> list[Shape]:
     """A step's bars and, where there is room, its name; a bar that is cut off gets its time."""
-    pitch = WIDTH / count
     width = min(pitch * 0.72, 72.0)
     x, middle = at * pitch + (pitch - width) / 2, (at + 0.5) * pitch
     wall, plain = step.wall_clock_ms or 0.0, "wait" if with_device else "device"
@@ -140,7 +144,7 @@ def _step(step: Step, at: int, count: int, y: Scale, with_device: bool) -> list[
             found.append(Label(middle, -6, formatting.ms(wall), anchor="middle"))
         elif at == 0:  # to the right: the unit of the axis is on the left
             found.append(Label(x, -6, formatting.ms(wall)))
-    if count <= _MOST_NAMES:
+    if pitch >= _NAME_ROOM:
         name = _short(step.name, pitch)
         found.append(Label(middle, y.length + 18, name, "text", "middle"))
     return found
@@ -228,19 +232,25 @@ def stacks(
     Args:
         named: parts in the keys.
     """
-    shapes: list[Shape] = []
     given = {name: parts for name, parts in bars.items() if parts}
+    return at_both_widths(lambda width: _stacks(title, given, named, width)) if given else None
+
+
+def _stacks(
+    title: str, given: dict[str, tuple[Part, ...]], named: Sequence[Part], whole: float
+) -> Drawing:
+    shapes: list[Shape] = []
     for at, (name, parts) in enumerate(given.items()):
         shapes.append(Label(0, at * _PITCH + 14, name))
         x = 0.0
         for part in parts:
             # At least one unit wide, so that it can be seen and pointed at.
-            width = max(part.percent / 100 * WIDTH, 1.0)
+            width = max(part.percent / 100 * whole, 1.0)
             # A unit of background between them tells parts of one colour apart.
             place = x, at * _PITCH + 22, max(width - 1, 1.0), _BAR
             shapes.append(Bar(*place, colour_of(part.kind), part.text, part.opacity))
             shapes += _within(part, x, at * _PITCH + 22 + _BAR / 2 + 4, width)
-            x += part.percent / 100 * WIDTH
+            x += part.percent / 100 * whole
     keys = [
         Key(
             colour_of(part.kind),
@@ -254,8 +264,8 @@ def stacks(
         for part in named
     ]
     says = "; ".join(part.text for parts in given.values() for part in parts)
-    box = (0.0, 0.0, WIDTH, len(given) * _PITCH - 6)
-    return Drawing(title, says, box, tuple(shapes), tuple(keys)) if given else None
+    box = (0.0, 0.0, whole, len(given) * _PITCH - 6)
+    return Drawing(title, says, box, tuple(shapes), tuple(keys))
 
 
 def _words(*words: str) -> str:

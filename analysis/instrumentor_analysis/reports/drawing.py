@@ -51,6 +51,8 @@ PARTS = 8
 FORM = "{:,.10g}".format
 #: Units of the clock at an axis, and how many of each a millisecond has.
 _PER_MS = {"us": 1e3, "ms": 1.0, "s": 1e-3, "min": 1 / 60e3}
+#: Width of a figure, and of the same on a page as narrow as a phone, units.
+WIDTH, NARROW = 1000.0, 460.0
 #: Width of most characters of a label, units.
 CHARACTER = 7.0
 _SIZE = 12
@@ -122,6 +124,7 @@ class Drawing(Struct, frozen=True):
         note: a sentence below it.
         id: on a page, whose script lets a keyboard walk from dot to dot.
         fits: it has so few labels that a narrow page can show all of it, with larger letters.
+        narrow: the same for a page as narrow as a phone, :data:`NARROW` units wide.
     """
 
     title: str
@@ -132,6 +135,7 @@ class Drawing(Struct, frozen=True):
     note: str = ""
     id: str = ""
     fits: bool = False
+    narrow: Drawing | None = None
 
 
 class Scale(Struct, frozen=True):
@@ -162,6 +166,12 @@ class Scale(Struct, frozen=True):
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
         # 3 * 0.1 is 0.30000000000000004, and the value is printed.
         return [round(at * step, 12) for at in range(first, last + 1)]
+
+
+def at_both_widths(draw: Callable[[float], Drawing | None]) -> Drawing | None:
+    """What is drawn at the usual width, with the same for a narrow page."""
+    drawing = draw(WIDTH)
+    return None if drawing is None else replace(drawing, narrow=draw(NARROW))
 
 
 def decades(values: Sequence[float], length: float, *, flipped: bool = False) -> Scale:

@@ -62,12 +62,17 @@ def _visible(value: Any) -> Any:
 
 
 def _svg(drawing: Drawing) -> Any:
-    """A drawing as markup; one with an id takes the keyboard's focus."""
+    """A drawing as markup; one with an id takes the keyboard's focus.
+
+    Where there is another for a narrow page, the style sheet shows the one that suits the page.
+    """
     from markupsafe import Markup
 
     attributes = f' id="{drawing.id}" tabindex="0"' if drawing.id else ""
-    attributes += ' class="fits"' if drawing.fits else ""
-    return Markup(svg(drawing, attributes=attributes))
+    names = ["fits"] * drawing.fits + ["broad"] * (drawing.narrow is not None)
+    attributes += f' class="{" ".join(names)}"' if names else ""
+    narrow = drawing.narrow and svg(drawing.narrow, attributes=' class="narrow"')
+    return Markup("\n".join(filter(None, (svg(drawing, attributes=attributes), narrow))))
 
 
 def _link(path: str) -> str | None:

@@ -97,9 +97,9 @@ class _Source(Struct, frozen=True):
         return TableColumn(self.key, self.title, figures, self.width or 0, *shown)
 
 
-#: What tells an op comes first, then what it takes; further columns stand behind these.
+#: An op and what it takes come first, so that a narrow page shows both; then what it is.
 _FIRST = (
-    *("id", "device_id", "op", "category", "bound", "total_percent", "device_time_us", "gap_us"),
+    *("id", "device_id", "op", "device_time_us", "total_percent", "category", "bound", "gap_us"),
     *("cores", "dram_percent", "flops_percent", "limits", _SAVES, "reader_us", "compute_us"),
     *("writer_us", "dram_gb_s", "math_fidelity"),
     *("available_cores", "location"),
@@ -121,11 +121,11 @@ _DEVICE = tuple(
 _TORCH = (
     _Source("id", "No.", _NUMBER, 60, 0),
     _Source("op", "Op", "op"),
-    _Source("category", "Category", "torch_category", 92),
-    _Source("start", "Start", "start_us", 100, 1, "us"),
-    _Source("duration", "Duration", "duration_us", 112, 1, "us"),
-    _Source("self", "Self time", "self_time_us", 116, 1, "us"),
     _Source("time", "Device time", "device_time_us", 122, 1, "us", optional=True),
+    _Source("self", "Self time", "self_time_us", 116, 1, "us"),
+    _Source("duration", "Duration", "duration_us", 112, 1, "us"),
+    _Source("start", "Start", "start_us", 100, 1, "us"),
+    _Source("category", "Category", "torch_category", 92),
     _Source("module", "Module", "module", 200, optional=True),
     _Source("pass", "Pass", "pass", 92, optional=True),
     _Source("shapes", "Input shapes", "input_shapes", 240, optional=True, form=shapes_in_words),

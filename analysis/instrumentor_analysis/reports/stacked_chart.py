@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from instrumentor_analysis.reports import formatting
-from instrumentor_analysis.reports.charts import WIDTH, Part, colour_of, stacks
-from instrumentor_analysis.reports.drawing import Drawing
+from instrumentor_analysis.reports.charts import Part, colour_of, stacks
+from instrumentor_analysis.reports.drawing import WIDTH, Drawing
 
 if TYPE_CHECKING:
     from instrumentor_analysis.load.table import Table

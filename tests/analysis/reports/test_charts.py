@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,20 @@ def test_stacked_bars_fill_their_width() -> None:
     ends = {bar.y: bar.x + bar.width for bar in bars(drawing)}
     assert list(ends.values()) == pytest.approx([999] * 3, abs=1)
     assert texts(charts.breakdown(torch_cpu()), "muted") == ["self time by op"]
+
+
+@pytest.mark.parametrize("count", [2, 12, 41, 200])
+def test_a_narrow_page_has_all_steps_and_names_that_stand_apart(count: int) -> None:
+    steps = tuple(Step(f"step_steady_{n}", "steady", "x", 1.0 + n % 3) for n in range(count))
+    drawing = charts.steps(replace(wallclock_only(), steps=steps))
+    assert drawing is not None and drawing.narrow is not None
+    assert len(bars(drawing.narrow)) == len(bars(drawing)) == count
+    left, _, width, _ = drawing.narrow.box
+    assert all(left <= bar.x and bar.x + bar.width <= left + width for bar in bars(drawing.narrow))
+    names = [s for s in drawing.narrow.shapes if isinstance(s, Label) and s.anchor == "middle"]
+    assert names and all(
+        two.x - one.x >= (len(one.text) + len(two.text)) / 2 * 7.0 for one, two in pairwise(names)
+    )
 
 
 @pytest.mark.parametrize("percent", [*range(6, 30), 60])

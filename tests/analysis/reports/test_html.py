@@ -133,7 +133,7 @@ def test_torch_ops_have_columns_of_their_own(tmp_path: Path) -> None:
     analysis = analyse(torch_folder(tmp_path / "run"))
     table = ops_table(details.of(analysis))
     assert [column.title for column in table.columns] == [
-        "No.", "Op", "Category", "Start", "Duration", "Self time", "Input shapes", "Source",
+        "No.", "Op", "Self time", "Duration", "Start", "Category", "Input shapes", "Source",
     ]  # fmt: skip
     assert table.sort == "self"
     assert Page(html(analysis.summary, details.of(analysis))).errors == []

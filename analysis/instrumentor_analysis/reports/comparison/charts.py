@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from instrumentor_analysis.compare.model import Comparison, Timing, leading
+from instrumentor_analysis.model import Interval
 from instrumentor_analysis.reports import formatting
-from instrumentor_analysis.reports.charts import WIDTH, Part, stacks
+from instrumentor_analysis.reports.charts import Part, stacks
 from instrumentor_analysis.reports.drawing import (
     FORM,
+    NARROW,
     Dot,
     Drawing,
     Key,
@@ -16,6 +18,7 @@ from instrumentor_analysis.reports.drawing import (
     Line,
     Scale,
     Shape,
+    at_both_widths,
     grid,
 )
 
@@ -42,10 +45,15 @@ def samples(comparisons: Sequence[Comparison]) -> Drawing | None:
     timed = _timed(comparisons)
     if not timed or len({timing.basis for _, timing in timed}) > 1:
         return None
+    base_name = comparisons[0].base.name
+    return at_both_widths(lambda width: _samples(base_name, timed, width))
+
+
+def _samples(base_name: str, timed: Sequence[tuple[str, Timing]], width: float) -> Drawing:
     base = timed[0][1]
-    runs = [(comparisons[0].base.name, base.base_samples_ms, base.base_median_ms, "other")]
+    runs = [(base_name, base.base_samples_ms, base.base_median_ms, "other")]
     runs += [(name, t.new_samples_ms, t.new_median_ms, _colour(t)) for name, t in timed]
-    x = _axis([ms for _, values, _, _ in runs for ms in values])
+    x = _axis([ms for _, values, _, _ in runs for ms in values], width)
     shapes: list[Shape] = []
     for at, (name, values, median, colour) in enumerate(runs):
         y, step = at * _PITCH + _MIDDLE, max(1, -(-len(values) // MOST_SAMPLES))
@@ -58,7 +66,7 @@ def samples(comparisons: Sequence[Comparison]) -> Drawing | None:
         ends = (x.at(median), y - 14), (x.at(median), y + 14)
         shapes.append(Line(ends, "text", 2, tip=tip))
     unit = f"ms a {base.basis}"
-    shapes.append(Label(WIDTH, len(runs) * _PITCH + 36, unit, anchor="end"))
+    shapes.append(Label(width, len(runs) * _PITCH + 36, unit, anchor="end"))
     says = "Every steady step of each run; the tables below have the medians"
     return _rows(f"Steady steps, {base.label}", says, [run[0] for run in runs], x, shapes, _KEYS)
 
@@ -67,9 +75,11 @@ def ratios(comparisons: Sequence[Comparison]) -> Drawing | None:
     """The interval of each run; None where none has one."""
     timed = _timed(comparisons)
     known = [(name, t, t.interval) for name, t in timed if t.interval is not None]
-    if not known:
-        return None
-    x = _axis([0.0, *(_percent(end) for _, _, i in known for end in (i.low, i.high))])
+    return at_both_widths(lambda width: _ratios(known, width)) if known else None
+
+
+def _ratios(known: Sequence[tuple[str, Timing, Interval]], width: float) -> Drawing:
+    x = _axis([0.0, *(_percent(end) for _, _, i in known for end in (i.low, i.high))], width)
     ends = (x.at(0), -4), (x.at(0), len(known) * _PITCH)
     shapes: list[Shape] = [Line(ends, "text", dashed=True)]
     for at, (_, timing, interval) in enumerate(known):
@@ -107,11 +117,11 @@ def _change(percent: float) -> str:
     return f"{percent:+.3g} %" if percent else "base"
 
 
-def _axis(values: Sequence[float]) -> Scale:
+def _axis(values: Sequence[float], width: float) -> Scale:
     """A little room on both sides; some where all is the same."""
     low, high = min(values), max(values)
     margin = (high - low) * 0.06 or abs(high) * 0.05 or 1.0
-    return Scale(low - margin, high + margin, WIDTH)
+    return Scale(low - margin, high + margin, width)
 
 
 def _rows(
@@ -124,14 +134,23 @@ def _rows(
     note: str = "",
     form: Callable[[float], str] = FORM,
 ) -> Drawing:
-    """Shapes on rows with a name each, above one axis."""
-    bottom = len(names) * _PITCH
+    """Shapes on rows with a name each, above one axis; on a narrow page each name above its row."""
+    bottom, narrow = len(names) * _PITCH, x.length <= NARROW
+    left, down = (0, -16) if narrow else (-12, 4)
     labels = (
-        Label(-12, at * _PITCH + _MIDDLE + 4, formatting.clip(name, _LONGEST_NAME), "text", "end")
+        Label(
+            left,
+            at * _PITCH + _MIDDLE + down,
+            formatting.clip(name, _LONGEST_NAME),
+            "text",
+            "start" if narrow else "end",
+        )
         for at, name in enumerate(names)
     )
-    every = (*grid(x, None, (WIDTH, bottom), form), *labels, *shapes)
-    return Drawing(title, says, (-190, -6, WIDTH + 210, bottom + 44), every, keys, note)
+    every = (*grid(x, None, (x.length, bottom), form), *labels, *shapes)
+    margin = (20, 40) if narrow else (190, 210)
+    box = (-margin[0], -8, x.length + margin[1], bottom + 46)
+    return Drawing(title, says, box, every, keys, note)
 
 
 def category_bars(comparison: Comparison) -> Drawing | None:

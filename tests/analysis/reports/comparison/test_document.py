@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from instrumentor_analysis.compare.model import Share
-from instrumentor_analysis.reports.comparison import document
+from instrumentor_analysis.reports.comparison import charts, document
+from instrumentor_analysis.reports.drawing import CHARACTER, Label
 from tests.analysis.reports.comparison.samples import timed, traced
 from tests.analysis.reports.pages import Page
 
@@ -107,15 +108,34 @@ def test_foreign_names_are_text(tmp_path: Path) -> None:
 
 
 def test_every_sample_and_every_interval_is_drawn() -> None:
-    text = document.html(timed(2.0, 0.5))
-    assert len(re.findall(r"<circle[^>]*steady step", text)) == 18
-    assert text.count("<circle") - 18 == 2
+    whole = document.html(timed(2.0, 0.5))
+    broad = re.findall(r'<svg[^>]*class="broad".*?</svg>', whole, re.DOTALL)
+    narrow = re.findall(r'<svg[^>]*class="narrow".*?</svg>', whole, re.DOTALL)
+    assert len(broad) == len(narrow) == whole.count("<svg") / 2
+    for text in ("".join(broad), "".join(narrow)):
+        assert len(re.findall(r"<circle[^>]*steady step", text)) == 18
+        assert text.count("<circle") - 18 == 2
+    text = whole
     first = text[text.index("<svg") : text.index("</svg>")]
     assert [colour for colour in ("good", "bad", "other") if f"var(--{colour})" in first] == [
         "good",
         "bad",
         "other",
     ]
+
+
+def test_a_narrow_page_shows_all_of_a_chart_and_breaks_an_interval_between_its_ends() -> None:
+    found = timed(2.0, 0.5)
+    for each in (charts.samples(found), charts.ratios(found)):
+        assert each is not None and each.narrow is not None
+        left, _, width, _ = each.narrow.box
+        labels = [shape for shape in each.narrow.shapes if isinstance(shape, Label)]
+        assert {label.text for label in labels} >= {found[0].new.name}
+        for label in labels:
+            taken = len(label.text) * CHARACTER
+            start = label.x - {"start": 0.0, "middle": 0.5, "end": 1.0}[label.anchor] * taken
+            assert left <= start + 10 and start + taken <= left + width + 10
+    assert re.search(r' range"><span class="end">[^ ]+ % ..</span> <span', document.html(found))
 
 
 def test_the_conclusion_comes_first_and_shared_warnings_once() -> None:
