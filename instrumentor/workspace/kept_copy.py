@@ -17,9 +17,11 @@ known are copied each time.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import stat
+import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -49,6 +51,8 @@ MARKING = frozenset(["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "overlay"])
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BIN = ".discarded"
+# Of linux/fs.h: what chattr sets, of which nothing is written, added or moved, for example.
+_GET_FLAGS, _SETTABLE_FLAGS = 0x80086601, 0x008380FF
 _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
 
 
@@ -202,12 +206,21 @@ class _Look(Struct, frozen=True):
     owner: int
     group: int
     attributes: dict[str, bytes]  # access control lists are some
+    flags: int
 
     @classmethod
     def of(cls, folder: int) -> _Look:
         facts = os.fstat(folder)
         attributes = {name: os.getxattr(folder, name) for name in os.listxattr(folder)}
-        return cls(facts.st_dev, facts.st_uid, facts.st_gid, attributes)
+        return cls(facts.st_dev, facts.st_uid, facts.st_gid, attributes, _flags(folder))
+
+
+def _flags(folder: int) -> int:
+    try:
+        found = fcntl.ioctl(folder, _GET_FLAGS, bytes(8))
+    except OSError:  # of a file system that has none
+        return 0
+    return int.from_bytes(found[:4], sys.byteorder) & _SETTABLE_FLAGS
 
 
 class _Sieve(Struct):
@@ -240,7 +253,8 @@ class _Sieve(Struct):
             return True
         if kind == stat.S_IFLNK:
             wanted = self.links.get(name)
-            if wanted is None or os.readlink(entry.name, dir_fd=folder) != wanted:
+            owned = (facts.st_uid, facts.st_gid) == (self.new.owner, self.new.group)
+            if not owned or os.readlink(entry.name, dir_fd=folder) != wanted:
                 return False
             self.present.links.add(name)
             return True

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -384,6 +385,26 @@ def test_a_folder_that_lets_others_in_is_made_anew(repo: Path) -> None:
     with opened(repo) as workspace:
         assert os.listxattr(workspace.root) == os.listxattr(workspace.slot.folder)
         assert as_in(workspace, repo)
+
+
+def test_what_a_script_gave_away_or_locked_is_made_anew(repo: Path) -> None:
+    (repo / "link").symlink_to("same.py")
+    with opened(repo) as workspace:
+        before = inodes(workspace), (workspace.root / "link").lstat()
+        folder = os.open(workspace.root / "pkg", os.O_RDONLY)
+        with suppress(OSError):  # a file system without: "no dump", which every user may set
+            fcntl.ioctl(folder, 0x40086602, (0x40).to_bytes(8, sys.byteorder))
+        locked = kept_copy._flags(folder)
+        os.close(folder)
+        if os.geteuid() == 0:
+            os.lchown(workspace.root / "link", 1, 1)
+    with opened(repo) as workspace:
+        folder = os.open(workspace.root / "pkg", os.O_RDONLY)
+        assert kept_copy._flags(folder) == 0
+        os.close(folder)
+        assert inodes(workspace)["same.py"] == before[0]["same.py"]
+        assert inodes(workspace)["pkg/deep/in.py"] != before[0]["pkg/deep/in.py"] or not locked
+        assert (workspace.root / "link").lstat().st_uid == before[1].st_uid
 
 
 def test_what_a_script_mounted_in_its_copy_is_not_gone_through(
