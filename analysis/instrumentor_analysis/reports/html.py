@@ -71,8 +71,10 @@ def _svg(drawing: Drawing) -> Any:
     attributes = f' id="{drawing.id}" tabindex="0"' if drawing.id else ""
     names = ["fits"] * drawing.fits + ["broad"] * (drawing.narrow is not None)
     attributes += f' class="{" ".join(names)}"' if names else ""
-    narrow = drawing.narrow and svg(drawing.narrow, attributes=' class="narrow"')
-    return Markup("\n".join(filter(None, (svg(drawing, attributes=attributes), narrow))))
+    shown = svg(drawing, attributes=attributes)
+    if drawing.narrow is not None:
+        shown += "\n" + svg(drawing.narrow, attributes=' class="narrow"')
+    return Markup(shown)
 
 
 def _link(path: str) -> str | None:
