@@ -15,7 +15,8 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from instrumentor.cli.config import find_defaults
+from instrumentor.cli import origins
+from instrumentor.cli.config import Defaults, find_defaults
 from instrumentor.cli.signature import Command, Declared, untyped
 from instrumentor.cli.verbs import VERBS
 from instrumentor.shared import about, console
@@ -54,7 +55,7 @@ class _Group(typer.core.TyperGroup):
         if args[:1] not in _UNCONFIGURED and not {"-h", "--help", "--version"}.intersection(
             args[:1]
         ):
-            ctx.default_map = _defaults()
+            ctx.meta[origins.FILE], ctx.default_map = _defaults()
         return super().parse_args(ctx, args)
 
 
@@ -135,13 +136,14 @@ def _start(
     pass
 
 
-def _defaults() -> dict[str, Any]:
-    """Defaults of `[tool.instrument]`, for each verb."""
-    table, path, ignored = find_defaults(Path.cwd())
+def _defaults() -> tuple[Defaults, dict[str, Any]]:
+    """`[tool.instrument]`, and the defaults that it has for each verb."""
+    found = find_defaults(Path.cwd())
+    table, path, ignored = found
     for text in ignored:
         console.warn(text)
     if not table:
-        return {}
+        return found, {}
     verbs = {name: _function(name).declared for name in VERBS if name != "kernel"}
     known = {name: _by_key(declared.values()) for name, declared in verbs.items()}
     # One file serves all verbs: a key is an error only when no verb has it, and each verb is given
@@ -160,7 +162,7 @@ def _defaults() -> dict[str, Any]:
     def given(options: Mapping[str, Declared]) -> dict[str, Any]:
         return {options[key].key: value for key, value in table.items() if key in options}
 
-    return {name: given(options) for name, options in known.items()}
+    return found, {name: given(options) for name, options in known.items()}
 
 
 #: Options that name a place where a run writes.
@@ -212,19 +214,6 @@ def _plain_help() -> None:
         rich_utils.FORCE_TERMINAL = False
 
 
-#: How a checker of types tells what was not a number -> what a person reads.
-_PLAINLY = {
-    "Input should be a valid integer, unable to parse string as an integer": "not a whole number",
-    "Input should be a valid number, unable to parse string as a number": "not a number",
-}
-
-
-def _plainly(text: str) -> str:
-    for said, plain in _PLAINLY.items():
-        text = text.replace(said, plain)
-    return text
-
-
 def invoke(argv: Sequence[str]) -> int:
     """Run one command line; returns its exit code.
 
@@ -255,6 +244,6 @@ def invoke(argv: Sequence[str]) -> int:
             raise
         text = io.StringIO()
         show(file=text)
-        console.say(_plainly(text.getvalue().rstrip("\n")))
+        console.say(origins.plainly(text.getvalue().rstrip("\n")))
         return int(getattr(error, "exit_code", 2))
     return code if isinstance(code, int) else 0

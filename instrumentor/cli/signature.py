@@ -16,6 +16,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
+from instrumentor.cli.origins import named
 from instrumentor.shared.option_fields import OUTPUT, PANELS, Option, options_of
 
 _PATHS = tuple[Path, ...]
@@ -152,7 +153,18 @@ def _group(hint: Any) -> tuple[Any, Only]:
 
 
 class Command(typer.core.TyperCommand):
-    """Has no type behind --help, which takes no value, and no panel for it alone."""
+    """Has no type behind --help, which takes no value, and no panel for it alone.
+
+    What is wrong with the value of a file or a variable is said of that one.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        with named(ctx):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        with named(ctx):
+            return super().invoke(ctx)
 
     def get_help_option(self, ctx: Any) -> Any:
         help_option: Any = untyped(super().get_help_option(ctx))

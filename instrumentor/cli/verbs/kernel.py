@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from instrumentor.cli import common, next_commands
-from instrumentor.cli.signature import Only, Verb, Without
+from instrumentor.cli.signature import Command, Only, Verb, Without
 from instrumentor.cli.verbs import SCRIPT_LAST
 from instrumentor.kernels.model import OLDER
 from instrumentor.kernels.options import Choice, Criteria, KernelOptions, Simulated
@@ -86,7 +86,7 @@ class Page(Replacing):
     html: Path | None = option(OUTPUT, None, "Write the report as HTML.", metavar="FILE", once=True)
 
 
-@app.command("explain", epilog="Example: instrument kernel explain matmul.py")
+@app.command("explain", cls=Command, epilog="Example: instrument kernel explain matmul.py")
 @Verb
 def explain(
     script: Script, *, choice: Choice, shown: Annotated[Explained, Only("diff", "json")]
@@ -169,6 +169,7 @@ def _row(place: dict[str, Any], text: str) -> None:
 
 @app.command(
     "run",
+    cls=Command,
     epilog="Example: instrument kernel run --validate 'pytest test_matmul.py' matmul.py",
     context_settings=SCRIPT_LAST,
 )
@@ -222,7 +223,11 @@ def run(
         console.say(f"Next: instrument kernel iterate {console.quoted(*words)}")
 
 
-@app.command("report", epilog="Example: instrument kernel report matmul_kernel --html report.html")
+@app.command(
+    "report",
+    cls=Command,
+    epilog="Example: instrument kernel report matmul_kernel --html report.html",
+)
 @Verb
 def report(
     path: Annotated[
@@ -249,7 +254,10 @@ def report(
 
 
 @app.command(
-    "iterate", epilog="Example: instrument kernel iterate matmul.py", context_settings=SCRIPT_LAST
+    "iterate",
+    cls=Command,
+    epilog="Example: instrument kernel iterate matmul.py",
+    context_settings=SCRIPT_LAST,
 )
 @Verb
 def iterate(
