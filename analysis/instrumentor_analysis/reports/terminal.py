@@ -96,8 +96,13 @@ def _shown(column: Column, width: int) -> Column:
 def table(
     columns: Sequence[Column], *, width: int, paint: Paint, indent: str = "", gap: str = "  "
 ) -> list[str]:
-    """Lines of a table of safe texts: shrinking columns are clipped, then optional ones dropped."""
+    """Lines of a table of safe texts: optional columns are dropped, then shrinking ones clipped.
+
+    Where that is not enough each row is folded: its name, and below it a line for each column.
+    """
     shown, sizes = _fit(columns, width - len(indent), len(gap))
+    if sum(size + len(gap) for size in sizes) - len(gap) > width - len(indent) and len(shown) > 1:
+        return list(_folded(shown, width, paint, indent))
     rule = indent + paint("─" * (sum(sizes) + len(gap) * (len(sizes) - 1)), "dim")
     cells = [_cells(column, size, paint) for column, size in zip(shown, sizes, strict=True)]
     lines = [(indent + gap.join(row)).rstrip() for row in zip(*cells, strict=True)]
@@ -127,6 +132,28 @@ def _fit(columns: Sequence[Column], room: int, gap: int) -> tuple[list[Column], 
         over -= size - shrunk
         sizes.append(shrunk)
     return [column for column, _ in shown], sizes
+
+
+def _folded(columns: Sequence[Column], width: int, paint: Paint, indent: str) -> Iterator[str]:
+    """The rows one after another, each as a name with what its columns say below it."""
+    first, *others = (column for column in columns if not column.shares)
+    told = max((formatting.width(column.title) for column in others), default=0)
+    rows = range(len(first.texts) + any(column.total is not None for column in columns))
+    for row in rows:
+        name, *texts = (
+            column.texts[row] if row < len(first.texts) else column.total or ""
+            for column in (first, *others)
+        )
+        for line in indented(name, width, indent):
+            yield paint(formatting.clip(line, width), "bold")
+        for column, text in zip(others, texts, strict=True):
+            colours = column.colours
+            how = colours if isinstance(colours, str) else [*colours, "dim"][row]
+            start = f"{indent}  {column.title.ljust(told)}  "
+            for line in indented(text, width, start) if text else []:
+                # A name may be one long word; a figure is never cut.
+                line = line if column.right else formatting.clip(line, width)
+                yield line[: len(start)] + paint(line[len(start) :], how)
 
 
 def _natural(column: Column) -> int:
@@ -260,7 +287,8 @@ class _Page:
 
     def _section(self, section: Section) -> Iterator[str]:
         if section.title:
-            yield self.paint(formatting.visible(section.title), "bold")
+            for line in indented(formatting.visible(section.title), self.width, rest="  "):
+                yield self.paint(line, "bold")
         for number, each in enumerate(section.tables):
             yield from [""] if number else []
             yield from table_lines(each, self.width, self.paint)

@@ -85,7 +85,8 @@ def _times(comparison: Comparison) -> Section | None:
     for timing in every_timing(comparison):
         medians = formatting.column([timing.base_median_ms, timing.new_median_ms], "ms")
         change = cells.signed(timing.change_percent)
-        rows.append((timed(comparison, timing), *medians, change, cells.interval(timing)))
+        name = f"{timing.label}{', per sample' if timing.basis == 'sample' else ''}"
+        rows.append((name, *medians, change, cells.interval(timing)))
         tones.append(tone(timing))
         rates_known = timing.base_rate is not None and timing.new_rate is not None
         if rates_known and timing in comparison.timings:
