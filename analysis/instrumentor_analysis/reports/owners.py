@@ -59,12 +59,9 @@ def section(found: Phases | None, *, drawn: bool = False) -> Section:
     """
     if found is None:
         return Section("")
-    return Section(
-        title(found.word),
-        (table(found),),
-        charts=(waterfall(found),) if drawn else (),
-        beside=drawn,
-    )
+    charts = (waterfall(found),) if drawn else ()
+    shown = table(found, bars=not drawn)
+    return Section(title(found.word), (shown,), charts=charts, beside=drawn)
 
 
 def what_if(found: Sequence[WhatIf]) -> Section:
@@ -135,18 +132,22 @@ def causes(found: Sequence[Cause], most: int) -> Section:
     return Section("What interrupts the compiler", (Table(columns),))
 
 
-def table(found: Phases) -> Table:
-    """A row for each owner, the largest first."""
+def table(found: Phases, *, bars: bool = True) -> Table:
+    """A row for each owner, the largest first; without bars where the waterfall shows them."""
     rows = sorted(found.phases, key=lambda each: -each.ms)
     columns = [
         Column("owner", [each.name for each in rows], right=False),
         Column("time", formatting.column([each.ms for each in rows], "ms")),
         Column("share", [formatting.share(each.percent) for each in rows]),
-        Column("", shares=[each.percent for each in rows], right=False, colours="cyan"),
+        *([_bars(rows)] if bars else []),
         *_memory(rows),
         Column("", [SAID.get(each.name, "") for each in rows], False, "absent", optional=True),
     ]
     return Table(tuple(columns), note(found))
+
+
+def _bars(rows: list[Phase]) -> Column:
+    return Column("", shares=[each.percent for each in rows], right=False, colours="cyan")
 
 
 def _memory(rows: list[Phase]) -> list[Column]:

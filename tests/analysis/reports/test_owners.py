@@ -104,3 +104,9 @@ def test_without_times_of_collectives_no_rank_is_named() -> None:
     text = console(Summary("wallclock", ranks=unknown))
     assert "2 processes train together" in text and "is not known" in text
     assert "wait for rank" not in text
+
+
+def test_a_page_has_bars_in_the_waterfall_alone() -> None:
+    of_page, of_terminal = (owners.section(FOUND, drawn=drawn) for drawn in (True, False))
+    assert of_page.charts and not any(each.shares for each in of_page.tables[0].columns)
+    assert not of_terminal.charts and any(each.shares for each in of_terminal.tables[0].columns)
