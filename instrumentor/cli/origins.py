@@ -50,13 +50,15 @@ def named(context: Any) -> Iterator[None]:
         raise
     except Exception as error:
         # Typer's own: since 0.26 it is of a Click inside of Typer, whose classes have no name here.
-        option = getattr(error, "param", None)
-        where = "" if option is None else _origin(context, option)
+        wrong = getattr(error, "param", None)
+        if wrong is None:
+            raise
+        where = _origin(context, wrong)
         if not where:
             raise
         said = plainly(str(getattr(error, "message", error)))
         raise UsageError(
-            f"{where}: {said}", f"It stands for {max(option.opts, key=len)}."
+            f"{where}: {said}", f"It stands for {max(wrong.opts, key=len)}."
         ) from error
 
 
