@@ -395,6 +395,10 @@ def test_explain_shows_the_loop_with_a_margin(git_repo: RepoFactory, run_cli: Ru
     assert marks[6] == ("", " ")
     assert "the script's own torch_xla.sync at line 15 is kept" in done.stdout
     assert "counter        step at line 7, counted before the step" in done.stdout
+    legend = next(line for line in done.stdout.splitlines() if "|: timed" in line)
+    margin = {line.split("|")[0].strip() for line in done.stdout.splitlines() if " | " in line}
+    words = margin & {"begin", "wait", "stop", "skip", "move"}
+    assert "begin" in words and all(f"{word}: " in legend for word in words)
 
 
 def test_explain_as_json(git_repo: RepoFactory, run_cli: RunCli) -> None:

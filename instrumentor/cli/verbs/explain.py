@@ -128,6 +128,17 @@ _ACCUMULATED = {
 }
 
 
+#: What the words in the margin of the loop say.
+_MARKED = {
+    "skip": "left out",
+    "move": "moved",
+    "begin": "starts the clock",
+    "|": "timed",
+    "wait": "waits for the device, reads the clock",
+    "stop": "ends the run",
+}
+
+
 def _show(document: dict[str, Any]) -> None:
     loop, region = document["loop"], document["region"]
     start = f"{console.shown(Path(loop['file']))}:{loop['line']}"
@@ -197,6 +208,15 @@ def _margin(file: Path, document: dict[str, Any]) -> None:
         elif previous_shown:
             console.out("        ...")
         previous_shown = near
+    console.out(f"  {_legend(set(marks.values()))}")
+
+
+def _legend(words: set[str]) -> str:
+    """What the words of the margin say, of those that stand there."""
+    said = {word: text for word, text in _MARKED.items() if word in words | {"|"}}
+    if "stop" in said and "wait" not in words:
+        said["stop"] = f"{_MARKED['wait']}, {_MARKED['stop']}"
+    return "; ".join(f"{word}: {text}" for word, text in said.items())
 
 
 def _marks(file: Path, edits: list[dict[str, Any]], ends: dict[int, int]) -> dict[int, str]:
