@@ -53,6 +53,8 @@ def _lines(summary: Summary) -> Iterator[Line]:
     wall = summary.wall_clock
     if wall is not None:
         yield from _clock(wall, more=headline.more_steps(summary))
+        if is_busy(summary.run.get("machine")):
+            yield from _fastest(wall)
     for line in headline.step_figures(summary).lines:
         if line.name in _OF_DEVICE and line.tone != "absent":
             yield line
@@ -94,6 +96,18 @@ def _clock(wall: WallClock, *, more: bool) -> Iterator[Line]:
         yield _region(wall, found["median"])
     elif "first step" in found:
         yield replace(found["first step"], note="no steady step was timed")
+
+
+def _fastest(wall: WallClock) -> Iterator[Line]:
+    """What others' load has lengthened least; of several kinds it would be that of one of them."""
+    whole = wall.iteration
+    if wall.samples < headline.FEW_STEPS or wall.populations or wall.min_ms is None:
+        return
+    shown = {wall.label: wall.min_ms}
+    if whole is not None and not whole.is_mean:
+        shown = {whole.word: whole.min_ms} | shown
+    fastest = ", ".join(f"{name} {formatting.ms(each_ms)}" for name, each_ms in shown.items())
+    yield Line("fastest", fastest, "a quiet machine is near that")
 
 
 def _region(wall: WallClock, median: Line) -> Line:

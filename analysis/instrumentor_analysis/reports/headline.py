@@ -49,8 +49,8 @@ GOOD_PERCENT = 65.0
 WORTH_SHARE = 0.75
 #: Share from which a part of the iteration is named, percent; what the others add up to always is.
 LEAST_PART_PERCENT = 1.0
-#: Steps to ask for where there are too few.
-ENOUGH_STEPS = 30
+#: Independent steps below which a median has no interval, and steps to ask for there.
+FEW_STEPS, ENOUGH_STEPS = 6, 30
 _MORE_STEPS = f": --steps {ENOUGH_STEPS}"
 #: Label of samples that are iterations themselves.
 WHOLE_STEP = "whole step"
@@ -191,8 +191,9 @@ def _untraced(summary: Summary) -> Iterator[Figures]:
 
 
 def more_steps(summary: Summary) -> bool:
-    """There are more steps to be had: a script that ends before has no remedy in --steps."""
-    return not summary.partial and all(each.kind != "few-samples" for each in summary.warnings)
+    """More steps are a remedy: not where the script ends before, nor of a busy machine."""
+    none = ("few-samples", BUSY)
+    return not summary.partial and all(each.kind not in none for each in summary.warnings)
 
 
 def wall_clock_figures_of(wall: WallClock, *, more: bool = True) -> Iterator[Line]:
@@ -325,7 +326,7 @@ def _between(wall: WallClock) -> str:
 
 def _no_interval(samples: int, worth: float) -> str:
     """Why there is none: of few steps a remedy, of many that go with each other none."""
-    if samples < ENOUGH_STEPS:
+    if samples < FEW_STEPS:
         return f"too few steps for an interval{_MORE_STEPS}" if samples else ""
     return f"no interval: consecutive steps are correlated, {samples} count as {worth:.0f}"
 

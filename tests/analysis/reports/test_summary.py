@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -16,10 +17,12 @@ from instrumentor_analysis.model import (
     Locations,
     Module,
     Part,
+    Population,
     Saving,
     SlowOp,
     Spread,
     Summary,
+    WallClock,
 )
 from instrumentor_analysis.reports import brief, formatting, headline
 from instrumentor_analysis.reports.summary import console, html, markdown
@@ -170,10 +173,33 @@ def test_briefly_a_busy_machine_names_no_ops_and_a_partial_run_asks_for_no_steps
     assert "too few steps for an interval" in text and "--steps 30" not in text
     full = console(replace(summary, wall_clock=wall, warnings=short))
     assert "too few steps for an interval" in full and "--steps 30" not in full
-    rising = replace(wall, samples=60, samples_ms=tuple(map(float, range(60))))
-    text = brief.console(replace(summary, wall_clock=rising), width=100)
-    assert "no interval: consecutive steps are correlated, 60 count as" in text
-    assert "--steps 30" not in text and "too few" not in text
+    text = brief.console(replace(loaded, wall_clock=wall))
+    assert "too few steps for an interval" in text and "--steps 30" not in text
+    for steps in (17, 60):
+        rising = replace(wall, samples=steps, samples_ms=tuple(map(float, range(steps))))
+        text = brief.console(replace(summary, wall_clock=rising), width=100)
+        assert f"no interval: consecutive steps are correlated, {steps} count as" in text
+        assert "--steps 30" not in text and "too few" not in text
+
+
+def test_briefly_a_busy_machine_has_its_fastest_step() -> None:
+    summary = ALL["torch_cpu"]()
+    assert summary.wall_clock is not None
+    whole = Iteration(9, 60.0, 5.0, 70.0)
+    wall = replace(summary.wall_clock, samples=9, min_ms=4.0, iteration=whole, populations=())
+    busy = {**summary.run, "machine": {"cpus": 2, "other_cpus": 1.6}}
+
+    def fastest(wall: WallClock, run: dict[str, Any] = busy) -> str:
+        text = brief.console(replace(summary, run=run, wall_clock=wall), width=100)
+        return "".join(line for line in text.splitlines() if line.startswith("fastest"))
+
+    told = fastest(wall)
+    assert re.search(rf"iteration 5(\.0+)? ms, {re.escape(wall.label)} 4(\.0+)? ms", told), told
+    assert told.endswith("a quiet machine is near that")
+    assert not fastest(wall, {**summary.run}), "on a quiet one the median says it"
+    assert not fastest(replace(wall, samples=5))
+    kinds = (Population(5, 60.0, 4.0, 70.0, kind="a"), Population(4, 9.0, 8.0, 10.0, kind="b"))
+    assert not fastest(replace(wall, populations=kinds))
 
 
 def test_an_interval_in_another_unit_than_its_median_says_so() -> None:
