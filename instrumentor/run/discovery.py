@@ -122,6 +122,7 @@ class Discovery(InstrumentedRun[Observed]):
     """
 
     seen: Observed | None = None
+    thrown_away: Path | None = None
 
     def __init__(
         self,
@@ -152,16 +153,17 @@ class Discovery(InstrumentedRun[Observed]):
 
     def execute(self) -> None:
         """Run it in a run folder that is thrown away."""
-        with throwaway() as self.thrown_away:
+        with throwaway() as folder:
+            self.thrown_away = folder
             super().execute()
 
     def name(self) -> str:
         """It has none."""
         return ""
 
-    def output(self) -> Path:
+    def output(self) -> Path | None:
         """A folder that exists only while the script runs."""
-        return self.thrown_away / "run"
+        return self.thrown_away / "run" if self.thrown_away is not None else None
 
     def measure(self) -> None:
         """One process, under the observer alone."""

@@ -87,7 +87,7 @@ def test_what_has_no_end_is_not_waited_for_and_named(
     monkeypatch.chdir(tmp_path)
     (said,) = find_defaults(tmp_path).ignored
     assert "not a regular file: it is ignored" in said
-    assert _defaults() == {}
+    assert _defaults()[1] == {}
     assert "pyproject.toml is " in (err := capsys.readouterr().err) and "it is ignored" in err
 
 
@@ -118,4 +118,4 @@ def test_a_file_chooses_no_place_outside_of_its_folder(
     with pytest.raises(UsageError, match=f"{key}: {place} lies outside of the project"):
         _defaults()
     write(tmp_path / "p", f'[tool.instrument]\n{key} = "runs/x"\n')
-    assert _defaults()["run"] == {key: "runs/x"}
+    assert _defaults()[1]["run"] == {key: "runs/x"}

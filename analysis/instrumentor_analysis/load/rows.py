@@ -31,8 +31,8 @@ BLANKS = frozenset(
 #: Name of programs for which the file gives none.
 UNNAMED = "(unnamed program)"
 _RETURN, _ZERO = ord("\r"), ord("0")
-#: Of a figure: more than the cycles, bytes or FLOPs of any machine.
-_MOST = 1e30
+#: Of a figure: far more than of any machine, and far less. A factor of 10**7 is left to sums.
+_MOST, _LEAST = 1e301, 1e-30
 #: Digits that an unsigned 64-bit integer holds, whatever they are.
 _DIGITS = 19
 _TENS = tuple(np.uint64(10**power) for power in range(_DIGITS))
@@ -288,4 +288,4 @@ def _number(text: str) -> float:
 
 def is_figure(value: float) -> bool:
     """Whether anything has so large or so small a figure: sums and ratios of others are none."""
-    return value == 0 or 1 / _MOST < abs(value) < _MOST
+    return value == 0 or _LEAST < abs(value) < _MOST
