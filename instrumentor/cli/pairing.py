@@ -20,7 +20,7 @@ from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError, RegressionFound, Undecided, UsageError
 from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, Checked, option
 from instrumentor.shared.options import Options, names
-from instrumentor.shared.outputs import run_folder
+from instrumentor.shared.outputs import PAIRS, run_folder
 from instrumentor.shared.project import Project, find_project
 from instrumentor.workspace import git
 from instrumentor.workspace.versions import Frozen, frozen
@@ -133,7 +133,7 @@ def compare_versions(
         UsageError: it is not clear which two versions are meant.
         RegressionFound, Undecided: what the gate, if there is one, says.
     """
-    from instrumentor.run.pairs import RECORD, run_pairs
+    from instrumentor.run.pairs import run_pairs
     from instrumentor.run.training import run_name
 
     wanted = _wanted(groups, options)
@@ -155,7 +155,7 @@ def compare_versions(
 
     with ExitStack() as stack, common.working(narrator):
         base, new = (stack.enter_context(_standing(each, options)) for each in wanted)
-        folder = run_folder(options.run.folder, options.output, name, RECORD, _BEGUN)
+        folder = run_folder(options.run.folder, options.output, name, PAIRS, _BEGUN)
         try:
             paired = run_pairs(
                 base,

@@ -263,7 +263,7 @@ def _understand(
         stops,
         keep_validation=keep,
         asked=asked,
-        arguments=called_with.arguments,
+        called_with=called_with,
     )
     runs = [k for k in skips.kept if not called_with.rule_out(k.source, k.statement)]
     skips = replace(skips, kept=runs)

@@ -20,14 +20,13 @@ from msgspec import Meta, Struct, structs
 from instrumentor.run.options import RunOptions
 from instrumentor.run.training import run
 from instrumentor.shared.errors import InstrumentError, Interrupted, RunFailed, UsageError
-from instrumentor.shared.outputs import new_below, write_json
+from instrumentor.shared.outputs import PAIRS, new_below, write_json
 from instrumentor.shared.progress import Progress, Silent
 from instrumentor_analysis.compare.paired import Gated, Verdict, gate, verdict
 from instrumentor_analysis.model import Summary
 from instrumentor_analysis.shared.documents import converted, plain, read
 
 SCHEMA = "instrument-pairs/1"
-RECORD = "pairs.json"
 ITERATION, UPDATE = "iteration", "update"
 
 
@@ -182,11 +181,6 @@ class _Record(Struct):
     of_region: bool = False
 
 
-def are_pairs(folder: Path) -> bool:
-    """Whether a folder is one of pairs."""
-    return (folder / RECORD).is_file()
-
-
 def read_pairs(
     folder: Path,
     resolution_percent: float | None = None,
@@ -204,7 +198,7 @@ def read_pairs(
         UsageError: it holds no pair, or is no such record.
         RunFailed: the runs have nothing in common.
     """
-    path = folder / RECORD
+    path = folder / PAIRS
     try:
         document = read(path)
         if document == {"schema": SCHEMA}:
@@ -288,10 +282,10 @@ def run_pairs(
             if stopped and not pairs:
                 raised.message = "interrupted before the first pair was complete"
             if pairs:
-                write_json(folder / RECORD, raised.result.to_json())
+                write_json(folder / PAIRS, raised.result.to_json())
             raise raised from error
         found = paired()
-        write_json(folder / RECORD, found.to_json())
+        write_json(folder / PAIRS, found.to_json())
         tell(found)
         if found.decided:
             break

@@ -23,6 +23,10 @@ _RECORDS = frozenset(
 )
 
 
+#: The record of runs of two versions in pairs, in their folder.
+PAIRS = "pairs.json"
+
+
 @dataclass(frozen=True)
 class Replacing:
     """Whether files that are there may be replaced."""
@@ -192,6 +196,11 @@ def _taken(asked: Path) -> UsageError:
         f"{asked} is not empty: a run does not go where another one or other files are",
         "Name a new folder, or none: each run then has a new one in instrument-runs.",
     )
+
+
+def are_pairs(folder: Path) -> bool:
+    """Whether a folder holds runs of two versions in pairs."""
+    return (folder / PAIRS).is_file()
 
 
 def new_below(folder: Path, name: str) -> Path:

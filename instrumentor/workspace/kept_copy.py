@@ -182,7 +182,7 @@ def _links(plan: ShadowPlan, tree: Path) -> dict[str, str]:
     found = {name: f"{root}/{name}" for name in plan.links}
     for name in plan.symlinks:
         with suppress(OSError):
-            text = os.readlink(f"{root}/{name}")  # noqa: PTH115
+            text = os.readlink(f"{root}/{name}")  # noqa: PTH115 - a Path would tidy it
             found[name] = text_of_link(text, name, str(root), str(tree))
     return found
 

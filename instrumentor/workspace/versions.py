@@ -110,7 +110,7 @@ def _check_out(root: Path, tree: Path, commit: str) -> None:
     for name in (each.path for each in kept if each.is_link):
         link = tree / name
         with suppress(OSError):  # left out by a sparse checkout, or git makes no links here
-            text = os.readlink(link)  # noqa: PTH115
+            text = os.readlink(link)  # noqa: PTH115 - a Path would tidy it
             leads_to = text_of_link(text, name, str(root), str(tree))
             if leads_to != text:
                 link.unlink()

@@ -147,7 +147,7 @@ def test_a_run_is_kept_with_what_it_is_quoted_by(
     history, made = History(tmp_path / "history.sqlite"), document()
     interval = {"low": 11.0, "high": 13.0}
     whole = {"median_ms": 12.0, "median_interval_ms": interval, **more}
-    made["wall_clock_ms"] |= {"iteration": whole}  # type: ignore[operator]
+    made["wall_clock_ms"] |= {"iteration": whole}
     made["environment"] = {"git_commit": "one", "git_dirty": False}
     history.add(tmp_path, made, PLACE)
     history.add(tmp_path, made, PLACE)

@@ -148,8 +148,11 @@ def test_pairs_are_reported_and_compared_later(
     assert "is ruled out" in capsys.readouterr().err
     assert call(["compare", folder, "--judge", "region"]) == 0
     assert "compared: fwd+bwd" in capsys.readouterr().out
-    for words in (["report", folder, "--ops"], ["compare", folder, "--html", "x.html"]):
-        assert call(words) == 2 and "pairs" in capsys.readouterr().err
+    for words, said in (
+        (["report", folder, "--ops"], "holds pairs of runs: ops and files are of one of them"),
+        (["compare", folder, "--html", "x.html"], "pairs have no page"),
+    ):
+        assert call(words) == 2 and said in capsys.readouterr().err
 
 
 def test_ctrl_c_keeps_the_pairs_so_far(tmp_path: Path, machine: Machine) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,8 +14,8 @@ from instrumentor.cli.signature import Only, Verb, Without
 from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.option_fields import MEASURE, OUTPUT, option
-from instrumentor.shared.outputs import Replacing, refuse_outputs, write_new
+from instrumentor.shared.option_fields import MEASURE, OUTPUT, Checked, option
+from instrumentor.shared.outputs import Replacing, are_pairs, refuse_outputs, write_new
 
 if TYPE_CHECKING:
     from instrumentor_analysis.compare.model import Comparison
@@ -24,19 +24,8 @@ if TYPE_CHECKING:
 _AGAINST = "\0"
 
 
-Judged = Literal["iteration", "region"]
-_JUDGED: tuple[Judged, ...] = ("iteration", "region")
-
-
-def _judged(text: str) -> Judged:
-    for known in _JUDGED:
-        if text == known:
-            return known
-    raise UsageError(f"--judge {text}: must be one of {', '.join(_JUDGED)}")
-
-
 @dataclass(frozen=True)
-class Asked(Replacing):
+class Asked(Checked, Replacing):
     """Choices of the command line alone."""
 
     html: Path | None = option(
@@ -53,13 +42,11 @@ class Asked(Replacing):
         "points is ruled out.",
         metavar="PCT",
     )
-    judge: Judged = option(
+    judge: str = option(
         MEASURE,
         "iteration",
         "Conclude from the iteration (of micro-steps the update), or from the timed region alone.",
-        metavar="|".join(_JUDGED),
-        type=str,
-        convert=_judged,
+        choices=("iteration", "region"),
         once=True,
     )
     batch_size: str = option(
@@ -103,7 +90,6 @@ def compare(
     from instrumentor.cli.comparing import compared, judged
     from instrumentor.cli.pairing import are_scripts, compare_versions
     from instrumentor.results.history import History
-    from instrumentor.run.pairs import are_pairs
 
     percent = asked.fail_on_regression
     if percent is not None and not 0 <= percent < 1e6:

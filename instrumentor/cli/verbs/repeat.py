@@ -97,9 +97,10 @@ def _timed(results: Sequence[RunResult]) -> tuple[str, list[tuple[float, ...]]]:
     from instrumentor_analysis.compare.side import iterations_ms
 
     walls = [wall for each in results if (wall := each.summary.wall_clock) is not None]
-    whole = {name: values for name, _, values in map(iterations_ms, walls)}
-    if len(whole) == 1 and "" not in whole:
-        figure, found = next(iter(whole)), [iterations_ms(wall)[2] for wall in walls]
+    whole = [iterations_ms(wall) for wall in walls]
+    figures = {name for name, _, _ in whole}
+    if len(figures) == 1 and "" not in figures:
+        figure, found = figures.pop(), [values for _, _, values in whole]
     else:
         figure, found = (walls[0].label if walls else ""), [wall.samples_ms for wall in walls]
     return figure, [run for run in found if run and min(run) > 0]

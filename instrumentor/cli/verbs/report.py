@@ -18,6 +18,7 @@ from instrumentor.results.reporting import ReportFiles
 from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import MEASURE, OUTPUT, option
+from instrumentor.shared.outputs import are_pairs
 from instrumentor_analysis.ops.report_options import ReportOptions
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def report(
     shown: common.Json,
 ) -> None:
     """Analyse and render an earlier run, or ops CSVs of Tracy."""
-    if len(sources) == 1 and (sources[0] / "pairs.json").is_file():
+    if len(sources) == 1 and are_pairs(sources[0]):
         _show_pairs(sources[0], asked, files, json=shown.json)
         return
     _start_lean()

@@ -65,17 +65,14 @@ def import_of(source: Source, recorder: str, others: Sequence[tuple[Source, Edit
 
 def _anchor(source: Source, others: Sequence[tuple[Source, Edit]]) -> Statement | None:
     """The last statement of the preamble that ends ahead of all other edits."""
-    lines = [edit.at.line for file, edit in others if file is source and edit.at is not None]
+    lines = (edit.at.line for file, edit in others if file is source and edit.at is not None)
+    first = min(lines, default=sys.maxsize)
     last: ast.stmt | None = None
     for statement in source.tree.body:
-        if not _is_preamble(statement) or min(lines, default=sys.maxsize) <= _end(statement):
+        if not _is_preamble(statement) or first <= (statement.end_lineno or statement.lineno):
             break
         last = statement
     return address(last) if last is not None else None
-
-
-def _end(statement: ast.stmt) -> int:
-    return statement.end_lineno or statement.lineno
 
 
 def _is_preamble(statement: ast.stmt) -> bool:

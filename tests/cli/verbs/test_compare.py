@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,20 @@ def test_the_console_says_which_is_faster(
     code, out, _ = compared(capsys, run(tmp_path / "old"), run(tmp_path / "new", 0.5))
     assert code == 0
     assert "new is 2.00 times as fast" in out
+
+
+def test_finished_runs_are_compared_without_what_runs_a_script(tmp_path: Path) -> None:
+    runs = [str(run(tmp_path / "old")), str(run(tmp_path / "new"))]
+    code = (
+        "import sys\nfrom instrumentor.cli.main import call\n"
+        f"assert call(['compare', *{runs!r}]) == 0\n"
+        "print(*(m for m in sys.modules), file=sys.stderr)"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert "instrumentor_analysis.compare.comparing" in loaded
+    assert not {"libcst", "git", "instrumentor.run.training"} & loaded
 
 
 def test_json_of_two_and_of_three(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,6 +153,7 @@ def test_options_may_stand_behind_the_groups(
         (["A", "B", "--batch-size", "1"], "for each of the 2 runs"),
         (["A", "B", "--batch-size", "1,x"], "for each of the 2 runs"),
         (["A", "B", "--fail-on-regression", "-1"], "must be 0 or more"),
+        (["A", "B", "--judge", "step"], "--judge step: must be one of iteration, region"),
         (["--", "A"], "separates the runs of two versions"),
         (["A", "--", "B", "--", "B"], "separates the runs of two versions"),
         (["A", "@nope"], "no run is pinned under that name"),

@@ -25,6 +25,7 @@ from instrumentor.locate.located import Kept, Skipped, Stop
 from instrumentor.locate.loop.loops import Candidate
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.region.modes import Region
+from instrumentor.read.script_options import ScriptOptions
 from instrumentor_analysis.shared.caveats import Caveat
 
 
@@ -47,20 +48,20 @@ def find_skips(
     *,
     keep_validation: bool = False,
     asked: Collection[str] = (),
-    arguments: Sequence[str] = (),
+    called_with: ScriptOptions,
 ) -> Skips:
     """What is left out for one candidate, and what looks like it and stays.
 
     Args:
         keep_validation: leave out saves alone.
         asked: what goes without a proof too: `validation`, `checkpoint`.
-        arguments: what the script is called with.
+        called_with: what the options say that the script is called with.
     """
     try:
-        facts = Facts(knowledge, candidate, regions, stops, arguments)
+        facts = Facts(knowledge, candidate, regions, stops, called_with)
         found, kept = find_pieces(facts, keep_validation=keep_validation)
         if knowledge.everywhere is not knowledge and (found or kept):
-            facts = Facts(knowledge.everywhere, candidate, regions, stops, arguments)
+            facts = Facts(knowledge.everywhere, candidate, regions, stops, called_with)
             found, kept = find_pieces(facts, keep_validation=keep_validation)
         skipped, staying, unproven = prove(facts, found, asked)
     except TooMuch:

@@ -68,7 +68,7 @@ class Facts(Struct, eq=False, dict=True):
     candidate: Candidate
     regions: Sequence[Region]
     stops: Sequence[Stop]
-    arguments: Sequence[str] = ()
+    called_with: ScriptOptions
     _traits: dict[Function, Traits] = field(default_factory=dict)
 
     @property
@@ -77,7 +77,9 @@ class Facts(Struct, eq=False, dict=True):
 
     @cached_property
     def options(self) -> ScriptOptions:
-        return ScriptOptions(self.program, self.arguments)
+        known = self.called_with
+        same = known.program is self.program
+        return known if same else ScriptOptions(self.program, known.arguments)
 
     @cached_property
     def ruled_out(self) -> list[tuple[Source, ast.stmt]]:
