@@ -188,8 +188,10 @@ class Iteration(Struct, frozen=True):
 
     Attributes:
         count: iterations that were seen whole.
-        median_ms: of micro-steps the median of their updates, divided by their number; of other
-            kinds that take turns the mean of their medians, weighted by how often each comes.
+        median_ms: a step that nothing follows (the last one) counts with its own time and the
+            median of what lies between the others. Of micro-steps the median of their updates,
+            divided by their number; of other kinds that take turns the mean of their medians,
+            weighted by how often each comes.
         median_interval_ms: 95 % sure; None of fewer than six independent iterations (of
             micro-steps: updates), and of several kinds.
         parts: in the order in which they come; they add up to the median.
@@ -197,8 +199,7 @@ class Iteration(Struct, frozen=True):
             where all are of one kind.
         samples_per_s, tokens_per_s: what the script trains on a second, data loading and optimizer
             included; None where a step does not say its batch.
-        values_ms: in order; that of a step that nothing follows (the last one) is its own time and
-            the median of what lies between the others.
+        values_ms: of those that were seen whole, in order.
         update: where iterations are micro-steps; None where each makes an update.
     """
 

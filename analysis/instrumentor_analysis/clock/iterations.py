@@ -74,8 +74,7 @@ def iteration(
     update = _update(found, {sample.name for sample, _ in pairs}, accumulates)
     mixed = bool(kinds) or update is not None
     alike = not mixed and len(pairs) >= MOSTLY_SEEN * len(steady)
-    values = _of_every(steady, found) if alike else values
-    middle_ms, interval = _middle(values, kinds, update)
+    middle_ms, interval = _middle(_of_every(steady, found) if alike else values, kinds, update)
     return Iteration(
         count=len(pairs),
         median_ms=middle_ms,
