@@ -60,26 +60,26 @@ demo: venv
 	@.ci/demo
 
 test: venv
-	$(PYTEST) $(SPREAD) -m 'not slow' -rs $(TESTS)
+	$(PYTEST) $(SPREAD) -m 'not slow' -rsfE $(TESTS)
 
 test-all: venv
-	$(PYTEST) $(SPREAD) -rs $(TESTS)
+	$(PYTEST) $(SPREAD) -rsfE $(TESTS)
 
 # These measure time on the device: nothing else may run beside them.
 test-xla: venv venv-xla
-	INSTRUMENT_TEST_XLA_PYTHON='$(CURDIR)/.venv-xla/bin/python' $(PYTEST) -m xla -rsP $(TESTS)
+	INSTRUMENT_TEST_XLA_PYTHON='$(CURDIR)/.venv-xla/bin/python' $(PYTEST) -m xla -rsPfE $(TESTS)
 
 test-ttl: venv venv-ttl
-	INSTRUMENT_TEST_TTL_PYTHON='$(CURDIR)/.venv-ttl/bin/python' $(PYTEST) $(SPREAD) -m ttl -rs $(TESTS)
+	INSTRUMENT_TEST_TTL_PYTHON='$(CURDIR)/.venv-ttl/bin/python' $(PYTEST) $(SPREAD) -m ttl -rsfE $(TESTS)
 
 test-tracy: venv venv-ttnn
-	INSTRUMENT_TEST_TTNN_PYTHON='$(CURDIR)/.venv-ttnn/bin/python' $(PYTEST) -m ttnn -rs $(TESTS)
+	INSTRUMENT_TEST_TTNN_PYTHON='$(CURDIR)/.venv-ttnn/bin/python' $(PYTEST) -m ttnn -rsfE $(TESTS)
 
 # Beside it another run would only be slow: every process has a simulator of its own.
 test-ttsim: venv venv-ttsim
 	INSTRUMENT_TEST_TTSIM_PYTHON='$(CURDIR)/.venv-ttsim/bin/python' \
 	INSTRUMENT_TEST_TTSIM='$(CURDIR)/.venv-ttsim/simulator/libttsim_wh.so' \
-	TT_METAL_CACHE='$(CURDIR)/.venv-ttsim/kernels' $(PYTEST) -m ttsim -rs $(TESTS)
+	TT_METAL_CACHE='$(CURDIR)/.venv-ttsim/kernels' $(PYTEST) -m ttsim -rsfE $(TESTS)
 
 bench: venv
 	.venv/bin/python tests/benchmarks/bench_cli.py
