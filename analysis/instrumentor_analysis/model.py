@@ -72,7 +72,8 @@ class Sample(Struct, frozen=True):
     Attributes:
         ms: wall clock.
         start_s: on the script's own perf_counter.
-        batch_shape: of the first tensor in its (first) batch.
+        batch_shape: of the first tensor in its (first) batch; the number of samples alone where
+            the batch holds them one by one.
         samples, tokens: in all batches of the step: along the axis of the batch, and the elements
             of two-dimensional integer tensors; None where unknown.
         nodes: of autograd that it made; None where unknown. Steps of another kind make others.

@@ -22,7 +22,7 @@ from instrumentor.locate.loop.loops import Candidate, outwards
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.host_values import host_read
 from instrumentor.locate.meaning.roles import Kind
-from instrumentor.locate.region.barrier_hints import called_model
+from instrumentor.locate.region.barrier_hints import batch_names, called_model
 from instrumentor.locate.region.modes import End, Region
 from instrumentor.locate.region.regions import with_synced
 from instrumentor.locate.region.syncs import own_sync
@@ -220,7 +220,7 @@ def locate_marked(
     candidate = Candidate(knowledge, source, source.scope_of(begin), anchor)  # type: ignore[arg-type]
     region = _region(candidate, Forward(begin, begin, source), covered[-1], label)
     if loops:
-        return _located(region)
+        return _located(replace(region, batch=batch_names(knowledge, candidate, begin)))
     once = (
         "The region is in no loop of its function. It may run only once, and its first run also "
         "compiles."

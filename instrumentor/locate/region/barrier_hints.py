@@ -31,7 +31,7 @@ from instrumentor.read.values import Object, Value
 
 def batch_names(knowledge: Knowledge, candidate: Candidate, begin: ast.stmt) -> tuple[str, ...]:
     """Names of the iteration's data: the loop's targets, or what `next(...)` was bound to."""
-    flow, names = candidate.flow, _of_the_header(knowledge, candidate)
+    flow, names = candidate.flow, item_names(knowledge, candidate)
     ahead = [s for s in flow.statements if flow.path(flow.after(s), flow.before(begin))]
     for statement in () if names else ahead:
         if isinstance(statement, ast.Assign) and _fetches(knowledge, candidate, statement):
@@ -40,8 +40,8 @@ def batch_names(knowledge: Knowledge, candidate: Candidate, begin: ast.stmt) -> 
     return tuple(n for n in dict.fromkeys(names) if n not in gone and n not in ("_", "self"))[:2]
 
 
-def _of_the_header(knowledge: Knowledge, candidate: Candidate) -> list[str]:
-    """What a loop over data binds; nothing where it only counts."""
+def item_names(knowledge: Knowledge, candidate: Candidate) -> list[str]:
+    """What a loop over data binds for each iteration; nothing where it only counts."""
     loop = candidate.loop
     if not isinstance(loop, ast.For):
         return []

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from instrumentor.locate.located import Located
+from instrumentor.locate.region.barrier_hints import item_names
 from instrumentor.locate.region.fetched import without
 from instrumentor.locate.region.modes import Region
 from instrumentor.plan.passes.entered import entered
@@ -18,7 +19,8 @@ from instrumentor.shared.edits import Edit, Kind
 def entry(located: Located, recorder: str) -> Iterator[tuple[Source, Edit]]:
     """Notes that the body of the loop is entered, where the region does not begin with it.
 
-    What comes before is the next batch; what comes after prepares it.
+    What comes before is the next batch; what comes after prepares it. The loop's item is looked at
+    here where the region begins in a function that it may be given to.
     """
     candidate = located.candidate
     if not isinstance(candidate.loop, LOOPS):  # lines that the user names
@@ -26,9 +28,20 @@ def entry(located: Located, recorder: str) -> Iterator[tuple[Source, Edit]]:
     first = candidate.loop.body[0]
     if any(region.begin is first for region in located.regions):
         return
+    names = item_names(candidate.knowledge, candidate) if _in_helpers(located) else []
+    item = ", ".join(name for name in names if name not in ("_", "self"))
     why = "notes that the next batch is there"
     at = address(first)
-    yield candidate.source, Edit(Kind.INSERT_BEFORE, at, f"{recorder}.enter()", reason=why)
+    yield candidate.source, Edit(Kind.INSERT_BEFORE, at, f"{recorder}.enter({item})", reason=why)
+
+
+def _in_helpers(located: Located) -> bool:
+    """Whether the regions begin in functions that the loop calls, once in an iteration each."""
+    return all(
+        not (each.batch or each.fetch or each.begin in located.candidate.flow.begins)
+        and not each.candidate.source.loops_around(each.begin)
+        for each in located.regions
+    )
 
 
 def region(located: Located, recorder: str) -> Iterator[tuple[Source, Edit]]:

@@ -12,7 +12,7 @@ import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from instrumentor.runtime.recorder.compiler_breaks import fallbacks
-from instrumentor.runtime.recorder.given import Given, first_tensor
+from instrumentor.runtime.recorder.given import Given, batch_shape, first_tensor
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.resident import resident_bytes
 from instrumentor.runtime.recorder.runtimes import COUNTING, MEASURING, loaded
@@ -25,6 +25,12 @@ class Batches:
         self.seen: List[Tuple[Optional[List[int]], Optional[str]]] = []
         self.given = Given()
         self.first = True
+        #: What the loop handed out last, until a region has used it.
+        self.item: Optional[Tuple[Optional[List[int]], Optional[str]]] = None
+
+    def enter(self, item: Tuple[Any, ...]) -> None:
+        """Look at what the loop hands out, whatever its body does with it."""
+        self.item = batch_shape(item)
 
     def begin(self, batch: Tuple[Any, ...], resumed: bool) -> None:
         """Look at the batch that the region is about to use."""
@@ -32,7 +38,9 @@ class Batches:
             self.seen = []
             if self.given.model is not None and not counted().get("torch._dynamo"):
                 self.given.watch()
-        self.seen.append(first_tensor(batch))
+        # A second region of one iteration may have another part of the item.
+        item, self.item = self.item, None
+        self.seen.append(batch_shape(batch) if batch else item or (None, None))
 
     def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
         """Rows, by the first axis, and tokens are None when one of the batches is unknown.
@@ -238,4 +246,5 @@ class Memory:
         return {"memory": {name: size for name, size in found.items() if size is not None}}
 
 
-FACTS = (Batches, Loss, Compilations, Layers, Nodes, Memory)
+#: Beside the batches, which are told of the loop's item as well.
+FACTS = (Loss, Compilations, Layers, Nodes, Memory)

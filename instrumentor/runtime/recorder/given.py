@@ -6,11 +6,14 @@ enters, within each sample, so that the model is as it was outside of them. Wher
 compiled there is no hook: it would have it compiled again.
 """
 
-from typing import Any, Dict, List, Optional, Tuple
+from dataclasses import fields, is_dataclass
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from instrumentor.runtime.recorder.model import models_of
 from instrumentor.runtime.recorder.produced import trained
 
+#: Tensors of one make, with as many axes each, that a batch has for fields: ids, masks, types, ...
+MOST_FIELDS = 4
 _Shape = Tuple[Optional[List[int]], Optional[str]]
 
 
@@ -58,17 +61,89 @@ class Given:
         return calls
 
 
+def batch_shape(batch: Any) -> _Shape:
+    """Shape and data type of a batch; where it holds its samples one by one, their number alone."""
+    shape, kind = first_tensor(batch)
+    count = separate(batch)
+    return (shape, kind) if count is None else ([count], kind)
+
+
 def first_tensor(value: Any, depth: int = 0) -> _Shape:
     """Shape and data type of the first tensor in a batch, or (None, None)."""
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:
         kind = str(getattr(value, "dtype", "")).split(".")[-1]
         return [int(size) for size in shape], kind or None
-    value = getattr(value, "data", value)  # a batch of a tokenizer keeps its dict there
-    items = list(value.values()) if isinstance(value, dict) else value
-    if depth < 3 and isinstance(items, (list, tuple)):
-        for item in items[:8]:
+    if depth < 4:
+        for item in parts(value)[:8]:
             found = first_tensor(item, depth + 1)
             if found[0]:
                 return found
     return None, None
+
+
+def parts(value: Any) -> List[Any]:
+    """What a container holds: of a dict, a dataclass or a tokenizer's batch the values."""
+    if isinstance(getattr(value, "shape", None), tuple):
+        return []
+    value = getattr(value, "data", value)  # a batch of a tokenizer keeps its dict there
+    if is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name, None) for field in fields(value)]
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def separate(batch: Any) -> Optional[int]:
+    """How many samples a batch has that holds them one by one; None of one that is collated.
+
+    It is a list of records, each of one sample, or holds columns: a list for each field, with an
+    item of each sample.
+    """
+    held = parts(batch)
+    while len(held) == 1 and parts(held[0]):
+        batch, held = held[0], parts(held[0])
+    if one_by_one(held):
+        return len(held)
+    if len(held) < 2 or collated(batch):
+        return None
+    lengths = {len(parts(each)) for each in held}
+    if lengths == {0} or len(lengths) > 1 or len(set(map(type, held))) > 1:
+        return None
+    rows = len(held) if isinstance(batch, (list, tuple)) else 0
+    if not isinstance(held[0], (list, tuple)):  # mappings, or of a class of the script's
+        return rows if rows and not any(map(collated, held)) else None
+    if lengths == {1} and any(parts(each[0]) for each in held):  # fields of one sample
+        return 1
+    if all(map(collated, held)):  # such as the batches of two loaders
+        return None
+    # Fields are of different kinds, where they tell; else there are more samples than fields.
+    return max(rows, *lengths) if all(map(alike, held)) else rows or None
+
+
+def one_by_one(tensors: List[Any]) -> bool:
+    """Whether these are the tensors of one field: more of one make than a batch has fields."""
+    shapes: List[Any] = [getattr(each, "shape", None) for each in tensors]
+    if not all(isinstance(shape, tuple) and shape for shape in shapes) or not alike(tensors):
+        return False
+    first = {shape[0] for shape in shapes}
+    return len(first) > 1 or len(shapes) > max(MOST_FIELDS, *first)
+
+
+def collated(value: Any) -> bool:
+    """Whether all in a container are tensors with one first axis, which is that of the samples."""
+    shapes: List[Any] = [getattr(each, "shape", None) for each in leaves(value)]
+    if not shapes or not all(isinstance(shape, tuple) and shape for shape in shapes):
+        return False
+    return len({shape[0] for shape in shapes}) == 1 and any(len(shape) > 1 for shape in shapes)
+
+
+def leaves(value: Any, depth: int = 0) -> List[Any]:
+    """What is no container itself, in it and below."""
+    held = parts(value) if depth < 4 else []
+    return [leaf for each in held for leaf in leaves(each, depth + 1)] if held else [value]
+
+
+def alike(column: Any) -> bool:
+    """Whether all items of a list are of one type, and tensors have as many axes."""
+    return len({(type(each), len(getattr(each, "shape", ()))) for each in column}) == 1

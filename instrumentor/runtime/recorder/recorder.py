@@ -11,7 +11,7 @@ from instrumentor.runtime.recorder.collectives import Collectives
 from instrumentor.runtime.recorder.compiler_breaks import DROPPED, write_causes
 from instrumentor.runtime.recorder.differentiated import Differentiated
 from instrumentor.runtime.recorder.extra_step import ExtraStep
-from instrumentor.runtime.recorder.facts import FACTS
+from instrumentor.runtime.recorder.facts import FACTS, Batches
 from instrumentor.runtime.recorder.iterations import Iterations
 from instrumentor.runtime.recorder.marks import Marks
 from instrumentor.runtime.recorder.model import Model
@@ -69,7 +69,8 @@ class Recorder:
             budget_s = None
         self.sampling = Sampling(steps, warmup, self.records, None if buffers else budget_s)
         self.barrier = Barrier(self.records)
-        self.facts = [make(self.records) for make in FACTS]
+        self.batches = Batches(self.records)
+        self.facts = [self.batches, *(make(self.records) for make in FACTS)]
         self.model = Model(self.records)
         self.extra = ExtraStep(self.records)
         self.witness = Witness(self.records)
@@ -101,14 +102,22 @@ class Recorder:
         if self.records.active:
             atexit.register(self.summarise)
 
-    def enter(self) -> None:
-        """Note that the body of the loop is entered: what came before fetched its batch."""
+    def enter(self, *item: Any) -> None:
+        """Note that the body of the loop is entered: what came before fetched its batch.
+
+        Args:
+            item: what the loop hands out, where the region begins in a function.
+        """
         if self.done or not self.records.active:
             return
         entered = getattr(self.behind, "enter", None)
         if entered is not None:
             entered(sys._getframe(1))
         self.iterations.enter()
+        if item:
+            looked = time.perf_counter()
+            self.batches.enter(item)
+            self.iterations.own_s += time.perf_counter() - looked
 
     def begin(self, *batch: Any, resume: bool = False, when: Any = True) -> None:
         """Open a region, ahead of the forward.

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from instrumentor import Declined, rewrite
+from instrumentor import Declined, Options, rewrite
 
 LOOP = """\
 import torch
@@ -83,3 +83,40 @@ def test_names_of_a_helper_in_the_same_file_are_not_bound_in_the_loop() -> None:
     head, _, _ = LOOP.partition("for i")
     assert "batch=[inputs" in instrumented(head + helper)
     assert "batch=" not in instrumented(f"{head}@torch.compile\n{helper}")
+
+
+IN_A_FUNCTION = """\
+import torch
+
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.randn(64, 8), 4)
+
+
+def train_step(batch):
+    loss = model(batch["x"]).mean()
+    loss.backward()
+    optimizer.step()
+
+
+for {header}:
+    train_step(batch)
+"""
+
+
+@pytest.mark.parametrize(
+    ("header", "item"),
+    [
+        ("batch in loader", "batch"),
+        ("at, batch in enumerate(loader)", "batch"),
+        ("batch in range(3)", ""),
+    ],
+)
+def test_the_loop_s_item_of_a_region_in_a_function(header: str, item: str) -> None:
+    assert f"_instrument.enter({item})" in instrumented(IN_A_FUNCTION.format(header=header))
+
+
+def test_marked_lines_are_given_what_their_loop_hands_out() -> None:
+    script = IN_A_FUNCTION.format(header="at, batch in enumerate(loader)")
+    made = rewrite(script, Options(region=("train.py", 15, 15)), filename="train.py")
+    assert b"_instrument.begin(batch)" in made.code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from instrumentor.runtime.recorder import facts
 from instrumentor.runtime.recorder.facts import Batches
+from instrumentor.runtime.recorder.given import batch_shape
 from instrumentor.runtime.recorder.records import Records
 
 torch = pytest.importorskip("torch", reason="needs torch: make test installs it")
@@ -93,3 +95,86 @@ def test_a_batch_that_has_a_name_needs_no_hook() -> None:
         loss = model(x).mean()
         loss.backward()
         assert batches.end((loss,), ())["batch_samples"] == 16
+
+
+@dataclasses.dataclass
+class Pair:
+    """A batch, or a sample, of a class of the script's."""
+
+    x: Any
+    y: Any
+
+
+def image(wider: int = 0) -> Any:
+    return torch.zeros(3, 8, 8 + wider)
+
+
+def boxes(count: int) -> dict[str, Any]:
+    return {"boxes": torch.zeros(count, 4), "labels": torch.zeros(count)}
+
+
+X, Y, IDS = torch.zeros(32, 3, 8, 8), torch.zeros(32), torch.zeros(32, 128)
+FEW = torch.zeros(4, 8, 8)
+COLLATED = {
+    "pair": (X, Y),
+    "list": [X, Y],
+    "ids, mask, types": (IDS, IDS, IDS),
+    "dict": {"x": X, "y": Y},
+    "dict with names": {"x": X, "names": ["a"] * 32},
+    "dataclass": Pair(X, Y),
+    "nested": ((X, IDS), (Y, Y)),
+    "two loaders": ((X, Y), (torch.zeros(96, 3, 8, 8), torch.zeros(96))),
+    "two loaders of dicts": ({"x": X}, {"x": torch.zeros(96, 3, 8, 8)}),
+}
+ONE_BY_ONE = {
+    "records": [{"name": "a", "image": image(at % 3), "of": {"label": at}} for at in range(5)],
+    "dataclasses": [Pair(image(), at) for at in range(5)],
+    "tuples": [(image(), at) for at in range(5)],
+    "pairs of tensors": [(image(), torch.zeros(1, 8, 8)) for _ in range(5)],
+    "sounds": [torch.zeros(9 + at) for at in range(5)],
+    "images": [image() for _ in range(5)],
+    "columns": ([image(at % 2) for at in range(5)], [boxes(at) for at in range(5)]),
+    "columns of a zip": ((image(),) * 5, tuple(map(boxes, range(5)))),
+    "columns by name": {"image": [image()] * 5, "caption": ["a"] * 5},
+}
+
+
+@pytest.mark.parametrize("batch", COLLATED.values(), ids=COLLATED)
+def test_a_collated_batch_has_its_samples_along_the_first_axis(batch: Any) -> None:
+    assert batch_shape(batch)[0][0] == 32
+    assert batch_shape((batch,)) == batch_shape(batch)  # as the recorder is given one name
+
+
+@pytest.mark.parametrize("batch", ONE_BY_ONE.values(), ids=ONE_BY_ONE)
+def test_samples_that_are_held_one_by_one_are_counted(batch: Any) -> None:
+    assert batch_shape(batch)[0] == batch_shape((batch,))[0] == [5]
+
+
+def test_a_batch_of_one_sample_and_one_that_is_smaller_than_its_number_of_axes() -> None:
+    assert batch_shape(([image()], [boxes(2)]))[0] == [1]
+    assert batch_shape([FEW, FEW])[0] == [4, 8, 8]
+    assert batch_shape(["a", "b"]) == (None, None)
+
+
+def test_the_loop_s_item_is_the_batch_of_a_region_in_a_function() -> None:
+    model, batches = nn.Linear(8, 2), Batches(Records())
+    for rows in (16, 12):
+        batches.enter(({"x": torch.ones(rows, 8)},))
+        batches.begin((), False)
+        loss = model(torch.ones(3, 8)).mean()
+        loss.backward()
+        assert batches.end((loss,), (torch.ones(5, 5),))["batch_samples"] == rows
+
+
+def test_the_items_of_micro_steps_are_added_up_and_one_counts_once() -> None:
+    batches = Batches(Records())
+    for rows, resumed in ((16, False), (12, True)):
+        batches.enter((torch.ones(rows, 8),))
+        batches.begin((), resumed)
+    assert batches.end((), ())["batch_samples"] == 28
+    batches.enter((torch.ones(16, 8),))
+    batches.begin((), False)
+    batches.begin((), True)  # a part of the same item, as it seems
+    assert batches.end((), ())["batch_samples"] is None
+    batches.begin((), False)  # a second region of that iteration
+    assert batches.end((), ())["batch_samples"] is None
