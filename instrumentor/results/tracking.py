@@ -1,20 +1,24 @@
 """Figures of a run to a tracker of experiments: TensorBoard, MLflow or W&B.
 
 The tracker is the one that is installed beside this tool; nothing is installed. Everything goes
-into the run's folder. What goes over a network is the user's to say, in the tracker's own words:
-MLFLOW_TRACKING_URI, or WANDB_MODE=online.
+into a new folder in the run's: what lies there already may be somebody else's, and a tracker would
+follow its links and obey its settings. What goes over a network is the user's to say, in the
+tracker's own words: MLFLOW_TRACKING_URI, or WANDB_MODE=online.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from instrumentor.shared.errors import UsageError
+from instrumentor.shared.outputs import new_below
 
 if TYPE_CHECKING:
     from instrumentor_analysis.reports.exports import Tracked
@@ -24,11 +28,12 @@ TRACKERS: tuple[Tracker, ...] = ("wandb", "mlflow", "tensorboard")
 #: Each iteration on its own; the figures of all are under their own keys.
 SERIES = "perf/iteration_time"
 PROJECT = "instrument"
-#: What a tracker makes in a run's folder.
-_WRITTEN: Mapping[Tracker, tuple[str, ...]] = {
-    "wandb": ("wandb",),
-    "mlflow": ("mlflow.db", "mlruns"),
-    "tensorboard": ("tensorboard",),
+#: What trackers are told besides: to look at no repository, and to tell their makers nothing.
+_VARIABLES: Mapping[str, str] = {
+    "WANDB_DISABLE_GIT": "true",
+    "WANDB_DISABLE_CODE": "true",
+    "WANDB_ERROR_REPORTING": "false",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
 }
 
 
@@ -48,23 +53,43 @@ def log(name: Tracker, run: Tracked, folder: Path) -> str:
     """Log a run; returns where its figures are, in a sentence.
 
     Raises:
-        UsageError: the tracker is not installed, or refuses, or its place there is a link.
+        UsageError: the tracker is not installed, or refuses, or no folder can be made for it.
     """
-    for inner in _WRITTEN[name]:
-        if (folder / inner).is_symlink():
-            raise UsageError(f"--export {name}: {folder / inner} is a symbolic link", "Remove it.")
     try:
-        return _LOGGERS[name](run, folder)
+        place = new_below(folder.resolve(), name)
+    except OSError as error:
+        raise UsageError(f"--export {name}: {folder}: {error.strerror}") from error
+    try:
+        # W&B takes settings, such as where to send what, from there.
+        with _variables({**_VARIABLES, "WANDB_DIR": str(place)}):
+            return _LOGGERS[name](run, place)
     except ImportError as error:
         hint = f"Install {name} into the environment of this tool. Nothing was logged."
         raise UsageError(f"--export {name}: {error}", hint) from error
     except Exception as error:  # whatever a tracker's version raises
         raise UsageError(f"--export {name}: {type(error).__name__}: {error}") from error
+    finally:
+        with suppress(OSError):  # unless something is in it
+            place.rmdir()
+
+
+@contextmanager
+def _variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Variables of the environment, for as long as the body runs."""
+    before = {key: os.environ.get(key) for key in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                del os.environ[key]
+            else:
+                os.environ[key] = value
 
 
 def _tensorboard(run: Tracked, folder: Path) -> str:
-    target = folder / "tensorboard"
-    writer = import_module("torch.utils.tensorboard").SummaryWriter(str(target))
+    writer = import_module("torch.utils.tensorboard").SummaryWriter(str(folder))
     for number, seconds in enumerate(run.series):
         writer.add_scalar(SERIES, seconds, number)
     for key, value in run.figures.items():
@@ -72,12 +97,12 @@ def _tensorboard(run: Tracked, folder: Path) -> str:
     for key, text in run.facts.items():
         writer.add_text(key, text)
     writer.close()
-    return f"Logged to TensorBoard: tensorboard --logdir {target}"
+    return f"Logged to TensorBoard: tensorboard --logdir {shlex.quote(str(folder))}"
 
 
 def _mlflow(run: Tracked, folder: Path) -> str:
     mlflow = import_module("mlflow")
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or _in_folder(folder.resolve())
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or _in_folder(folder)
     mlflow.set_tracking_uri(uri)
     mlflow.set_experiment(PROJECT)
     with mlflow.start_run(run_name=run.name):
@@ -89,8 +114,8 @@ def _mlflow(run: Tracked, folder: Path) -> str:
 
 
 def _in_folder(folder: Path) -> str:
-    """MLflow's database in a folder; its older files where the small MLflow has no database."""
-    if find_spec("sqlalchemy") is not None:
+    """MLflow's database in a folder; its older files where it has none, or no name for it."""
+    if find_spec("sqlalchemy") is not None and "?" not in str(folder):
         return f"sqlite:///{folder / 'mlflow.db'}"
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
     return (folder / "mlruns").as_uri()
@@ -100,17 +125,22 @@ def _wandb(run: Tracked, folder: Path) -> str:
     wandb = import_module("wandb")
     mode = os.environ.get("WANDB_MODE") or "offline"
     facts: Mapping[str, Any] = dict(run.facts)
-    logged = wandb.init(
-        project=os.environ.get("WANDB_PROJECT") or PROJECT,
-        name=run.name,
-        config=facts,
-        dir=str(folder),
-        mode=mode,
-    )
-    for number, seconds in enumerate(run.series):
-        logged.log({SERIES: seconds}, step=number)
-    logged.summary.update(dict(run.figures))
-    logged.finish()
+    stood = Path.cwd()
+    os.chdir(folder)  # it takes defaults from the folder one stands in
+    try:
+        logged = wandb.init(
+            project=os.environ.get("WANDB_PROJECT") or PROJECT,
+            name=run.name,
+            config=facts,
+            dir=str(folder),
+            mode=mode,
+        )
+        for number, seconds in enumerate(run.series):
+            logged.log({SERIES: seconds}, step=number)
+        logged.summary.update(dict(run.figures))
+        logged.finish()
+    finally:
+        os.chdir(stood)
     return f"Logged to W&B ({mode}), in {folder / 'wandb'}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,7 +51,7 @@ def test_wandb_is_offline_unless_asked(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     assert "offline" in log("wandb", RUN, tmp_path)
     ((_, options),) = wandb.of("init")
-    assert options["mode"] == "offline" and options["dir"] == str(tmp_path)
+    assert options["mode"] == "offline" and options["dir"] == str(tmp_path / "wandb")
     assert [args[0] for args, _ in wandb.of("log")] == [{SERIES: 0.2}, {SERIES: 0.3}]
     assert wandb.of("update") == [(({"perf/step_time": 0.25},), {})]
     monkeypatch.setenv("WANDB_MODE", "online")
@@ -106,18 +107,69 @@ def test_an_unknown_name_is_refused() -> None:
         tracker("comet")
 
 
-@pytest.mark.parametrize(
-    ("name", "inner"),
-    [("wandb", "wandb"), ("mlflow", "mlflow.db"), ("mlflow", "mlruns"),
-     ("tensorboard", "tensorboard")],
-)  # fmt: skip
-def test_nothing_is_logged_behind_a_link(name: str, inner: str, tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
+@pytest.mark.parametrize("name", TRACKERS)
+def test_it_logs_into_a_folder_of_its_own(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies in the run's folder by that name may be anybody's: links, settings, a database."""
+    mine, run = tmp_path / "mine", tmp_path / "run"
+    mine.mkdir()
+    run.mkdir()
+    (run / name).symlink_to(mine)
+    told: list[str] = []
+
+    def called(*words: Any, **named: Any) -> Any:
+        told.extend([*map(str, words), str(named.get("dir", "")), os.environ["WANDB_DIR"]])
+        return Called()
+
+    stand_in = SimpleNamespace(
+        init=called, SummaryWriter=called, set_tracking_uri=called, set_experiment=called,
+        start_run=called, log_params=called, log_metrics=called, log_metric=called,
+    )  # fmt: skip
+    for module in ("wandb", "mlflow", "torch.utils.tensorboard"):
+        monkeypatch.setitem(sys.modules, module, stand_in)
+    log(tracker(name), RUN, run)
+    assert any(f"{run / name}-2" in each for each in told)
+    assert not list(mine.iterdir())
+
+
+@pytest.mark.parametrize("name", TRACKERS)
+def test_what_is_told_to_trackers_is_so_while_they_log_alone(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They ask no git of the folder one stands in, and tell their makers nothing."""
+    names = ("WANDB_DISABLE_GIT", "WANDB_DISABLE_CODE", "MLFLOW_DISABLE_TELEMETRY")
+    monkeypatch.setenv(names[0], "false")
+    monkeypatch.delenv(names[2], raising=False)
+    seen: dict[str, str | None] = {}
+
+    def called(*_: Any, **__: Any) -> None:
+        seen.update({key: os.environ.get(key) for key in (*names, "WANDB_ERROR_REPORTING")})
+        raise RuntimeError("enough")
+
+    stand_in = SimpleNamespace(init=called, SummaryWriter=called, set_tracking_uri=called)
+    for module in ("wandb", "mlflow", "torch.utils.tensorboard"):
+        monkeypatch.setitem(sys.modules, module, stand_in)
+    with pytest.raises(UsageError, match="enough"):
+        log(tracker(name), RUN, tmp_path)
+    assert [*seen.values()] == ["true", "true", "true", "false"]
+    assert os.environ[names[0]] == "false" and names[2] not in os.environ
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_real_wandb_obeys_no_settings_of_the_folder_one_stands_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("wandb")
+    (tmp_path / "wandb").mkdir()
+    (tmp_path / "wandb" / "settings").write_text("[default]\nbase_url = http://127.0.0.1:9\n")
+    os.mkfifo(tmp_path / "config-defaults.yaml")
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / inner).symlink_to(tmp_path / "mine")
-    with pytest.raises(UsageError, match="is a symbolic link"):
-        log(tracker(name), RUN, tmp_path / "run")
-    assert not list((tmp_path / "mine").iterdir())
+    log("wandb", RUN, tmp_path / "run")
+    (written,) = (tmp_path / "run" / "wandb").rglob("*.wandb")
+    assert b"127.0.0.1:9" not in written.read_bytes()
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -142,4 +194,4 @@ def test_real_tensorboard_reads_back_what_was_logged(tmp_path: Path) -> None:
 def test_real_wandb_writes_an_offline_run(tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     log("wandb", RUN, tmp_path)
-    assert list((tmp_path / "wandb").glob("offline-run-*/*.wandb"))
+    assert list((tmp_path / "wandb" / "wandb").glob("offline-run-*/*.wandb"))

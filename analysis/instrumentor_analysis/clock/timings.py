@@ -125,7 +125,7 @@ def read_timings(path: Path, batch_dim: int = 0, *, ended: bool = True) -> Timin
 
 def _event(line: str) -> Event | None:
     try:
-        event = parsed(line, infinite=True)
+        event = parsed(line)
     except ValueError:
         return None
     sound = isinstance(event, dict) and isinstance(event.get("event"), str)

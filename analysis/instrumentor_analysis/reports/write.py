@@ -300,6 +300,7 @@ def _put(source: Path, target: Path) -> None:
     """A second name for a file, where the file system can; else a copy. Traces are large."""
     with becoming(target) as temporary:
         try:
-            os.link(source, temporary)
+            # Of what a link leads to: the link would lead elsewhere from there.
+            os.link(source.resolve(), temporary)
         except OSError:
             copy(source, temporary)

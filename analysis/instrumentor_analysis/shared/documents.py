@@ -19,9 +19,13 @@ from instrumentor_analysis.shared.files import LIMIT_BYTES, read_bytes
 
 S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
+F = TypeVar("F", int, float, int | float)
 
-#: A number that may be wider than 64 bits, or out of the range of a float.
-_WIDE = re.compile(r"\d{19}|[eE]\+?\d{3}")
+#: A number that may be wider than 64 bits, or no figure.
+_WIDE = re.compile(r"\d{19}|[eE][-+]?\d\d")
+#: What is larger is no figure of anything, and what is smaller is zero: what is made of such ones
+#: (a ratio, a square) would be infinite, or nothing to divide by.
+_MOST, _LEAST = 1e100, 1e-30
 #: No path holds a null character, no text half of one; other halves are bytes of a name that is
 #: no UTF-8.
 _NONE = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
@@ -38,6 +42,7 @@ def parsed(text: str | bytes, *, infinite: bool = False) -> Any:
     """JSON of whatever origin, in values that every reader can handle.
 
     Whole numbers wider than 64 bits are floats; null characters and halves of one are replaced.
+    What is too large for a figure is infinite, and what is too small for one is 0.
 
     Args:
         infinite: NaN and infinity stay what they are; else they are None, as we write them.
@@ -49,12 +54,13 @@ def parsed(text: str | bytes, *, infinite: bool = False) -> Any:
         text = text.decode()  # json.loads() would take halves of characters
     if len(text) > _LARGE and text.count("[") + text.count("{") > MOST_PARTS:
         raise ValueError(f"it has more than {MOST_PARTS:,} parts")
+    beyond = math.inf if infinite else None
+    wide = bool(_WIDE.search(text))
     try:
-        whole = _whole if infinite else _finite_whole
         value = json.loads(
             text,
-            parse_int=whole if _WIDE.search(text) else None,
-            parse_float=_finite if not infinite and _WIDE.search(text) else None,
+            parse_int=(lambda digits: _figure(_whole(digits), beyond)) if wide else None,
+            parse_float=(lambda digits: _figure(float(digits), beyond)) if wide else None,
             parse_constant=float if infinite else _nothing,
         )
         return _of_characters(value) if "\\u" in text or _NONE.search(text) else value
@@ -67,14 +73,11 @@ def _whole(digits: str) -> int | float:
     return made if 0 < abs(made) < 2**63 or len(digits) < 19 else float(digits)
 
 
-def _finite(digits: str) -> float | None:
-    made = float(digits)
-    return made if math.isfinite(made) else None
-
-
-def _finite_whole(digits: str) -> int | float | None:
-    made = _whole(digits)
-    return made if math.isfinite(made) else None
+def _figure(value: F, beyond: float | None) -> F | float | None:
+    """A number, where it is one that anything can have; ``beyond`` for what is larger."""
+    if abs(value) > _MOST:
+        return beyond and math.copysign(beyond, value)
+    return value if abs(value) >= _LEAST else 0 * value
 
 
 def _nothing(name: str) -> None:

@@ -73,6 +73,18 @@ def test_every_format_where_the_user_wants_it(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_what_is_given_on_is_a_file_where_the_run_has_a_link(tmp_path: Path) -> None:
+    """One that stays in the run leads elsewhere from another folder."""
+    folder, out = run_folder(tmp_path / "run"), tmp_path / "out"
+    (tmp_path / "secret.csv").write_text("secret", encoding="utf-8")
+    (folder / "secret.csv").write_text("ARCH: wormhole_b0\n", encoding="utf-8")
+    (folder / "logs").mkdir()
+    (folder / "logs" / "profile_log_device.csv").symlink_to("../secret.csv")
+    write_to({"visualizer": out}, analyse(folder), report=per_op_report(folder))
+    log = out / "profile_log_device.csv"
+    assert not log.is_symlink() and log.read_text("utf-8") == "ARCH: wormhole_b0\n"
+
+
 def test_again_gives_the_same(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run")
     contents = []

@@ -45,8 +45,17 @@ def test_a_number_of_many_digits_is_a_float(digits: int) -> None:
 
 def test_what_is_no_figure_is_none_as_we_write_it() -> None:
     text = "[NaN, Infinity, -Infinity, 1e400, 1e300, 1.5]"
-    assert parsed(text) == [None, None, None, None, 1e300, 1.5]
-    assert repr(parsed(text, infinite=True)) == "[nan, inf, -inf, inf, 1e+300, 1.5]"
+    assert parsed(text) == [None, None, None, None, None, 1.5]
+    assert repr(parsed(text, infinite=True)) == "[nan, inf, -inf, inf, inf, 1.5]"
+
+
+def test_what_nothing_is_as_large_or_as_small_as_is_no_figure() -> None:
+    """Sums, ratios and squares of what is left are finite."""
+    whole = "1" + "0" * 101
+    text = f"[1e99, 1e-29, 1e101, -1e101, 1e-31, -5e-324, {whole}, -{whole}, 0, 0.0]"
+    assert parsed(text) == [1e99, 1e-29, None, None, 0, 0, None, None, 0, 0.0]
+    beyond = parsed(text, infinite=True)
+    assert beyond[2:8] == [math.inf, -math.inf, 0, 0, math.inf, -math.inf]
 
 
 def test_what_no_text_holds_is_replaced_and_bytes_of_a_name_stay() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 from instrumentor_analysis.compare.comparing import compare
 from instrumentor_analysis.compare.side import load_side, side_of_document
+from instrumentor_analysis.reports import detail, exports, perfetto
 from instrumentor_analysis.reports.summary import console
 from instrumentor_analysis.reports.write import write_all
 from instrumentor_analysis.shared.documents import parsed
@@ -131,6 +133,18 @@ def ask_all(folder: Path, base: Path) -> None:
         pass
 
 
+def export_all(folder: Path) -> None:
+    """Everything that is made of a run folder for other tools."""
+    analysis = analyse(folder)
+    for made in (exports.benchmark, exports.blacksmith):
+        made(analysis.summary)  # json.dumps() refuses what is infinite
+    perfetto.render(analysis.summary, detail.of(analysis))
+    for line in exports.openmetrics(analysis.summary).splitlines():
+        assert line.startswith("#") or math.isfinite(float(line.rpartition(" ")[2])), line
+    tracked = exports.tracked(analysis.summary)
+    assert all(map(math.isfinite, (*tracked.figures.values(), *tracked.series)))
+
+
 def planted(kind: str) -> list[Any]:
     """Each place of a document with some of what does not belong there, in turn."""
     found = list(places(FACTS))
@@ -169,6 +183,27 @@ def test_whatever_a_folder_holds_it_is_read(kind: str, base: Path, tmp_path: Pat
         except Exception:
             print(f"{kind} {path} = {new!r:.40}")
             raise
+
+
+@pytest.mark.parametrize("figure", [1e308, 1e99, 1e-29, 5e-324])
+def test_no_figure_of_a_record_makes_an_endless_one(figure: float, tmp_path: Path) -> None:
+    """In what is given to other tools: a page of Perfetto, a dashboard, a tracker."""
+    for at, each in enumerate(EVENTS):
+        for path in places(each):
+            value = each
+            for key in path:
+                value = value[key]
+            if not isinstance(value, (int, float)) or isinstance(value, bool):
+                continue
+            made = exchanged(EVENTS, (at, *path), figure)
+            folder = run_folder(tmp_path / "run", *made, **FACTS)
+            try:
+                export_all(folder)
+            except AnalysisError:
+                pass
+            except Exception:
+                print(f"{at} {path} = {figure}")
+                raise
 
 
 def test_whatever_a_summary_holds_it_is_read_or_refused(base: Path) -> None:
