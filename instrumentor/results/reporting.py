@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from instrumentor.results.tracking import TRACKERS, Tracker, log, tracker
+from instrumentor.results.tracking import TRACKERS, Tracker, log
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.option_fields import OUTPUT, option
+from instrumentor.shared.option_fields import OUTPUT, Checked, option
 from instrumentor.shared.outputs import Replacing, exists, refuse_outputs
 from instrumentor.shared.project import find_project
 from instrumentor_analysis.ops.report_options import ReportOptions
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ReportFiles(Replacing):
+class ReportFiles(Checked, Replacing):
     """What to write, and where; None is not written."""
 
     csv: Path | None = option(
@@ -90,9 +90,8 @@ class ReportFiles(Replacing):
         "Log the figures with this tracker of experiments, where it is installed beside this tool, "
         "into the run's folder; over a network only where MLFLOW_TRACKING_URI or WANDB_MODE=online "
         "is set.",
-        metavar="|".join(TRACKERS),
         type=str,
-        convert=tracker,
+        choices=TRACKERS,
         once=True,
     )
     raw_op_codes: bool = option(

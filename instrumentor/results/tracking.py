@@ -37,18 +37,6 @@ _VARIABLES: Mapping[str, str] = {
 }
 
 
-def tracker(text: str) -> Tracker:
-    """The tracker of that name.
-
-    Raises:
-        UsageError: there is none.
-    """
-    for known in TRACKERS:
-        if text == known:
-            return known
-    raise UsageError(f"--export {text}: must be one of {', '.join(TRACKERS)}")
-
-
 def log(name: Tracker, run: Tracked, folder: Path) -> str:
     """Log a run; returns where its figures are, in a sentence.
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from instrumentor.results.tracking import SERIES, TRACKERS, log, tracker
+from instrumentor.results.reporting import ReportFiles
+from instrumentor.results.tracking import SERIES, TRACKERS, Tracker, log
 from instrumentor.shared.errors import UsageError
 from instrumentor_analysis.reports.exports import Tracked
 
@@ -82,12 +83,12 @@ def test_tensorboard_gets_scalars(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("name", TRACKERS)
 def test_one_that_is_not_installed_is_said(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: Tracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for package in ("wandb", "mlflow", "torch.utils.tensorboard"):
         monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UsageError, match=name) as raised:
-        log(tracker(name), RUN, tmp_path)
+        log(name, RUN, tmp_path)
     assert "Install" in raised.value.hint and not list(tmp_path.iterdir())
 
 
@@ -104,12 +105,12 @@ def test_what_a_tracker_raises_is_no_traceback(
 
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(UsageError, match="wandb, mlflow, tensorboard"):
-        tracker("comet")
+        ReportFiles(export="comet")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", TRACKERS)
 def test_it_logs_into_a_folder_of_its_own(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: Tracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What lies in the run's folder by that name may be anybody's: links, settings, a database."""
     mine, run = tmp_path / "mine", tmp_path / "run"
@@ -128,14 +129,14 @@ def test_it_logs_into_a_folder_of_its_own(
     )  # fmt: skip
     for module in ("wandb", "mlflow", "torch.utils.tensorboard"):
         monkeypatch.setitem(sys.modules, module, stand_in)
-    log(tracker(name), RUN, run)
+    log(name, RUN, run)
     assert any(f"{run / name}-2" in each for each in told)
     assert not list(mine.iterdir())
 
 
 @pytest.mark.parametrize("name", TRACKERS)
 def test_what_is_told_to_trackers_is_so_while_they_log_alone(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: Tracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They ask no git of the folder one stands in, and tell their makers nothing."""
     names = ("WANDB_DISABLE_GIT", "WANDB_DISABLE_CODE", "MLFLOW_DISABLE_TELEMETRY")
@@ -151,7 +152,7 @@ def test_what_is_told_to_trackers_is_so_while_they_log_alone(
     for module in ("wandb", "mlflow", "torch.utils.tensorboard"):
         monkeypatch.setitem(sys.modules, module, stand_in)
     with pytest.raises(UsageError, match="enough"):
-        log(tracker(name), RUN, tmp_path)
+        log(name, RUN, tmp_path)
     assert [*seen.values()] == ["true", "true", "true", "false"]
     assert os.environ[names[0]] == "false" and names[2] not in os.environ
     assert not list(tmp_path.iterdir())

@@ -17,7 +17,7 @@ from instrumentor.cli.signature import Verb
 from instrumentor.results.reporting import ReportFiles
 from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.option_fields import MEASURE, OUTPUT, option
+from instrumentor.shared.option_fields import MEASURE, OUTPUT, Checked, option
 from instrumentor.shared.outputs import are_pairs
 from instrumentor_analysis.ops.report_options import ReportOptions
 
@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from instrumentor.results.reporting import Reported
     from instrumentor_analysis.model import Summary
     from instrumentor_analysis.ops.stacked import GroupBy
-
-_GROUPS: tuple[GroupBy, ...] = ("op", "memory", "category")
-
-
-def _group(text: str) -> GroupBy:
-    for known in _GROUPS:
-        if text == known:
-            return known
-    raise UsageError(f"--group-by {text}: must be one of {', '.join(_GROUPS)}")
 
 
 def _step(text: str) -> Any:
@@ -46,7 +37,7 @@ def _step(text: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Asked(common.Notes, ReportOptions):
+class Asked(Checked, common.Notes, ReportOptions):
     """What to report, with what is shown of it.
 
     Attributes:
@@ -105,9 +96,8 @@ class Asked(common.Notes, ReportOptions):
         OUTPUT,
         "memory",
         "Stacked report by op, memory (op and place of its first input) or category.",
-        metavar="|".join(_GROUPS),
         type=str,
-        convert=_group,
+        choices=("op", "memory", "category"),
     )
     no_stack_by_in0: bool = option(OUTPUT, False, "The same as --group-by op.", variable=False)
     no_merge_devices: bool = option(OUTPUT, False, "One row per op and device.")
