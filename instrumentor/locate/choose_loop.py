@@ -183,8 +183,7 @@ def _by_options(chosen: Candidate, others: list[Candidate]) -> Caveat:
         "loop-by-options",
         f"The script's options choose this one of {len(others) + 1} training loops. For another "
         f"one give the script's arguments, or {lines}.",
-        "note",
-        chosen.source.at(chosen.loop.lineno),
+        place=chosen.source.at(chosen.loop.lineno),
     )
 
 
@@ -347,8 +346,7 @@ def _by_branch(source: Source, statement: ast.stmt) -> Caveat:
         "branch-by-options",
         "By the script's options this branch is not taken, and it is not timed. To measure it, "
         "give the arguments that the script trains with.",
-        "note",
-        source.at(statement.lineno),
+        place=source.at(statement.lineno),
     )
 
 

@@ -111,7 +111,7 @@ def _own_limits(candidate: Candidate) -> Iterator[Caveat]:
             yield Caveat("own-limit", text, place=place)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             if candidate.knowledge.role(source, scope, node.value) is Role.CLOCK:
-                yield Caveat("own-timer", "The script's own timer stays.", "note", place)
+                yield Caveat("own-timer", "The script's own timer stays.", place=place)
 
 
 def _counts_out(node: ast.If, counted: set[str]) -> bool:

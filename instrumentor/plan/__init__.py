@@ -152,7 +152,7 @@ def _left_out(source: Source, edit: Edit) -> list[Caveat]:
         f"This statement stays, because the copy is of another file ({edit.reason}); "
         "`instrument run` edits both."
     )
-    return [Caveat("other-file", text, "caution", source.at(edit.at.line))]
+    return [Caveat("other-file", text, place=source.at(edit.at.line))]
 
 
 def _without_conflicts(edits: list[Edit]) -> tuple[Edit, ...]:

@@ -276,7 +276,7 @@ def prepared_by(
     """
     before = f" {why}." if why else ""
     text = f"The step was found by running the script for two steps ({seen.sentence}).{before}"
-    warning = Caveat(DISCOVERED, text, "note")
+    warning = Caveat(DISCOVERED, text)
     failure: Exception = RunFailed("its forward and backward share no block")
     for choice in choices(seen, options):
         if refuted and choice.region is None:

@@ -92,7 +92,6 @@ class Execution(Struct, frozen=True):
                 "The measurement is complete, but a thread or process of the script was still "
                 f"running and was ended{_left(self.finished)}. A daemon thread, or one that is "
                 "stopped in a `finally`, ends by itself.",
-                "note",
             ),
         )
 

@@ -207,7 +207,7 @@ class InstrumentedRun(Pipeline[Result]):
             if differences:
                 self.users_files = replace(self.users_files, originals_changed=True)
                 text = "The original changed during the run: " + "; ".join(differences)
-                self.warnings.append(Caveat("original-changed", text, "wrong"))
+                self.warnings.append(Caveat("original-changed", text))
         except InstrumentError as error:
             if self.last is None:
                 raise
@@ -304,7 +304,7 @@ class InstrumentedRun(Pipeline[Result]):
         self.users_files = self.users_files.then(now)
         if changed:
             text = linked.sentence(changed, optional=self.links_are_optional)
-            self.warnings.append(Caveat("linked-changed", text, "wrong"))
+            self.warnings.append(Caveat("linked-changed", text))
 
     def _remove_empty_folder(self) -> None:
         said = [*self.folder.glob("*.jsonl"), *self.folder.glob("*.log")]

@@ -134,7 +134,7 @@ def gradients_of_the_script(attempt: Attempt, run: Run) -> Attempt | None:
         raise
     except InstrumentError as error:
         text = f"not every parameter got a gradient: {error.message}"
-        caveat = Caveat("no-gradient", text, "wrong", hint=error.hint)
+        caveat = Caveat("no-gradient", text, hint=error.hint)
         return replace(attempt, warnings=(*attempt.warnings, caveat))
     judged = against(found, seen.parameters, off)
     return replace(attempt, verification=judged, failure=failure(judged))

@@ -414,7 +414,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
                 "Tracy's device buffers were full and measurements were dropped. Use fewer "
                 "--steps, or more programs per read with --op-support-count."
             )
-            self.warnings.append(Caveat("buffers-full", text, "wrong"))
+            self.warnings.append(Caveat("buffers-full", text))
         warned = map(recorded, (r for r in self.last.records if r.get("event") == "warning"))
         # What was concluded from the records may be what the record says itself.
         self.warnings.extend(each for each in warned if each not in self.warnings)

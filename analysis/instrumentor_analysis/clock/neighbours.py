@@ -49,7 +49,7 @@ def _busy(machine: Mapping[str, Any]) -> list[Caveat]:
         f"Machine busy: other processes used {others:.1f} of {cpus:.0f} CPUs{early}. Do not trust "
         "these times; measure again when it is quiet."
     )
-    return [Caveat(BUSY, text, "wrong")]
+    return [Caveat(BUSY, text)]
 
 
 def _slower(machine: Mapping[str, Any]) -> list[Caveat]:
@@ -61,7 +61,7 @@ def _slower(machine: Mapping[str, Any]) -> list[Caveat]:
         f"The CPU's clock fell from {before:,.0f} to {after:,.0f} MHz during the run (heat, or a "
         "power limit): later steps are slower."
     )
-    return [Caveat("slower-clock", text, "wrong")]
+    return [Caveat("slower-clock", text)]
 
 
 def _shared(machine: Mapping[str, Any]) -> list[Caveat]:
@@ -70,4 +70,4 @@ def _shared(machine: Mapping[str, Any]) -> list[Caveat]:
         return []
     who = "another process" if count == 1 else f"{count:.0f} other processes"
     text = f"{who.capitalize()} had the device open at the end of the run and may have used it."
-    return [Caveat("shared-device", text, "wrong")]
+    return [Caveat("shared-device", text)]

@@ -82,7 +82,7 @@ def late(found: Ranks | None) -> tuple[Caveat, ...]:
     timed = [row for row in found.rows if row.samples]
     if len(timed) < found.world:
         text = f"Only {len(timed)} of {found.world} ranks recorded steps; the others are not known."
-        told.append(Caveat("ranks-missing", text, "wrong"))
+        told.append(Caveat("ranks-missing", text))
     percent = found.waited_percent or 0.0
     if found.slowest is not None and percent >= LATE_PERCENT:
         text = (

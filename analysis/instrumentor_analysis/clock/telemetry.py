@@ -155,7 +155,6 @@ def slower(found: Telemetry | None) -> tuple[Caveat, ...]:
         Caveat(
             "throttled",
             f"Device {each.device} {throttling(each)}",
-            "wrong",
             hint="Cool it; measure again.",
         )
         for each in throttled(found)

@@ -255,7 +255,7 @@ def _waiting(events: Sequence[Event], barrier: Barrier | None) -> Iterator[Cavea
             f"Not confirmed: {barrier.method} may leave work pending on the device "
             f"{barrier.device}, because no tensor of the step was found to read."
         )
-        yield Caveat("barrier-unconfirmed", text, "wrong")
+        yield Caveat("barrier-unconfirmed", text)
 
 
 def main_label(timings: Timings) -> str | None:

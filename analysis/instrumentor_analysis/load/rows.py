@@ -149,7 +149,7 @@ class RowReader:
                 f"{name}, line {line}, column {theirs[column]!r}: {cell!r} is not a number and "
                 f"counts as blank ({len(odd)} such cells)."
             )
-            found.append(Caveat("not-a-number", text, "wrong"))
+            found.append(Caveat("not-a-number", text))
         return tuple(found)
 
     def _ends(self, block: bytes) -> Ends | None:

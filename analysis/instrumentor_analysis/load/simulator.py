@@ -59,9 +59,9 @@ def no_times(clocks: str = "") -> Caveat:
     """That the device was simulated, and by what clocks that was seen."""
     if clocks:
         text = f"The device was simulated, because {clocks}. {_NO_TIMES}; if this is wrong, give "
-        return Caveat("simulated", f"{text}--arch NAME.", "wrong")
+        return Caveat("simulated", f"{text}--arch NAME.")
     text = "The device was simulated: results are real, but no time here is one of a device."
-    return Caveat("simulated", f"{text} {_NO_TIMES}.", "wrong")
+    return Caveat("simulated", f"{text} {_NO_TIMES}.")
 
 
 def _first_rows(path: Path) -> list[dict[str, str]]:

@@ -311,7 +311,7 @@ def _doubtful(ops: Table, pooled: int) -> Iterator[Caveat]:
     if invalid:
         who, they = ("op has", "it counts") if invalid == 1 else ("ops have", "they count")
         text = f"{invalid:,} {who} no valid device duration; {they} for nothing in the figures."
-        yield Caveat("invalid-durations", text, "wrong")
+        yield Caveat("invalid-durations", text)
     if ops["sparse_batches_missing"].any():
         text = (
             "Sparse matmuls without a numeric nnz have no utilisation. --active-experts K models K "
@@ -327,7 +327,7 @@ def _doubtful(ops: Table, pooled: int) -> Iterator[Caveat]:
             f"{MOST_PERCENT:.0f} % of a peak (up to {highest:,.0f} %), so the architecture or the "
             "core count is probably wrong. --arch changes it."
         )
-        yield Caveat("above-peak", text, "wrong")
+        yield Caveat("above-peak", text)
 
 
 def _not_of_every_step(ops: Table, pooled: int) -> Iterator[Caveat]:

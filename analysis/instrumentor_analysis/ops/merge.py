@@ -77,7 +77,7 @@ def align(frame: Table) -> Aligned:
         f"The {len(devices)} devices did not run the same ops, so figures of these, and of later "
         f"ones of the same name, are unreliable: {listed}."
     )
-    return Aligned(devices, blocks, (Caveat(DIFFERENT_OPS, text, "wrong"),))
+    return Aligned(devices, blocks, (Caveat(DIFFERENT_OPS, text),))
 
 
 def merge_devices(frame: Table) -> tuple[Table, tuple[Caveat, ...]]:

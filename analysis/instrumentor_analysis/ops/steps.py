@@ -277,7 +277,7 @@ def _unusual(
     if shown or numbered:
         forced = "" if numbered else ": no other steady step is complete"
         texts = [f"{name}, which is shown, is {unfit[name]}{forced}." for name in shown]
-        return [Caveat("unusual-step", text, "wrong") for text in texts]
+        return [Caveat("unusual-step", text) for text in texts]
     first = -1 if step == "all" else picked[-1]
     passed = dict.fromkeys(marks[at].name for at in odd if at > first)
     text = "{} is not shown, because it is {}."
@@ -290,7 +290,7 @@ def _choice(files: Files, picked: Sequence[int], step: StepChoice) -> list[Cavea
     shown = files.marks[picked[0]]
     if step is None and not shown.steady:
         text = f"No steady step is complete. {shown.name} is shown, which also compiles "
-        found.append(Caveat("no-steady-step", f"{text}and warms up.", "wrong"))
+        found.append(Caveat("no-steady-step", f"{text}and warms up."))
     if files.whole is None and len(files.marks) > len(picked):
         source = files.sources[0]
         read = "the chosen step was read" if len(picked) == 1 else "the chosen steps were read"
@@ -313,7 +313,7 @@ def _in_order(frame: Table) -> tuple[bool, list[Caveat]]:
         "Gaps and the busy share may be wrong: the rows of the step are not in the order of their "
         "host times and are taken in file order."
     )
-    return False, [Caveat("file-order", text, "wrong")]
+    return False, [Caveat("file-order", text)]
 
 
 def _by_names(files: Files, named: Named, arch: str | None) -> DeviceSteps:

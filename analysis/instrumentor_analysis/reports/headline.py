@@ -571,13 +571,13 @@ def warnings(summary: Summary, *, notes: bool = True) -> tuple[Caveat, ...]:
     found: list[Caveat] = []
     if summary.interrupted:
         text = "The run was interrupted; the figures are of what came before."
-        found.append(Caveat("interrupted", text, "wrong"))
+        found.append(Caveat("interrupted", text))
     elif summary.script_exit_code:
         ended = f"ended with exit code {summary.script_exit_code}"
         if summary.script_exit_code < 0:  # as Python tells it of a process
             ended = f"was ended by signal {-summary.script_exit_code}"
         text = f"The script {ended}; read run.log."
-        found.append(Caveat("exit-code", text, "wrong"))
+        found.append(Caveat("exit-code", text))
     rest = (each for each in summary.warnings if each.kind != BUSY)  # stands above the figures
     return together(by_weight(without((*found, *rest), _ignored(summary)), notes=notes))
 

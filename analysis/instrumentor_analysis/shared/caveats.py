@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from instrumentor_analysis.shared.documents import plain
-from instrumentor_analysis.shared.warning_codes import LEVELS, Weight, code_of, explained
+from instrumentor_analysis.shared.warning_codes import LEVELS, Weight, code_of, weight_of
 
 #: What says that others are ignored: shown always.
 IGNORED = "ignored"
@@ -24,6 +24,7 @@ class Caveat(Struct, frozen=True):
         message: one sentence.
         weight: ``wrong``: figures may be wrong; ``caution``: they mean less, or something else,
             than a reader would think; ``note``: true of nearly every run, no figure depends on it.
+            A kind of :data:`.warning_codes.WARNINGS` has the one that stands there.
         place: ``file:line`` of the script, or empty.
         hint: what to do about it, or empty.
     """
@@ -35,6 +36,9 @@ class Caveat(Struct, frozen=True):
     hint: str = ""
 
     JSON_PROPERTIES: ClassVar[tuple[str, ...]] = ("code",)
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "weight", weight_of(self.kind) or self.weight)
 
     @property
     def code(self) -> str:
@@ -113,8 +117,5 @@ def _read(entry: Any) -> Caveat:
 
 
 def recorded(event: Mapping[str, Any]) -> Caveat:
-    """What the recorder warned of, out of its record; it weighs what its kind does."""
-    kind = str(event.get("kind") or "recorder")
-    known = explained(kind)
-    weight = "caution" if known is None else known.weight
-    return Caveat(kind, str(event.get("text", "")), weight)
+    """What the recorder warned of, out of its record."""
+    return Caveat(str(event.get("kind") or "recorder"), str(event.get("text", "")))

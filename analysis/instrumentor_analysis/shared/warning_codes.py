@@ -261,6 +261,12 @@ def code_of(kind: str) -> str:
     return "" if found is None else found.code
 
 
+def weight_of(kind: str) -> Weight | None:
+    """What a warning weighs by its name in documents; None of what has no code."""
+    found = _BY_KIND.get(kind)
+    return None if found is None else found.weight
+
+
 def explained(code: str) -> Warned | None:
     """The warning of a code, or of a name in documents; None where there is none."""
     return _BY_CODE.get(code.upper()) or _BY_KIND.get(code)

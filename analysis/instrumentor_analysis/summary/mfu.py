@@ -84,7 +84,7 @@ def _uncounted(facts: ModelFacts) -> Caveat:
         others = quantity(facts.counted_flops / facts.counted_samples, "FLOPs")
         text += f"; the other ops make {others} a sample"
     text += ". `report --flops N --peak-tflops N` takes yours."
-    return Caveat("no-flops", text, "note")
+    return Caveat("no-flops", text)
 
 
 def _require_positive(name: str, value: float | None) -> None:

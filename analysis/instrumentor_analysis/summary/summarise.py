@@ -58,7 +58,7 @@ _INFLATES = Caveat(
     "profiler-cost",
     "Tracy makes the wall clock some 10 to 15 % longer; --untraced measures by how much.",
 )
-_NO_SPLIT = Caveat("no-split", "Tracy does not split host time into Python and PJRT.", "note")
+_NO_SPLIT = Caveat("no-split", "Tracy does not split host time into Python and PJRT.")
 #: What is planned for a script that can run on XLA.
 _OF_XLA = ("host-reads-moved", "host-reads-as-written", "sync-inserted")
 #: What is planned for a script that can run on any other device than the CPU.
@@ -192,7 +192,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         if wall.warmup_ms:
             first = f"the run ended within the warm-up, after {len(wall.warmup_ms) + 1} steps"
         text = f"No steady step was timed: {first}.{remedy}"
-        warnings.append(Caveat("no-steady-step", text, "wrong"))
+        warnings.append(Caveat("no-steady-step", text))
     if timings.cancelled:
         count = len(timings.cancelled)
         text = (
@@ -200,7 +200,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
             "because the iteration left the timed lines early (continue, or another branch). What "
             "was timed may be only a part of a step."
         )
-        warnings.append(Caveat("unended-samples", text, "wrong"))
+        warnings.append(Caveat("unended-samples", text))
     for each in by_label.values():
         warnings += _of_several_kinds(each)
         # On a busy machine steps scatter and drift, and there is nothing in them to look for.
@@ -280,7 +280,7 @@ def _of_several_kinds(wall: WallClock) -> Iterator[Caveat]:
             f"Steps of {len(wall.populations)} kinds take turns ({', '.join(kinds)}), so their "
             "common median describes none of them. Use --loop or --region to time one."
         )
-        yield Caveat("several-kinds", text, "wrong")
+        yield Caveat("several-kinds", text)
 
 
 def _unsteady(wall: WallClock, folder: RunFolder) -> Iterator[Caveat]:
@@ -308,7 +308,7 @@ def _unsteady(wall: WallClock, folder: RunFolder) -> Iterator[Caveat]:
                 f"Still warming up: steps got {-trend:.0f} % faster during the run. Give --warmup "
                 f"{warmup}{steps}."
             )
-        yield Caveat("not-steady", text, "wrong")
+        yield Caveat("not-steady", text)
     elif wall.outliers:
         yield _outliers(wall)
     elif interval is not None and middle:
@@ -471,7 +471,7 @@ def _against_wall(summary: Summary, wall_ms: float | None) -> Summary:
             f"({quantity(wall_ms, 'ms')}): the clock did not wait for the device, or ops of "
             "sub-devices overlap."
         )
-        summary = _warn(summary, Caveat("longer-than-wall", text, "wrong"))
+        summary = _warn(summary, Caveat("longer-than-wall", text))
     overhead = overhead_percent(wall_ms, device_ms)
     if overhead is None:
         return summary

@@ -125,7 +125,7 @@ class Iteration(Struct, frozen=True):
         Unless told otherwise it ends with the script's own sync where one stands there.
         """
         sync = own_sync(self.knowledge, self.source, ends[0].after)
-        told = Caveat("longer-sample", why, "note", self.source.at(at.lineno))
+        told = Caveat("longer-sample", why, place=self.source.at(at.lineno))
         more = {"sync": self.plain.sync if sync.statement is None else sync, **more}
         return replace(self.plain, ends=ends, whole=True, warnings=(told,) if why else (), **more)
 

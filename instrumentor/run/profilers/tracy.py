@@ -211,7 +211,7 @@ def _debug_tools(env: Mapping[str, str]) -> Iterator[Caveat]:
             f"{', '.join(on)} was set: it slows kernels down and takes the profiler's memory. "
             "Do not trust these times; unset it and measure again."
         )
-        yield Caveat("debug-tools", text, "wrong")
+        yield Caveat("debug-tools", text)
 
 
 def _longer_kernels(request: LaunchRequest) -> Iterator[Caveat]:

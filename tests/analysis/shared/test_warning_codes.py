@@ -27,17 +27,16 @@ _BY_VARIABLE = {
 }
 
 
-def _made() -> Iterator[tuple[str, str, str]]:
-    """Every warning that a line of the product makes by name: where, kind, level."""
+def _made() -> Iterator[tuple[str, str, bool]]:
+    """Every warning that a line of the product makes by name: where, kind, has it a weight."""
     for folder in ("instrumentor", "analysis"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Call) and ast.unparse(node.func) == "Caveat" and node.args:
-                    kind, levels = node.args[0], [*node.args[2:3]]
-                    levels += [k.value for k in node.keywords if k.arg == "weight"]
-                    level = levels[0] if levels else ast.Constant("caution")
-                    if isinstance(kind, ast.Constant) and isinstance(level, ast.Constant):
-                        yield f"{path.name}:{node.lineno}", str(kind.value), str(level.value)
+                    kind = node.args[0]
+                    weighed = len(node.args) > 2 or any(k.arg == "weight" for k in node.keywords)
+                    if isinstance(kind, ast.Constant):
+                        yield f"{path.name}:{node.lineno}", str(kind.value), weighed
 
 
 def test_a_code_never_changes_its_meaning() -> None:
@@ -51,14 +50,15 @@ def test_a_code_never_changes_its_meaning() -> None:
     assert len(codes) == len(pinned)
 
 
-def test_every_warning_has_its_code_and_the_level_of_the_table() -> None:
+def test_every_warning_has_its_code_and_is_weighed_by_the_table_alone() -> None:
     seen = set()
-    for place, kind, level in _made():
+    for place, kind, weighed in _made():
         if kind in _FREE:
             continue
         found = explained(kind)
         assert found is not None, f"{place}: {kind} has no code"
-        assert level == found.weight, f"{place}: {kind} is {level}, in the table {found.weight}"
+        assert not weighed, f"{place}: {kind} is weighed by the table"
+        assert Caveat(kind, "").weight == found.weight
         seen.add(kind)
     assert {each.kind for each in WARNINGS} == seen | _BY_VARIABLE
 

@@ -81,9 +81,8 @@ def warnings_of(skips: Skips) -> list[Caveat]:
             f"{piece.what}-unproven",
             f"{piece.what.capitalize()} is skipped because --skip-{_OPTION[piece.what]} asks for "
             f"that, though {piece.why}",
-            "caution",
-            piece.source.at(piece.statement.lineno),
-            "without the option it stays",
+            place=piece.source.at(piece.statement.lineno),
+            hint="without the option it stays",
         )
         for piece in skips.unproven
     ]
@@ -98,8 +97,7 @@ def _draws_others(skipped: Skipped) -> Caveat:
         "random-numbers",
         f"{'Validation' if evaluates else 'Saving'} is skipped here. Batches may come in another "
         f"order than in your script{'; --keep-validation keeps it' if evaluates else ''}.",
-        "note",
-        skipped.source.at(skipped.statement.lineno),
+        place=skipped.source.at(skipped.statement.lineno),
     )
 
 
@@ -111,6 +109,5 @@ def _stays(piece: Kept) -> Caveat:
         f"{piece.what}-stays",
         f"{piece.what.capitalize()} is kept and runs {when}, because {piece.why}. It is not timed; "
         "the run only takes longer.",
-        "note",
-        piece.source.at(piece.statement.lineno),
+        place=piece.source.at(piece.statement.lineno),
     )
