@@ -22,7 +22,7 @@ TESTED_IN = {
     ),
     "tests/run/test_command.py": "cli/verbs/profile",
     "tests/cli/verbs/test_compare.py": "cli/comparing",
-    "tests/run/test_training.py": "run/pipeline shared/progress results/reporting run/conditions",
+    "tests/run/test_training.py": "run/pipeline shared/progress run/conditions",
     "tests/end_to_end/test_failure_table.py": "cli/verbs/diagnose",
     "tests/end_to_end/test_in_place.py": "cli/verbs/restore",
     "tests/end_to_end/test_readiness.py": "cli/verbs/doctor",

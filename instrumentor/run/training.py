@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from instrumentor_analysis.model import Summary
 
 # tt-blacksmith has a `train.py` for each model: only the folder tells which one.
-#: How a run is measured, by the profiler's name.
+#: How a run is measured, by the name of a profiler under which that is said in other words.
 _UNDER = {"torch": "under torch.profiler", "tracy": "under Tracy", "wallclock": "with timers alone"}
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
 _TORCH = re.compile(rb"^[ \t]*(?:import|from)\s+torch\b", re.MULTILINE)
@@ -352,7 +352,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
         if not name:
             self._write_facts()
         options = self.prepared.plan.options
-        steps, under = f"{options.samples} steps", _UNDER[profiler.name]
+        steps = f"{options.samples} steps"
+        under = _UNDER.get(profiler.name, f"under {profiler.name}")
         if options.budget_s is not None and profiler.name != "tracy":
             at_most = f"at most {options.budget_s:g} s of steady steps"
             steps = f"until the median is known to 1 %, {at_most},"

@@ -24,7 +24,7 @@ class Caveat(Struct, frozen=True):
         message: one sentence.
         weight: ``wrong``: figures may be wrong; ``caution``: they mean less, or something else,
             than a reader would think; ``note``: true of nearly every run, no figure depends on it.
-            A kind of :data:`.warning_codes.WARNINGS` has the one that stands there.
+            What has a code weighs what the table of warnings says.
         place: ``file:line`` of the script, or empty.
         hint: what to do about it, or empty.
     """
