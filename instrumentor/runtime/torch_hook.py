@@ -170,8 +170,7 @@ def close_profile(profiler: object, device_type: str, number: int = 0) -> None:
 
     Args:
         number: of the step, from 0.
-        device_type: where the loss lives: ``cpu``, ``cuda`` or ``xla``. XLA tensors are lazy, so
-            the time of an operation on the host says nothing: the profile is dropped.
+        device_type: where the loss lives: one whose operations torch.profiler sees.
     """
     if profiler is None:
         return
@@ -182,9 +181,6 @@ def close_profile(profiler: object, device_type: str, number: int = 0) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             profiler.stop()  # type: ignore[attr-defined]
-        if device_type not in ("cpu", "cuda"):
-            warn(f"torch.profiler does not see {device_type} operations: wall clock only")
-            return
         folder = os.environ["INSTRUMENT_HOOK_OUTPUT"]
         os.makedirs(folder, exist_ok=True)
         trace = os.path.join(folder, "later.json" if number else "trace.json")
@@ -196,7 +192,7 @@ def close_profile(profiler: object, device_type: str, number: int = 0) -> None:
             events = events["traceEvents"]
         if number:
             os.remove(trace)
-        rows = operations(events, device_type == "cuda", number)
+        rows = operations(events, device_type != "cpu", number)
         if named is not None:
             tell_modules(rows, events, named.names(), named.classes)
         write_table(rows, os.path.join(folder, "ops.csv"))

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Optional
 
 from instrumentor.runtime.recorder.flops import compiles
 from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.runtimes import runtime_of
 
 #: Profiled steps, where the samples are over in time; no more once these seconds are spent.
 MOST_PROFILED, MOST_PROFILED_S = 5, 5.0
@@ -54,7 +55,7 @@ class ExtraStep:
         if self.taken:
             self.hook = ""
 
-    def cancel(self, device: str) -> None:
+    def cancel(self, device: Optional[str]) -> None:
         """Leave it out where torch.profiler does not see the device's operations."""
         self.hook = ""
         text = "There is the wall clock alone: torch.profiler sees nothing of %s work." % device
@@ -78,7 +79,12 @@ class ExtraStep:
         try:
             if self.records.rank:  # the files are those of the first rank
                 stop_profile(profile)
-            elif self.hook:
+            elif not self.hook:
+                pass  # it could not be started
+            elif device in (None, "unknown") or not runtime_of(device).profiled:
+                stop_profile(profile)
+                self.cancel(device)
+            else:
                 self.functions["close_profile"](profile, device, number)
         except Exception as error:
             self.fail(error)

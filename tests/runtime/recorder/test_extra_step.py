@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from instrumentor.runtime.recorder import runtimes
 from instrumentor.runtime.recorder.extra_step import ExtraStep
+from instrumentor.runtime.recorder.runtimes import of_torch
 
 
 class Records(SimpleNamespace):
@@ -20,6 +22,9 @@ class Records(SimpleNamespace):
 
     def warn(self, text: str, *_: str) -> None:
         self.warned.append(text)
+
+    def write(self, *_: object, **__: object) -> None:
+        """What else there is."""
 
 
 @pytest.mark.parametrize("failing", [False, True])
@@ -39,3 +44,22 @@ def test_a_profiler_does_not_run_on_when_the_interpreter_closes(failing: bool) -
     step.abandon()
     step.abandon()
     assert stopped == [True] and len(records.warned) == failing
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "xla", "mylib", "unknown"])
+def test_a_profile_counts_where_the_row_of_the_runtime_says_so(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A further runtime whose operations torch.profiler sees is a row, and nothing else."""
+    mine = of_torch("mylib", profiled=True)
+    monkeypatch.setattr(runtimes, "RUNTIMES", (*runtimes.RUNTIMES, mine))
+    done: list[str] = []
+    records: Any = Records()
+    step = ExtraStep(records)
+    step.hook, step.running = "hook.py", True
+    step.profile = SimpleNamespace(stop=lambda: done.append("stopped"))
+    step.functions = {"close_profile": lambda _, device, number: done.append(device)}
+    step.close("step_profiled", 1.0, device)
+    seen = device in ("cpu", "cuda", "mylib")
+    assert done == ([device] if seen else ["stopped"])
+    assert [device in text for text in records.warned] == ([] if seen else [True])
