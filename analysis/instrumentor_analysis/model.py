@@ -167,6 +167,11 @@ class Update(Struct, frozen=True):
     interval_ms: Interval | None = None
     values_ms: tuple[float, ...] = ()
 
+    @property
+    def label(self) -> str:
+        """What histories and comparisons call it: only updates of as many are alike."""
+        return f"update of {self.micro_steps or 1} micro-steps"
+
 
 class Part(Struct, frozen=True):
     """A part of the iteration.

@@ -122,8 +122,7 @@ def iterations_ms(wall: WallClock | None) -> tuple[str, int, tuple[float, ...]]:
         return "", 1, ()
     if found.update is None:
         return "iteration", 1, found.values_ms
-    steps = found.update.micro_steps or 1
-    return f"update of {steps} micro-steps", steps, found.update.values_ms
+    return found.update.label, found.update.micro_steps or 1, found.update.values_ms
 
 
 def _is_steady(step: Step) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from instrumentor_analysis.clock.neighbours import is_busy
+from instrumentor_analysis.model import Update
 
 #: What has to be equal in `run` and in `environment` for two runs to be repeats of each other.
 _OF_RUN = ("arguments", "steps", "warmup", "time_budget_s", "batch_size")
@@ -59,8 +60,9 @@ def headline(summary: Mapping[str, Any]) -> Headline:
     whole = wall.get("iteration") or {}
     update = whole.get("update")
     if update and update.get("ms"):
-        name = f"update of {update['micro_steps']} micro-steps"
-        return _headline(name, update["ms"], update.get("interval_ms"))
+        return _headline(
+            Update(update["micro_steps"]).label, update["ms"], update.get("interval_ms")
+        )
     if whole.get("median_ms"):
         name = "iteration" if update is None else "micro-step"
         return _headline(name, whole["median_ms"], whole.get("median_interval_ms"))
