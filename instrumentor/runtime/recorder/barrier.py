@@ -78,6 +78,7 @@ class Barrier:
         """
         kind = self.find_device(values)
         if kind != self.device:
+            self.opened = opened_runtimes(look=False)
             self.turn_to(kind)
         foreign = "" if self.settled else undriven(self.opened)
         if foreign:
@@ -96,12 +97,14 @@ class Barrier:
 
     def find_device(self, values: Iterable[Any]) -> str:
         """The type of the device: of a tensor given, else one that the script has opened."""
-        self.opened = opened_runtimes(look=self.device is None)
         kind = None
         for value in values:
             kind = self.device_of(value) or kind
             if kind not in (None, "cpu"):
                 break
+        # Where a tensor tells it as before, no runtime of torch's is asked in every step.
+        told = self.settled and kind is not None and self.device != "unknown"
+        self.opened = opened_runtimes(look=self.device is None, beside_torch=told)
         # A loss on the CPU may be a copy of one on a device: no proof of where the step trains.
         if kind == "cpu":
             known = self.device not in (None, "unknown")
@@ -123,7 +126,7 @@ class Barrier:
     def clear(self) -> None:
         """Wait for what runs still, such as the last update, which is not the next sample's."""
         if self.ways or not self.settled:
-            self.opened = opened_runtimes(look=not self.settled)
+            self.opened = opened_runtimes(look=not self.settled, beside_torch=self.settled)
         while self.drain() and not self.settled and self.ways[0] is not self.ways[-1]:
             try:
                 self.ways[-1].wait(self.loss, self.leaves)

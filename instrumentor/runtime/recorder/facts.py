@@ -48,18 +48,19 @@ class Batches:
         ``batch_returned``: the shape is that of what the forward returned.
         """
         returned = False
-        if batch and not all(shape for shape, _ in self.seen):
+        shapes = [each for each, _ in self.seen if each]
+        if batch and len(shapes) < len(self.seen):
             # The last micro-batch: the others are taken to be alike.
             self.seen = [first_tensor(batch)] * len(self.seen)
             returned = made_by_forward(batch)
+            shapes = [each for each, _ in self.seen if each]
         calls, first, self.first = self.given.unwatch(), self.first, False
-        if not any(shape for shape, _ in self.seen):
-            if len(calls) == len(self.seen):  # one forward for each micro-batch
-                self.seen = calls
-            elif first:
-                self.given.find(values)
+        if not shapes and len(calls) == len(self.seen):  # one forward for each micro-batch
+            self.seen = calls
+            shapes = [each for each, _ in self.seen if each]
+        elif not shapes and first:
+            self.given.find(values)
         shape, kind = self.seen[0]
-        shapes = [each for each, _ in self.seen if each]
         rows = tokens = None
         if len(shapes) == len(self.seen):
             rows = sum(each[0] for each in shapes)
@@ -131,7 +132,10 @@ class Compilations:
 
     def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
         """``compiled``: graphs compiled since the begin, by compiler; {} when there are none."""
-        more = {who: count - self.before.get(who, 0) for who, count in counted().items()}
+        now = counted()
+        if now == self.before:
+            return {}
+        more = {who: count - self.before.get(who, 0) for who, count in now.items()}
         found = {who: count for who, count in more.items() if count > 0}
         return {"compiled": found} if found else {}
 
@@ -176,6 +180,8 @@ class Layers:
 
     def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
         """``layers``: (count, milliseconds) by metric; ``fallbacks``: ops run on the host."""
+        if "torch_xla" not in sys.modules:
+            return {}
         spent = {}
         for name, (count, ns) in measured_layers().items():
             counted_before, ns_before = self.before.get(name, (0, 0.0))
@@ -235,8 +241,8 @@ class Memory:
         """
         found = {"resident": resident_bytes()}
         try:
-            opened = [each for each in loaded(MEASURING) if self.told and each.opened()]
-            for name in ("held", "room", "held_l1", "room_l1"):
+            opened = [each for each in loaded(MEASURING) if each.opened()] if self.told else []
+            for name in ("held", "room", "held_l1", "room_l1") if opened else ():
                 sizes = [getattr(each, name)() for each in opened]
                 known = [size for size in sizes if size is not None]
                 found[name] = sum(known) if known else None

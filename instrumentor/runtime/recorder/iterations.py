@@ -6,18 +6,13 @@ two samples is left out.
 """
 
 import time
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from instrumentor.runtime.recorder.marks import DATA, OPTIMIZER, Marks
 from instrumentor.runtime.recorder.records import Records
 
-
-class Known(NamedTuple):
-    """How much of the marks has been seen at some time: seconds by kind, steps."""
-
-    data_s: float
-    optimizer_s: float
-    steps: int
+#: How much of the marks has been seen at some time: seconds of data and of optimizers, steps.
+Known = Tuple[float, float, int]
 
 
 class Iterations:
@@ -33,7 +28,7 @@ class Iterations:
         self.marks = marks
         self.taken: Dict[str, Tuple[float, Tuple[int, ...]]] = {}
         self.sample: Optional[Dict[str, Any]] = None  # whose iteration goes on
-        self.outside = self.begun = Known(0.0, 0.0, 0)
+        self.outside = self.begun = (0.0, 0.0, 0)
         self.left_s = 0.0  # when the region was left, and the recorder with it
         self.own_s = 0.0  # spent in the recorder since
         self.entered: Optional[float] = None
@@ -42,7 +37,7 @@ class Iterations:
     def known(self) -> Known:
         """What the marks say now."""
         spent = self.marks.spent_s
-        return Known(spent[DATA], spent[OPTIMIZER], len(self.marks.stepped))
+        return spent[DATA], spent[OPTIMIZER], len(self.marks.stepped)
 
     def enter(self) -> None:
         """The body of the loop is entered."""
@@ -74,9 +69,12 @@ class Iterations:
         """The iteration of a sample, in milliseconds by parts."""
         outside_s = called_s - self.left_s - self.own_s + pending_s
         milliseconds = sample["ms"] + outside_s * 1000.0
-        stepped = self.marks.stepped[self.begun.steps : now.steps]
+        data_s, optimizer_s, steps = now
+        left_data_s, left_optimizer_s, left_steps = self.outside
+        begun_data_s, begun_optimizer_s, begun_steps = self.begun
+        stepped = self.marks.stepped[begun_steps:steps]
         # Without an optimizer's step behind the region it was something else.
-        updating_s = pending_s if now.steps > self.outside.steps else 0.0
+        updating_s = pending_s if steps > left_steps else 0.0
         event = sample.get("event", "iteration")
         if event == "iteration":
             self.taken[sample["name"]] = milliseconds, tuple(stepped)
@@ -87,10 +85,10 @@ class Iterations:
             name=sample["name"],
             ms=milliseconds,
             own_ms=self.own_s * 1000.0,
-            data_ms=(now.data_s - self.outside.data_s) * 1000.0,
-            optimizer_ms=(now.optimizer_s - self.outside.optimizer_s + updating_s) * 1000.0,
-            inside_data_ms=(self.outside.data_s - self.begun.data_s) * 1000.0,
-            inside_optimizer_ms=(self.outside.optimizer_s - self.begun.optimizer_s) * 1000.0,
+            data_ms=(data_s - left_data_s) * 1000.0,
+            optimizer_ms=(optimizer_s - left_optimizer_s + updating_s) * 1000.0,
+            inside_data_ms=(left_data_s - begun_data_s) * 1000.0,
+            inside_optimizer_ms=(left_optimizer_s - begun_optimizer_s) * 1000.0,
             **self.around_entry(now, called_s),
         )
 

@@ -62,8 +62,10 @@ class Marks:
 
     def on(self) -> None:
         """Begin to look at marks, where that has not begun."""
+        if self.thread:
+            return
         record_function = getattr(torch_profiler(), "record_function", None)
-        if self.thread or record_function is None:
+        if record_function is None:
             return
         self.thread = threading.get_ident()
         never_compiled = getattr(sys.modules.get("torch._dynamo"), "disable", None)

@@ -245,7 +245,8 @@ class Recorder:
         sample.update(kind=kind, label=label)
         number, self.taken, self.label = self.taken, self.taken + 1, label
         facts = {"name": name, "index": number, "ms": milliseconds}
-        self.records.again("sample", sample, start_s=self.started, **facts)
+        memory = sample.pop("memory")
+        self.records.again("sample", sample, memory, start_s=self.started, **facts)
         self.witness.end(label)
         if self.witness.wants_another and self.records.rank is None:
             self.sampling.spend_one()

@@ -4,7 +4,10 @@ import os
 import sys
 import time
 from json import dumps
-from typing import Any, Dict, Optional, Set, Tuple
+from typing import Any, Dict, Mapping, Optional, Set, Tuple
+
+#: How a value is written that changes from step to step: a clock tells nanoseconds.
+FORMATS = {float: "%.9f", str: '"%s"'}
 
 
 def is_main_process() -> bool:
@@ -58,24 +61,30 @@ class Records:
         if self.active:
             self.append({"event": event, **facts})
 
-    def again(self, event: str, kept: Dict[str, Any], **changing: Any) -> None:
+    def again(
+        self, event: str, kept: Dict[str, Any], memory: Mapping[str, int] = {}, /, **changing: Any
+    ) -> None:
         """Append an event that comes with each step: as JSON it would cost most of a fast one.
 
         Args:
             kept: what mostly is as it was the last time.
-            changing: finite numbers, and names of letters, digits and _.
+            memory: bytes, by what they are; left out without any.
+            changing: finite numbers, and names of letters, digits and _. Times have the digits of
+                a clock, of which all 17 would cost as much as the rest of the line.
         """
         if not self.active or self.file is None:
             return
-        shape = kept, tuple(changing)
         before, text = self.texts.get(event, (None, ""))
+        shape = kept, [*memory], [*changing]
         if shape != before:
             text = self.line({"event": event, **kept})[:-1].replace("%", "%%")
+            sizes = ", ".join('"%s": %%d' % name for name in memory)
+            text += ', "memory": {%s}' % sizes if memory else ""
             for name, value in changing.items():
-                text += ', "%s": %s' % (name, '"%s"' if isinstance(value, str) else "%r")
+                text += ', "%s": %s' % (name, FORMATS.get(type(value), "%r"))
             text += "}\n"
             self.texts[event] = shape, text
-        os.write(self.file, (text % tuple(changing.values())).encode())
+        os.write(self.file, (text % (*memory.values(), *changing.values())).encode())
 
     def warn(self, text: str, kind: str = "recorder") -> None:
         """Append a warning for the reader of the result, once."""

@@ -3,19 +3,21 @@
 import os
 import sys
 from functools import lru_cache
-from typing import Optional
+from typing import Optional, Tuple
 
 
 @lru_cache(None)
-def own_statm() -> int:
-    """What the kernel says of this process's memory, opened once: a step may take microseconds."""
-    return os.open("/proc/self/statm", os.O_RDONLY)
+def own_statm() -> Tuple[int, int]:
+    """What the kernel says of this process's memory, opened once, and the bytes of a page: a step
+    may take microseconds."""
+    return os.open("/proc/self/statm", os.O_RDONLY), os.sysconf("SC_PAGE_SIZE")
 
 
 def resident_bytes() -> Optional[int]:
     """What this process has in memory now; None where nothing says."""
     try:
-        return int(os.pread(own_statm(), 64, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        statm, page = own_statm()
+        return int(os.pread(statm, 64, 0).split(None, 2)[1]) * page
     except (OSError, ValueError, IndexError, AttributeError):  # another system
         return None
 

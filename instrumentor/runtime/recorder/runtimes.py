@@ -7,6 +7,7 @@ not opened, and sees only modules that the script has imported.
 import gc
 import os
 import sys
+from functools import lru_cache
 from typing import (
     Any,
     Callable,
@@ -72,6 +73,7 @@ class Runtime(NamedTuple):
 # -- devices of torch ------------------------------------------------------------------------------
 
 
+@lru_cache(None)
 def of_torch(kind: str, **more: Any) -> Runtime:
     """The row of a type of torch's devices, of which the device module tells what there is."""
     module = more.pop("module", "torch")
@@ -323,6 +325,9 @@ RUNTIMES: Tuple[Runtime, ...] = (
 #: Of these the ones that count what they compile, and that tell what their devices hold.
 COUNTING = [row for row in RUNTIMES if row.compiled is not Runtime._field_defaults["compiled"]]
 MEASURING = [row for row in RUNTIMES if row.held is not Runtime._field_defaults["held"]]
+#: Of devices that torch has none of.
+BESIDE_TORCH = [row for row in RUNTIMES if not row.in_torch]
+KINDS = [row.kind for row in RUNTIMES]
 #: Where nothing can be pending.
 HOST = of_torch("cpu", profiled=True, tenstorrent=False)
 
@@ -337,7 +342,7 @@ def torch_backend() -> List[Runtime]:
     """A row for another backend of torch, by the name that it was given; of one that has none."""
     lowest = getattr(sys.modules.get("torch"), "_C", None)
     own = getattr(lowest, "_get_privateuse1_backend_name", str)()
-    return [of_torch(own)] if own and all(own != each.kind for each in RUNTIMES) else []
+    return [of_torch(own)] if own and own not in KINDS else []
 
 
 def runtime_of(kind: Optional[str]) -> Runtime:
@@ -348,15 +353,17 @@ def runtime_of(kind: Optional[str]) -> Runtime:
     return next(found, None) or of_torch(str(kind))
 
 
-def opened_runtimes(look: bool) -> List[Runtime]:
+def opened_runtimes(look: bool, beside_torch: bool = False) -> List[Runtime]:
     """The rows with which the script has opened a device.
 
     Args:
         look: for devices that may have been opened since this was asked for last.
+        beside_torch: those alone that torch has no devices of.
     """
     for each in RUNTIMES if look else ():
         each.look()
-    return [each for each in loaded() + torch_backend() if each.opened()]
+    rows = loaded(BESIDE_TORCH) if beside_torch else loaded() + torch_backend()
+    return [each for each in rows if each.opened()]
 
 
 # -- devices that are in use, whoever drives them --------------------------------------------------

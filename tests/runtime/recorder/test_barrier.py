@@ -394,3 +394,29 @@ def test_a_device_that_no_known_runtime_drives_gives_no_sample(
     reasons = [e["reason"] for e in events(tmp_path, "refused")]
     why = "no runtime that is known drives it"
     assert reasons == [f"nothing proves that the device {node} is idle ({why})"] * held
+
+
+def test_a_device_of_torch_that_is_opened_late_is_driven_by_its_runtime(
+    monkeypatch: pytest.MonkeyPatch, recorder: Recorder, tmp_path: Path
+) -> None:
+    """As long as a tensor tells the device, no step asks torch's runtimes what they have opened."""
+    asked = []
+
+    def is_initialized() -> bool:
+        asked.append(recorder.taken)
+        return recorder.taken > 2
+
+    tt = SimpleNamespace(is_initialized=is_initialized, synchronize=lambda: None)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(tt=tt))
+    monkeypatch.setitem(sys.modules, "tt_crank", SimpleNamespace())
+    node = tmp_path / "devices" / "0"
+    node.parent.mkdir()
+    node.touch()
+    for device in ("cpu", "cpu", "cpu", "tt"):
+        recorder.begin()
+        if device == "tt":
+            monkeypatch.setenv("INSTRUMENT_DEVICE_ROOT", str(node.parent))
+        with node.open():
+            recorder.end(on(device))
+    assert [e["device"] for e in events(tmp_path, "sample")] == ["cpu", "cpu", "cpu", "tt"]
+    assert not {1, 2} & set(asked)

@@ -40,6 +40,22 @@ def test_what_comes_with_each_step_is_the_line_that_any_event_is(
     assert all((each["rank"], each["pid"]) == (1, os.getpid()) for each in lines)
 
 
+def test_memory_and_times_of_a_step_are_filled_in(records: Records, tmp_path: Path) -> None:
+    kept = {"kind": "steady", "device": "cpu"}
+    for memory, milliseconds in (({"resident": 7}, 0.1), ({"resident": 8}, 1e-9), ({}, 12345.678)):
+        records.again("sample", kept, memory, name="a", index=3, ms=milliseconds)
+        more = {"memory": memory} if memory else {}
+        records.write("sample", **kept, **more, name="a", index=3, ms=milliseconds)
+    lines = events(tmp_path)
+    assert lines[::2] == lines[1::2]
+    assert all(type(each["index"]) is int for each in lines)
+
+
+def test_times_have_the_digits_of_a_clock(records: Records, tmp_path: Path) -> None:
+    records.again("sample", {}, ms=1 / 3)
+    assert '"ms": 0.333333333}' in (tmp_path / "record.jsonl").read_text()
+
+
 def test_each_event_stands_in_the_file_at_once(records: Records, tmp_path: Path) -> None:
     for number in range(3):
         records.again("sample", {}, index=number)
