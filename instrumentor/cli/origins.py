@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 from instrumentor.cli.config import TABLE, Defaults
@@ -50,6 +51,7 @@ def named(context: Any) -> Iterator[None]:
         raise
     except Exception as error:
         # Typer's own: since 0.26 it is of a Click inside of Typer, whose classes have no name here.
+        _suggest_one(context, error)
         wrong = getattr(error, "param", None)
         if wrong is None:
             raise
@@ -60,6 +62,16 @@ def named(context: Any) -> Iterator[None]:
         raise UsageError(
             f"{where}: {said}", f"It stands for {max(wrong.opts, key=len)}."
         ) from error
+
+
+def _suggest_one(context: Any, error: Any) -> None:
+    """Name of the options that a mistyped one may mean the nearest: others do other things."""
+    typed: str | None = getattr(error, "option_name", None)
+    if typed is not None and hasattr(error, "possibilities"):
+        known = [flag for option in context.command.params for flag in option.opts]
+        near = get_close_matches(typed, known, 1)
+        error.possibilities = None
+        error.message = f"No such option: {typed}" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def _origin(context: Any, option: Any) -> str:

@@ -15,7 +15,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -142,8 +142,10 @@ class _Status:
                     sys.stdout.flush()
             print(text, end=end, file=stream, flush=stream is sys.stderr)
 
-    def draw(self, text: str) -> None:
+    def draw(self, texts: Sequence[str]) -> None:
+        """The first of these that fits, else the last one cut."""
         columns = shutil.get_terminal_size((100, 24)).columns
+        text = next((each for each in texts if len(visible(each)) < columns), texts[-1])
         # Not in the last column: some terminals wrap there, and \r returns to the wrong line.
         with self.lock:
             self.drawn = True
@@ -245,6 +247,11 @@ def _some(verb: str, count: int, what: str) -> str:
     return f"{verb} {count} {what}{'' if count == 1 else 's'}" if count else ""
 
 
+def _short(text: str) -> str:
+    """Its first words."""
+    return text if len(text) <= SHORT else text[:SHORT].rpartition(" ")[0]
+
+
 def progress_bar() -> Callable[[int, int], None]:
     """A bar on a terminal, nothing elsewhere."""
     if not sys.stderr.isatty():
@@ -264,6 +271,7 @@ def _bar(done: int, total: int, width: int = 40) -> str:
     return f"[{'#' * filled}{'-' * (width - filled)}] {done}/{total}"
 
 
+SHORT = 24  # letters of what goes on, where there is no room for more
 MOST_STEPS = 10  # that have a line of their own
 _MEASURING = "measuring:"  # the others
 #: Why the recorder has enough of so many samples.
@@ -355,8 +363,13 @@ class Narrator:
         """Say what goes on, and for how long: on a terminal always, else after a while."""
         if not self.quiet and _status.possible():
             total = max(self.steps, self.total)
-            bar = f"{_bar(self.steps, total, 20)} " if self.total and self.steps else ""
-            _status.draw(f"[{now - self.start:6.1f} s] {bar}{self.doing}{self._times(now)}")
+            bar, count = f"{_bar(self.steps, total, 20)} ", f"{self.steps}/{total} "
+            if not (self.total and self.steps):
+                bar = count = ""
+            # What it will still take is looked for at the end: the rest makes room for it.
+            ways = ((bar, self.doing), (count, self.doing), (count, _short(self.doing)))
+            start, times = f"[{now - self.start:6.1f} s] ", self._times(now)
+            _status.draw([start + done + doing + times for done, doing in ways])
         elif now - self.heard >= SILENCE_S:
             self._say(f"  still {self.doing}{self._times(now)}")
 

@@ -75,3 +75,18 @@ def test_of_what_was_typed_nothing_else_is_said(
         assert cli.call(["run", f"--steps={typed}", "train.py"]) == 2
         said = capsys.readouterr().err
         assert "--steps" in said and "pyproject" not in said and "INSTRUMENT" not in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("--stpes", "No such option: --stpes; did you mean --steps?"),
+        ("--xyzzy", "No such option: --xyzzy\n"),
+    ],
+)
+def test_a_mistyped_option_has_one_suggestion(
+    typed: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.call(["run", typed, "3", "train.py"]) == 2
+    error = capsys.readouterr().err
+    assert said in error and "--yes" not in error

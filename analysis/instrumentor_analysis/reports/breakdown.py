@@ -111,8 +111,13 @@ def categories(summary: Summary) -> Table:
         _counts("ops", [each.op_count for each in every]),
         _bars([each.percent for each in every]),
     )
-    words = [f"{each.name}: {_SPELLED[each.name]}" for each in every if each.name in _SPELLED]
-    return Table(columns, f"{'; '.join(words)}." if words else "")
+    return Table(columns, _spelled([each.name for each in every]))
+
+
+def _spelled(names: Sequence[str | None]) -> str:
+    """What the categories are that go by letters; empty without such a one."""
+    words = [f"{name}: {words}" for name, words in _SPELLED.items() if name in names]
+    return f"{'; '.join(words)}." if words else ""
 
 
 def slow_ops(summary: Summary, most: int) -> Table:
@@ -135,7 +140,9 @@ def slow_ops(summary: Summary, most: int) -> Table:
         *([_text("limited by", told, optional=True)] if any(told) else []),
         _text("category", [op.category or "" for op in slow], colours="absent", optional=True),
     )
-    return Table(columns)
+    # Where the categories have a table of their own, they are spelled out there.
+    spelled = "" if summary.categories else _spelled([op.category for op in slow])
+    return Table(columns, spelled)
 
 
 def _ranges(slow: Sequence[SlowOp]) -> Column:

@@ -332,10 +332,9 @@ def _no_interval(samples: int, worth: float) -> str:
 
 
 def between(interval: Interval, median_ms: float | None) -> str:
-    """``405 to 421``: the ends of an interval, with their unit where it is not the median's."""
-    (low, high), unit = formatting.alike([interval.low, interval.high], "ms", [median_ms])
-    of_median = unit if median_ms is None else formatting.alike([median_ms], "ms")[1]
-    return f"{low} to {high}" + ("" if unit == of_median else f" {unit}")
+    """``405 to 421``: the ends of an interval, in the unit of the median beside them."""
+    (low, high), _ = formatting.alike([interval.low, interval.high], "ms", of=median_ms)
+    return f"{low} to {high}"
 
 
 def _spread(wall: WallClock) -> str:

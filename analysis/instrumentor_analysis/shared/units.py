@@ -96,13 +96,16 @@ def alike(
     unit: str,
     like: Sequence[float | None] = (),
     digits: int = _DIGITS,
+    of: float | None = None,
 ) -> tuple[list[str], str]:
     """Numbers that stand side by side, all with the same unit and decimals, and that unit.
 
     Args:
         digits: significant ones of the largest.
+        of: the figure beside which they stand: unit and decimals are its own, not the largest's.
     """
-    known = [value for value in (*values, *like) if value is not None and math.isfinite(value)]
+    counting = [*values, *like] if of is None else [of]
+    known = [value for value in counting if value is not None and math.isfinite(value)]
     largest = max(map(abs, known), default=0.0)
     scaled, shown = _scaled(largest, unit)
     factor = scaled / largest if largest else 1.0

@@ -77,7 +77,9 @@ def history(
     entries, failed = kept.of_script(place), kept.failed(place)
     if not entries:
         found = (
-            f"no figure of {script}: {_without_figure(failed)}" if failed else f"no run of {script}"
+            f"no complete run of {script}: {_incomplete(failed)}"
+            if failed
+            else f"no run of {script}"
         )
         raise UsageError(
             f"{kept.path} has {found}", f"Measure one: instrument run {console.quoted(script)}"
@@ -100,17 +102,20 @@ def history(
             earlier = len(entries) - MOST_ROWS
             console.say(f"Earlier runs that are not shown: {earlier}; --json lists all")
         if failed:
-            console.say(_without_figure(failed))
+            console.say(f"Not listed: {_incomplete(failed)}")
         _show_noise(kept, entries[-1])
 
 
-def _without_figure(failed: Sequence[Failed]) -> str:
-    """``3 runs ended without a figure: interrupted (2), the script ended with code 1 (1)``."""
+def _incomplete(failed: Sequence[Failed]) -> str:
+    """``3 incomplete runs: interrupted (2), the script ended with code 1 (1)``, and where.
+
+    Such a run may have figures of the steps that it took.
+    """
     counts = Counter(each.why for each in failed).most_common()
     reasons = ", ".join(f"{why} ({count})" if len(failed) > 1 else why for why, count in counts)
     newest = console.shown(Path(failed[-1].folder))
     last = f"the newest is {newest}" if len(failed) > 1 else newest
-    return f"{plural(len(failed), 'run')} ended without a figure: {reasons} ({last})"
+    return f"{plural(len(failed), 'incomplete run')}: {reasons} ({last})"
 
 
 def _show_all(kept: History, asked: Asked, *, json: bool) -> None:
@@ -133,7 +138,7 @@ def _show_all(kept: History, asked: Asked, *, json: bool) -> None:
         words = console.quoted(script)
         console.say(f"The newest run of each script. All of one: instrument history {words}")
     if failed:
-        console.say(_without_figure(failed))
+        console.say(f"Not listed: {_incomplete(failed)}")
     elif not entries:
         console.say(
             f"{kept.path} has no run yet. Measure one, for example: instrument run train.py"

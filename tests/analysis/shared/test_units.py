@@ -58,6 +58,8 @@ def test_a_column_has_the_unit_and_the_decimals_of_its_largest_figure() -> None:
 def test_parts_have_the_unit_of_the_whole() -> None:
     assert alike([69.0, 7.24, 1.1], "ms", [80.6]) == (["69.0", "7.2", "1.1"], "ms")
     assert alike([900.0, 40.0], "ms", [1_050.0]) == (["0.90", "0.04"], "s")
+    assert alike([870.4, 1_340.0], "ms", of=976.0) == (["870", "1,340"], "ms")
+    assert alike([870.4, 1_340.0], "ms", of=999.9) == (["0.87", "1.34"], "s")
 
 
 def test_zeros_behind_the_first_decimal_go() -> None:

@@ -171,10 +171,10 @@ def test_runs_without_a_figure_are_counted_with_their_reasons(
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == 4 and "train-5" not in said.out
     assert (
-        "3 runs ended without a figure: the script ended with code 1 (2), interrupted (1) "
+        "Not listed: 3 incomplete runs: the script ended with code 1 (2), interrupted (1) "
         f"(the newest is {tmp_path / 'train-5'})\n"
     ) in said.err
-    assert call(["history"]) == 0 and "3 runs ended without" in capsys.readouterr().err
+    assert call(["history"]) == 0 and "Not listed: 3 incomplete runs" in capsys.readouterr().err
     assert call(["history", str(script), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (len(document["runs"]), document["failed"][0]["why"]) == (2, "interrupted")
@@ -189,4 +189,4 @@ def test_a_script_of_which_no_run_has_a_figure(
     assert History().of_script(place_of(path)) == History().newest() == ()
     assert call(["history", str(path)]) == 2
     said = capsys.readouterr().err
-    assert f"1 run ended without a figure: nothing was measured ({tmp_path / 'new-1'})" in said
+    assert f"1 incomplete run: nothing was measured ({tmp_path / 'new-1'})" in said
