@@ -7,10 +7,11 @@ The versions differ in one thing: the commit, the words after `--`, the interpre
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,14 @@ class PairOptions(Checked):
         metavar="PCT",
         above=0,
     )
+    resume: Path | None = option(
+        WHERE,
+        None,
+        "In pairs: go on with the pairs of an earlier, undecided comparison of the same versions.",
+        metavar="FOLDER",
+        variable=False,
+        once=True,
+    )
     output: Path | None = option(
         OUTPUT,
         None,
@@ -133,21 +142,23 @@ def compare_versions(
         UsageError: it is not clear which two versions are meant.
         RegressionFound, Undecided: what the gate, if there is one, says.
     """
-    from instrumentor.run.pairs import run_pairs
+    from instrumentor.run.pairs import refuse_other, run_pairs
     from instrumentor.run.training import run_name
 
     wanted = _wanted(groups, options)
     name = f"{run_name(wanted[1].started.script.absolute())}_pairs"
     narrator = shown.narrator
+    earlier = _earlier(options, gate_percent, of_region=of_region)
     _warn_of_few(options.pairs, gated=gate_percent is not None)
 
     scripts = " -- ".join(console.quoted(*words) for words in groups)
 
-    def again(pairs: int | None) -> str:
-        words = [*typed] if pairs is None else next_commands.without(typed, ("--pairs",))
+    def again(paired: Paired, pairs: int | None) -> str:
+        changed = ("--resume", "--output", "-o", *(() if pairs is None else ("--pairs",)))
+        words = next_commands.without(typed, changed)
+        words += ["--resume", console.shown(paired.folder)]
         words += [] if pairs is None else ["--pairs", str(pairs)]
-        given = f"{console.quoted(*words)} " if words else ""
-        return f"instrument compare {given}{scripts}"
+        return f"instrument compare {console.quoted(*words)} {scripts}"
 
     def tell(paired: Paired) -> None:
         if not shown.quiet:
@@ -155,7 +166,11 @@ def compare_versions(
 
     with ExitStack() as stack, common.working(narrator):
         base, new = (stack.enter_context(_standing(each, options)) for each in wanted)
-        folder = run_folder(options.run.folder, options.output, name, PAIRS, _BEGUN)
+        if earlier is None:
+            folder = run_folder(options.run.folder, options.output, name, PAIRS, _BEGUN)
+        else:
+            folder = earlier.folder
+            refuse_other(earlier, base, new)
         try:
             paired = run_pairs(
                 base,
@@ -167,6 +182,7 @@ def compare_versions(
                 of_region=of_region,
                 progress=narrator,
                 tell=tell,
+                earlier=earlier,
             )
         except InstrumentError as error:
             if error.result is not None:
@@ -273,7 +289,40 @@ def _standing(wanted: _Wanted, options: PairOptions) -> Iterator[Version]:
         arguments = started.arguments
         if wanted.setting:
             made, arguments = _with_setting(wanted, script, project, made)
-        yield Version(_name(wanted, commit), script, arguments, made, commit)
+        how = _how(options, started)
+        yield Version(_name(wanted, commit), script, arguments, made, commit, copy.digest(), how)
+
+
+def _how(options: PairOptions, started: Started) -> str:
+    """What is started and how it is timed, for a later comparison that goes on with the pairs."""
+    started_as = [str(started.script), started.module, *started.launcher]
+    return json.dumps([started_as, asdict(options.rewrite)], default=str)
+
+
+def _earlier(options: PairOptions, gate_percent: float | None, *, of_region: bool) -> Paired | None:
+    """The pairs to go on with.
+
+    Raises:
+        UsageError: there are none, or no more are allowed.
+    """
+    from instrumentor.run.pairs import read_pairs
+
+    if options.resume is None:
+        return None
+    if options.output is not None:
+        raise UsageError(
+            "--resume writes into the folder that it goes on with", "Leave out --output."
+        )
+    found = read_pairs(
+        options.run.folder / options.resume, options.resolution, gate_percent, of_region=of_region
+    )
+    if len(found.pairs) >= options.pairs and not found.decided:
+        raise UsageError(
+            f"--resume {options.resume}: it holds {len(found.pairs)} pairs, and --pairs allows "
+            f"{options.pairs}",
+            f"Allow more in all: --pairs {_more_pairs(found)}.",
+        )
+    return found
 
 
 def _listed(copy: Frozen) -> str:
@@ -439,7 +488,7 @@ def _pairs(paired: Paired) -> Iterator[str]:
         yield f"pair {at + 1:2}: {times} ({change:+.1f} %){busy}"
 
 
-def _show(paired: Paired, shown: common.Shown, again: Callable[[int | None], str]) -> None:
+def _show(paired: Paired, shown: common.Shown, again: Callable[[Paired, int | None], str]) -> None:
     if shown.json:
         console.out_json({**paired.to_json(), "folder": str(paired.folder)})
         return
@@ -449,12 +498,12 @@ def _show(paired: Paired, shown: common.Shown, again: Callable[[int | None], str
     folder = console.quoted(console.shown(paired.folder))
     console.say(f"Wrote {folder}/ (your files were not touched)")
     if paired.interrupted and not paired.decided:
-        console.say(f"Next: {again(None)}  # until it ends by itself")
+        console.say(f"Next: {again(paired, None)}  # until it ends by itself")
         return
     if not paired.decided:
         more = _more_pairs(paired)
-        longest = _duration(paired.duration_s / len(paired.pairs) * more)
-        console.say(f"Next: {again(more)}  # {longest} at most")
+        longest = _duration(paired.duration_s / len(paired.pairs) * (more - len(paired.pairs)))
+        console.say(f"Next: {again(paired, more)}  # {longest} more at most")
         return
     # What is slower within a run: a comparison of the runs would answer again, with less.
     console.say(f"Next: instrument report {folder}/{len(paired.pairs):02}_new")

@@ -38,6 +38,8 @@ class Version(Struct, frozen=True):
         script: in the version's own copy, absolute.
         options: of each of its runs.
         commit: None for files as they stood.
+        source: a digest of the files in its copy; empty where an older record does not have it.
+        how: what is started and how it is timed, as a text that only equal ones share.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Version(Struct, frozen=True):
     arguments: tuple[str, ...]
     options: RunOptions
     commit: str | None = None
+    source: str = ""
+    how: str = ""
 
 
 class Measured(Struct, frozen=True):
@@ -125,7 +129,8 @@ class Paired(Struct, frozen=True):
 
 def _version_json(version: Version) -> dict[str, Any]:
     told = {"name": version.name, "commit": version.commit, "arguments": [*version.arguments]}
-    return {**told, "python": version.options.python}
+    named = {"source": version.source, "how": version.how}
+    return {**told, "python": version.options.python, **named}
 
 
 def _pair_json(pair: Pair) -> dict[str, Any]:
@@ -165,6 +170,8 @@ class _Version(Struct):
     commit: str | None = None
     arguments: tuple[str, ...] = ()
     python: str | None = None
+    source: str = ""
+    how: str = ""
 
 
 class _Limit(Struct):
@@ -231,7 +238,35 @@ def _measured(folder: Path, side: _Side) -> Measured:
 
 def _version(told: _Version) -> Version:
     options = RunOptions(python=told.python)
-    return Version(told.name, Path(), told.arguments, options, told.commit)
+    return Version(told.name, Path(), told.arguments, options, told.commit, told.source, told.how)
+
+
+def refuse_other(earlier: Paired, base: Version, new: Version) -> None:
+    """Pairs are continued with the versions that they are of, or the answer is about none.
+
+    Raises:
+        UsageError: one of the versions is another one now, or the record does not tell.
+    """
+    for then, now in ((earlier.base, base), (earlier.new, new)):
+        sides = [
+            {
+                "the files of its copy": side.source,
+                "its commit": side.commit,
+                "its arguments": side.arguments,
+                "its interpreter": side.options.python,
+                "what is started or how it is timed": side.how,
+            }
+            for side in (then, now)
+        ]
+        changed = [name for name in sides[0] if sides[0][name] != sides[1][name]]
+        if not then.source:
+            changed = ["it was recorded by an earlier version, which does not tell what ran"]
+        if changed:
+            raise UsageError(
+                f"--resume {earlier.folder}: its pairs are not of this {now.name}: "
+                f"{', '.join(changed)}",
+                "Start a new comparison: the same command without --resume.",
+            )
 
 
 def run_pairs(
@@ -246,15 +281,17 @@ def run_pairs(
     progress: Progress | None = None,
     tell: Callable[[Paired], None] = lambda paired: None,
     coin: Callable[[], bool] | None = None,
+    earlier: Paired | None = None,
 ) -> Paired:
     """Run pairs until the versions are told apart, or as many as are allowed.
 
     Args:
         folder: for runs and record.
-        most: number of pairs.
+        most: number of pairs, the earlier ones included.
         of_region: conclude from the timed region, not from the iteration around it.
         tell: called after each pair.
         coin: whether the new version runs first; a fair one unless given.
+        earlier: pairs of the same versions, of that folder, with which to go on.
 
     Raises:
         RunFailed and what :func:`instrumentor.run.training.run` raises: a run failed; which
@@ -263,16 +300,18 @@ def run_pairs(
     """
     started, fair = time.monotonic(), random.SystemRandom()
     toss = coin or (lambda: fair.random() < 0.5)
-    pairs: list[Pair] = []
+    pairs: list[Pair] = [] if earlier is None else [*earlier.pairs]
+    spent_s = 0.0 if earlier is None else earlier.duration_s
 
     def paired(interrupted: bool = False) -> Paired:
         found = judged(
             folder, base, new, pairs, resolution_percent, gate_percent, of_region=of_region
         )
-        duration_s = round(time.monotonic() - started, 1)
+        duration_s = round(spent_s + time.monotonic() - started, 1)
         return structs.replace(found, duration_s=duration_s, interrupted=interrupted)
 
-    for number in range(1, most + 1):
+    found = paired()
+    for number in () if found.decided else range(len(pairs) + 1, most + 1):
         try:
             pairs.append(_pair(number, folder, (base, new), toss(), progress or Silent()))
         except (KeyboardInterrupt, InstrumentError) as error:

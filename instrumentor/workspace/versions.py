@@ -6,6 +6,7 @@ in between; and at another commit, the user's checkout, index and refs must not 
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from instrumentor.workspace import git, slots
 from instrumentor.workspace.copy_plan import plan_shadow
 from instrumentor.workspace.copying import fill, refuse_too_large, text_of_link
 from instrumentor.workspace.private_git import make_private_git
-from instrumentor_analysis.shared.files import appended
+from instrumentor_analysis.shared.files import appended, read_bytes
 
 
 class Frozen(Struct, frozen=True):
@@ -41,6 +42,20 @@ class Frozen(Struct, frozen=True):
             if spelling.is_relative_to(self.source):
                 return self.root / spelling.relative_to(self.source)
         return path
+
+    def digest(self) -> str:
+        """The same for copies with the same files; what is linked counts by where it leads."""
+        found = hashlib.sha256()
+        for folder, below, names in os.walk(self.root):
+            below[:] = sorted(set(below) - {".git", "__pycache__"})
+            links = [each for each in below if Path(folder, each).is_symlink()]
+            for path in (Path(folder, name) for name in sorted([*names, *links])):
+                found.update(f"{path.relative_to(self.root)}\0".encode("utf-8", "surrogateescape"))
+                if path.is_symlink():
+                    found.update(os.fsencode(path.readlink()))
+                elif path.is_file():
+                    found.update(hashlib.sha256(read_bytes(path)).digest())
+        return found.hexdigest()
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """``base`` with PYTHONPATH leading into the copy, and git to its own folder."""

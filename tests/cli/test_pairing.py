@@ -32,7 +32,9 @@ from instrumentor_analysis.compare.paired import (
 )
 from instrumentor_analysis.model import Interval
 
-AGAIN = "instrument compare {}".format
+
+def again_with(paired: Paired, pairs: int | None) -> str:
+    return f"instrument compare {pairs}"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +160,7 @@ def test_an_interrupted_comparison_says_so_and_asks_for_no_other_number_of_pairs
         for ms in (80.0, 40.0)
     ]
     paired = judged(Path("out"), sides[0], sides[1], pairs, 1.0, None)
-    _show(replace(paired, interrupted=True), Shown(), AGAIN)
+    _show(replace(paired, interrupted=True), Shown(), again_with)
     told = capsys.readouterr()
     assert "in 1 of 2 pairs; interrupted before the 10 that a verdict needs, 0 s" in told.out
     assert "--pairs" not in told.err and "Next: instrument compare None  # until" in told.err
@@ -179,8 +181,8 @@ def test_an_interval_without_0_that_is_no_verdict_says_why_and_what_to_type(
         "undecided: HEAD is probably slower than main, by +1.2 to +400.0 % (95 %; +400.0 % is the "
         "most different pair); a verdict is 99 % sure, 7 pairs"
     )
-    _show(told, Shown(), AGAIN)
-    assert "Next: instrument compare 40  # 0 s at most" in capsys.readouterr().err
+    _show(told, Shown(), again_with)
+    assert "Next: instrument compare 40  # 0 s more at most" in capsys.readouterr().err
     assert progress_of(told).startswith("  pair 7: main 1.000 ms, HEAD 5.000 ms. So far: ")
 
 
@@ -208,5 +210,5 @@ def test_a_file_keeps_its_name_at_the_start_of_a_sentence(
     sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("a.py", "b.py")]
     found = Verdict("slower", 1.05, None, 9, 1.0)
     paired = Paired(Path("out"), *sides, (), "iteration", False, found, 240.0)
-    _show(paired, Shown(quiet=True), AGAIN)
+    _show(paired, Shown(quiet=True), again_with)
     assert capsys.readouterr().out.startswith("b.py is 5.0 % slower than a.py, 9 pairs, ")

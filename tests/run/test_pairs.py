@@ -8,15 +8,23 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from instrumentor.cli.main import call
 from instrumentor.run import pairs
 from instrumentor.run.options import RunOptions
-from instrumentor.run.pairs import ITERATION, Paired, Version, read_pairs, run_pairs
+from instrumentor.run.pairs import (
+    ITERATION,
+    Paired,
+    Version,
+    read_pairs,
+    refuse_other,
+    run_pairs,
+)
 from instrumentor.shared.errors import Interrupted, RunFailed, UsageError
 
-BASE = Version("main", Path("/a/train.py"), (), RunOptions(), "c0ffee")
-NEW = Version("HEAD", Path("/b/train.py"), ("--fast",), RunOptions())
+BASE = Version("main", Path("/a/train.py"), (), RunOptions(), "c0ffee", "5a", "train.py")
+NEW = Version("HEAD", Path("/b/train.py"), ("--fast",), RunOptions(), None, "5b", "train.py")
 
 
 class Machine:
@@ -180,6 +188,49 @@ def test_a_version_that_fails_is_named(tmp_path: Path, machine: Machine) -> None
         go(tmp_path)
     assert failed.value.message == "HEAD: the script ended with exit code 1"
     assert failed.value.result is None
+
+
+def test_pairs_that_are_continued_are_judged_as_one_sequence(
+    tmp_path: Path, machine: Machine
+) -> None:
+    at_once = go(tmp_path)
+    (apart := tmp_path / "apart").mkdir()
+    turns = iter([True, False, False] * 20)
+    choices: dict[str, Any] = {"coin": lambda: next(turns)}
+    machine.ran.clear()
+    first = go(apart, most=4, **choices)
+    assert not first.decided
+    earlier = read_pairs(apart / "out")
+    refuse_other(earlier, BASE, NEW)
+    whole = go(apart, earlier=earlier, **choices)
+    assert (whole.verdict, whole.differences) == (at_once.verdict, at_once.differences)
+    assert len(machine.ran) == 2 * len(whole.pairs)  # none is run again
+    assert (apart / "out" / "05_new").is_dir() and not list((apart / "out").glob("01_new-*"))
+    assert len(read_pairs(apart / "out").pairs) == len(whole.pairs)
+    assert whole.duration_s >= earlier.duration_s
+    # What is decided is not gone on with.
+    assert go(apart, earlier=whole).pairs == whole.pairs
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("source", "5c", "not of this HEAD: the files of its copy"),
+        ("commit", "f00", "its commit"),
+        ("arguments", (), "its arguments"),
+        ("how", "train.py --scope step", "how it is timed"),
+        ("options", RunOptions(python="other"), "its interpreter"),
+    ],
+)
+def test_pairs_of_another_version_are_not_continued(
+    tmp_path: Path, machine: Machine, field: str, value: Any, said: str
+) -> None:
+    earlier = go(tmp_path, most=2)
+    with pytest.raises(UsageError, match=said):
+        refuse_other(earlier, BASE, structs.replace(NEW, **{field: value}))
+    old = structs.replace(earlier, base=structs.replace(BASE, source=""))
+    with pytest.raises(UsageError, match="recorded by an earlier version"):
+        refuse_other(old, structs.replace(BASE, source=""), NEW)
 
 
 def test_without_iterations_the_timed_region_is_compared(tmp_path: Path, machine: Machine) -> None:

@@ -241,3 +241,16 @@ def test_a_submodule_that_moved_stays_as_it_is(repo: Path) -> None:
     first = git.commit_of(repo, "HEAD~1")
     with frozen(find_project(repo / "train.py"), Path("train.py"), repo, first) as copy:
         assert git.commit_of(copy.root, "HEAD") == first
+
+
+def test_copies_of_the_same_files_have_one_digest(repo: Path) -> None:
+    project, script = find_project(repo / "train.py"), Path("train.py")
+
+    def digest() -> str:
+        with frozen(project, script, repo) as copy:
+            return copy.digest()
+
+    first = digest()
+    assert digest() == first
+    (repo / "train.py").write_text("x = 3\n")
+    assert digest() != first
