@@ -121,7 +121,7 @@ class DeviceRun(KernelPipeline):
         if skipped:
             self.warn(
                 f"the script ended with code {code} ({last}) after the measured call: the "
-                "skipped calls computed nothing, so its own checks say nothing"
+                "skipped calls computed nothing, so its own checks do not count"
             )
         else:
             self.verdict = Verdict(False, "the script's own checks", last)

@@ -354,7 +354,7 @@ class Iteration:
         if self.changed():
             raise UsageError(
                 "the files hold changes that were not measured",
-                "Measure them first (with --once), or undo them yourself: they are nowhere else.",
+                "Measure these edits first (--once) or undo them yourself: no other copy exists.",
             )
         texts = {name: self.session.text_of(target, name) for name in self.names}
         if digests(texts) != {name: target.sha256.get(name) for name in self.names}:

@@ -211,7 +211,7 @@ def open_session(folder: Path, settings: Mapping[str, Any]) -> Session:
         raise UsageError(
             f"{file}: was started with another {other[0]}: {before.get(other[0])!r}, now "
             f"{settings[other[0]]!r}",
-            "The numbers would not be comparable: start a new session with --session DIR.",
+            "The times cannot be compared: start a new session with --session DIR.",
         )
     return Session(folder, settings, found.versions)
 

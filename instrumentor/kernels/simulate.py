@@ -48,8 +48,8 @@ from instrumentor_analysis.shared.documents import read
 #: Seconds that a simulation may take unless --timeout says otherwise.
 LIMIT_S = 300.0
 LACKS = (
-    "That says nothing against the kernel. It knows the newer tt-lang (ttl.kernel is ttl.operation "
-    "there) and a part of ttnn: write it so, do it in torch, or measure on a device."
+    "The kernel may be right: the simulator knows only the newer tt-lang (ttl.kernel is "
+    "ttl.operation there) and a part of ttnn. Use these, do it in torch, or measure on a device."
 )
 INSTALL = "pip install tt-lang-sim (CPython 3.11 or newer), or name its interpreter: --python."
 

@@ -344,8 +344,8 @@ def _ruled_out(
 def _by_branch(source: Source, statement: ast.stmt) -> Caveat:
     return Caveat(
         "branch-by-options",
-        "By the script's options this branch is not taken, and it is not timed. To measure it, "
-        "give the arguments that the script trains with.",
+        "This branch is not timed: the script's options do not take it. To measure it, give the "
+        "arguments that you train with.",
         place=source.at(statement.lineno),
     )
 

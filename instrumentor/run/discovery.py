@@ -194,7 +194,7 @@ class Discovery(InstrumentedRun[Observed]):
         self.seen = observed(made.records, self.source_map(workspace), workspace.scratch)
         if self.seen is not None:
             return None
-        nothing = RunFailed("the script ended before an optimizer of torch.optim stepped twice")
+        nothing = RunFailed("the script ended before any torch.optim optimizer stepped twice")
         return made.failure or nothing
 
     def conclude(self) -> Observed:

@@ -157,7 +157,7 @@ def test_pairs_are_reported_and_compared_later(
     assert call(["compare", folder, "--judge", "region"]) == 0
     assert "compared: fwd+bwd" in capsys.readouterr().out
     for words, said in (
-        (["report", folder, "--ops"], "holds pairs of runs: ops and files are of one of them"),
+        (["report", folder, "--ops"], "holds pairs of runs, and ops belong to a single run"),
         (["compare", folder, "--html", "x.html"], "pairs have no page"),
     ):
         assert call(words) == 2 and said in capsys.readouterr().err

@@ -569,7 +569,7 @@ def warnings(summary: Summary, *, notes: bool = True) -> tuple[Caveat, ...]:
     """What stands in the way of trusting the figures, the worst first."""
     found: list[Caveat] = []
     if summary.interrupted:
-        text = "The run was interrupted; the figures are of what came before."
+        text = "The run was interrupted: the figures cover the steps before that."
         found.append(Caveat("interrupted", text))
     elif summary.script_exit_code:
         ended = f"ended with exit code {summary.script_exit_code}"

@@ -29,7 +29,7 @@ from instrumentor_analysis.reports.formatting import quantity, size, us
 from instrumentor_analysis.reports.kernel_graph import flow, graph
 from instrumentor_analysis.shared.caveats import Caveat
 
-_FAILED = "The validation failed: nothing below says that it is faster."
+_FAILED = "The validation failed: the times below are of a wrong result."
 
 
 def console(report: AnyReport, *, width: int = 100, color: bool = False) -> str:

@@ -110,7 +110,7 @@ def _of_ranks(found: Ranks) -> str:
     """What the waits are from, and whose the other figures are."""
     whose = "All other figures are those of rank 0."
     if not found.calls:
-        return f"What they wait for each other is not known: no collective had a time. {whose}"
+        return f"How long ranks wait for each other is unknown: no collective was timed. {whose}"
     share = "" if found.waited_percent is None else f", {found.waited_percent:.0f} % of a step"
     return (
         f"Waited: in {formatting.plural(found.calls, 'collective')} of "

@@ -38,7 +38,7 @@ def section(found: DevicePrograms | None, most: int) -> Section:
             Column("", shares=[x.percent for x in kernels], right=False, colours="cyan"),
         ),
         "A program's time is from its start to its end on the dispatch core: longer than Tracy's "
-        "kernel duration by up to some microseconds. It is named by its compute kernel.",
+        "kernel duration by up to some microseconds. Its name is that of its compute kernel.",
     )
     return Section(TITLE, (*_chips(found), of_kernels))
 

@@ -26,7 +26,7 @@ def section(found: Telemetry | None) -> Section:
         Column("hottest", formatting.column([x.highest_temperature_c for x in rows], "°C")),
     )  # fmt: skip
     note = (
-        "During the steady steps, as the driver shows it. Slower: below 95 % of its highest clock."
+        "During the steady steps, as the driver shows it. Slower: below 95 % of the highest clock."
     )
     if hidden(rows):
         note += (

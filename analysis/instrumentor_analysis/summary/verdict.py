@@ -72,7 +72,9 @@ _BATCH = Lever(
     "batch size or sequence length",
     "double it until throughput drops or memory runs out: each op does more work",
 )
-_COOLING = Lever("cooling", "more air over the card, or less power: a throttled step tells little")
+_COOLING = Lever(
+    "cooling", "cool the card or lower its power, then measure again: it was throttled"
+)
 _FEWER_OPS = Lever("fewer ops", "optimization level 1 or 2 fuses ops; avoid per-element host logic")
 _LEVERS: Mapping[VerdictName, tuple[Lever, ...]] = {
     "host-bound": (_TRACE, _FEWER_OPS, _BATCH),
@@ -177,7 +179,7 @@ def no_verdict(summary: Summary) -> tuple[str, str, tuple[Lever, ...]] | None:
     if summary.verdict is not None or wall is None or wall.median_ms is None or not ended:
         return None
     if _is_busy(summary):
-        reason = "other programs used the CPUs, so these times do not tell what bounds the step"
+        reason = "other programs used the CPUs, so it cannot be told what bounds the step"
         return "no conclusion", reason, tuple(_when_busy(summary))
     levers = tuple(_some_data(wall))
     total_ms = summary.op_self_time_ms

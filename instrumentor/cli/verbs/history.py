@@ -136,7 +136,9 @@ def _show_all(kept: History, asked: Asked, *, json: bool) -> None:
         console.show(reports.console, entries)
         script = console.shown(Path(*entries[-1].key))
         words = console.quoted(script)
-        console.say(f"The newest run of each script. All of one: instrument history {words}")
+        console.say(
+            f"The newest run of each script. For all runs of one: instrument history {words}"
+        )
     if failed:
         console.say(f"Not listed: {_incomplete(failed)}")
     elif not entries:

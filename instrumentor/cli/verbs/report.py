@@ -187,7 +187,7 @@ def _show_pairs(folder: Path, asked: Asked, files: ReportFiles, *, json: bool) -
     if asked.of_ops or files.targets or files.export:
         run = console.quoted(folder / "01_base")
         raise UsageError(
-            f"{folder} holds pairs of runs: ops and files are of one of them",
+            f"{folder} holds pairs of runs, and ops belong to a single run",
             f"The first, for example: instrument report {run}",
         )
     show_earlier(folder, json=json)

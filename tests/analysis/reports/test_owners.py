@@ -102,7 +102,7 @@ def test_the_late_rank_is_named_in_every_format() -> None:
 def test_without_times_of_collectives_no_rank_is_named() -> None:
     unknown = Ranks(2, (RankRow(0, 6, 70.0), RankRow(1, 6, 70.0)))
     text = console(Summary("wallclock", ranks=unknown))
-    assert "2 processes train together" in text and "is not known" in text
+    assert "2 processes train together" in text and "is unknown" in text
     assert "wait for rank" not in text
 
 

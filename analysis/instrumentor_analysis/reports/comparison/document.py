@@ -19,8 +19,8 @@ from instrumentor_analysis.shared.caveats import Caveat
 _LONG = Limits(ops=500, lines=200, modules=100)
 _MIDDLE = Limits(ops=15, lines=10, modules=10)
 _NOTE = (
-    "An interval describes the steps of these runs; another run of the same code may differ by "
-    "more than its steps do among themselves."
+    "The intervals cover the steps of these runs only: two runs of the same code can differ by "
+    "more."
 )
 
 

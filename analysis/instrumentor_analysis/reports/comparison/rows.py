@@ -206,7 +206,7 @@ def _of_one_step(ops: Ops) -> str:
     """What the times of single ops can tell."""
     if ops.time != "self time":
         return ""
-    return "self times of profiled steps show where to look, not how much is gained"
+    return "profiled self times show where to look, not how much you gain"
 
 
 def _named(change: OpChange) -> str:
