@@ -85,7 +85,8 @@ def install(path: str) -> Observer:
     def before_forward(module, given):
         if torch.compiler.is_compiling():
             return
-        if torch.is_grad_enabled() and watched.depth == 0:
+        # an evaluation that keeps its gradients runs its model in evaluation mode
+        if torch.is_grad_enabled() and module.training and watched.depth == 0:
             for each in given:
                 digest(watched.inputs, each)
         if not torch.is_grad_enabled() and watched.depth == 0:

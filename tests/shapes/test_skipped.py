@@ -164,6 +164,33 @@ with open("seen.txt", "a") as file:
 """
 
 
+#: what stands behind each step, with gradients on: a branch and a loop that only run the model
+INLINE = """\
+if step % 2 == 0:
+    a, b = next(iter(val_loader))
+    model.eval()
+    out = model(a)
+    print((out - b).pow(2).mean().item())
+    model.train()
+total = 0.0
+model.eval()
+for a, b in val_loader:
+    total += (model(a) - b).pow(2).mean().item()
+model.train()
+print(total)
+"""
+
+
+def test_what_runs_with_gradients_that_nobody_uses_goes_too(
+    run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    shape = script(rest=INLINE)
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo) == (5, 1)
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert same_training(seen, alone) == []
+
+
 @pytest.mark.parametrize("body", ["pass", "own = []\nown.append(state)\nprint(own)", OF_ITS_OWN])
 def test_what_nothing_depends_on_goes_and_changes_nothing(
     body: str, run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path

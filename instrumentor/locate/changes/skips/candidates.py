@@ -129,14 +129,58 @@ class _Search(Struct, eq=False):
             if not self.keep_validation and self._runs_a_model(frame, statement):
                 yield statement, "validation", ""
             return
+        evaluates = not trains and not self.keep_validation
+        if evaluates and self._walks_over_data(frame, statement):
+            yield statement, "validation", ""
+            return
         for suite in suites(statement):
             ends = isinstance(suite[-1], (ast.Return, ast.Raise))
             for part in suite if not (initial and ends) else ():  # that comes to no sample
                 yield from self.hits((source, scope, part), initial)
         if isinstance(statement, _SIMPLE) and not trains:
             what, why = self._simple(frame, own_calls(statement), initial)
+            if not what and evaluates and not initial and self._is_behind_eval(frame, statement):
+                what = "validation"
             if what:
                 yield statement, what, why
+
+    def _walks_over_data(self, frame: Frame, statement: ast.stmt) -> bool:
+        """A loop over a data loader that only runs a model."""
+        return (
+            isinstance(statement, ast.For)
+            and self.facts.objects.walked(frame.source, frame.scope, statement.iter) is not None
+            and self._only_runs(frame, statement)
+        )
+
+    def _is_behind_eval(self, frame: Frame, statement: ast.stmt) -> bool:
+        """`model.eval()` ahead of it in its suite, and it only calls a model."""
+        is_model, where = self.facts.knowledge.is_model, (frame.source, frame.scope)
+        if not any(is_model(*where, call.func) for call in own_calls(statement)):
+            return False
+        place = frame.source.places[statement]
+        words = [
+            callee(call)
+            for before in place.suite[: place.index]
+            if isinstance(before, (ast.Expr, ast.Assign))
+            for call in own_calls(before)
+            if isinstance(call.func, ast.Attribute)
+            and callee(call) in ("eval", "train")
+            and self.facts.objects.is_module(*where, call.func.value)
+        ]
+        return words[-1:] == ["eval"] and self._only_runs(frame, statement)
+
+    def _only_runs(self, frame: Frame, statement: ast.stmt) -> bool:
+        """Runs a model and trains nothing."""
+        knowledge, where = self.facts.knowledge, (frame.source, frame.scope)
+        return self._runs_a_model(frame, statement) and not any(
+            knowledge.is_backward(*where, call)
+            or knowledge.is_step(*where, call)
+            or any(
+                knowledge.has_backward(f) or knowledge.stepped(f)
+                for f in self.facts.reader.functions(frame, call)
+            )
+            for call in own_calls(statement)
+        )
 
     def _simple(self, frame: Frame, calls: list[ast.Call], initial: bool) -> tuple[str, str]:
         """What a simple statement is by its calls, and why it cannot be read."""
@@ -157,11 +201,10 @@ class _Search(Struct, eq=False):
         hidden = ""
         for call in calls:
             functions = self.facts.reader.functions(frame, call)
-            if any(self._is_evaluation(f) for f in functions):
+            named = is_validation_name(callee(call))  # its gradients are nobody's
+            if any(self._is_evaluation(f, named=named) for f in functions):
                 return True, ""
-            if is_validation_name(callee(call)) and any(map(self._only_runs_a_model, functions)):
-                hidden = "its model runs with gradients, as in training"
-            if not functions and is_validation_name(callee(call)) and self._hides(frame, call):
+            if named and not functions and self._hides(frame, call):
                 hidden = f"{ast.unparse(call.func)}() is not in the program's own files"
         return False, hidden
 
@@ -172,13 +215,10 @@ class _Search(Struct, eq=False):
         where, objects = (frame.source, frame.scope, call.func.value), self.facts.objects
         return not objects.is_module(*where) and not objects.is_library(*where)
 
-    def _is_evaluation(self, function: Function) -> bool:
-        return self.facts.does(function).evaluates and self._only_runs_a_model(function)
-
-    def _only_runs_a_model(self, function: Function) -> bool:
-        knowledge = self.facts.knowledge
+    def _is_evaluation(self, function: Function, *, named: bool) -> bool:
+        knowledge, does = self.facts.knowledge, self.facts.does(function)
         trains = knowledge.has_backward(function) or knowledge.stepped(function)
-        return not trains and self.facts.does(function).runs_a_model
+        return does.runs_a_model and not trains and (named or does.evaluates)
 
     def _saves(self, frame: Frame, call: ast.Call) -> bool:
         functions = self.facts.reader.functions(frame, call)
@@ -189,7 +229,7 @@ class _Search(Struct, eq=False):
     def _runs_a_model(self, frame: Frame, statement: ast.stmt) -> bool:
         """Calls a module, or a function that does, in a block without gradients."""
         return any(
-            self.facts.objects.runs(frame.source, frame.scope, call)
+            self.facts.runs(frame.source, frame.scope, call)
             or any(
                 self.facts.does(f).runs_a_model for f in self.facts.reader.functions(frame, call)
             )

@@ -15,7 +15,7 @@ from instrumentor.locate.changes.skips.storage import Frame, Storage
 from instrumentor.locate.gradients.forward import leading_to
 from instrumentor.locate.located import Stop
 from instrumentor.locate.loop.loops import Candidate, outwards
-from instrumentor.locate.meaning import libraries
+from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Kind
 from instrumentor.locate.region.modes import Region
@@ -26,6 +26,7 @@ from instrumentor.read.syntax import (
     FUNCTIONS,
     ScopeNode,
     Source,
+    callee,
     contains,
     own_calls,
     own_nodes,
@@ -40,6 +41,7 @@ Mention = tuple[Source, ScopeNode, ast.Name | ast.Attribute]
 
 
 _YIELDS = (ast.Yield, ast.YieldFrom)
+_HOLDS = methods.PUTS | methods.TAKES
 
 
 def suspends(scope: ScopeNode) -> bool:
@@ -224,6 +226,14 @@ class Facts(Struct, eq=False, dict=True):
             source = self.program.source_of_scope[scope]
         return []
 
+    def runs(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """Calls a module, or a method of a library's that may run it, as `layers.append` does not.
+
+        What a method of the program's own does is read in its body.
+        """
+        puts = isinstance(call.func, ast.Attribute) and call.func.attr in _HOLDS
+        return not puts and self.objects.runs(source, scope, call)
+
     def does(self, function: Function) -> Traits:
         """What a function does, itself or through what it calls in the program's own files."""
         found = self._traits.get(function)
@@ -235,9 +245,10 @@ class Facts(Struct, eq=False, dict=True):
                 where = (current.source, current.node)
                 found.evaluates |= self.knowledge.evaluates(current)
                 for call in own_calls(current.node):
-                    found.runs_a_model |= self.objects.runs(*where, call)
-                    found.saves_weights |= self.objects.saves_weights(*where, call)
                     called = self.reader.functions(Frame(*where), call)
+                    method = any(f.name == callee(call) != "forward" for f in called)
+                    found.runs_a_model |= not method and self.runs(*where, call)
+                    found.saves_weights |= self.objects.saves_weights(*where, call)
                     queue += [f for f in called if f not in seen]
                     seen.update(called)
         return found

@@ -178,10 +178,99 @@ main(False)
     assert "stays" not in str(plan["warnings"])
 
 
-@pytest.mark.parametrize(("name", "told"), [("eval_policy", True), ("show", False)])
-def test_an_evaluation_with_gradients_is_told(name: str, told: bool) -> None:
-    function = f"def {name}(model):\n    return sum(model(x).item() for x, y in val_loader)\n"
-    step = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
-    plan = plan_of(looped(step, before=f"{function}scores = [{name}(model)]"))
-    assert plan["skipped_validation"] == []
-    assert any("with gradients" in text for text in texts(plan["warnings"])) is told
+STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "goes", "told"),
+    [
+        ("eval_policy", "pass", True, False),
+        ("show", "pass", False, False),  # by its name it may be anything
+        ("eval_policy", "optimizer.zero_grad()", False, True),
+        ("eval_policy", "model.weight.grad = None", False, True),
+    ],
+)
+def test_an_evaluation_with_gradients(name: str, inside: str, goes: bool, told: bool) -> None:
+    function = (
+        f"def {name}(model):\n    for x, y in val_loader:\n        model(x)\n        {inside}\n"
+    )
+    plan = plan_of(looped(STEP, before=f"{function}{name}(model)"))
+    assert bool(plan["skipped_validation"]) is goes
+    assert any("Validation is kept" in text for text in texts(plan["warnings"])) is told
+
+
+DATA = """data = torch.utils.data.TensorDataset(torch.randn(8, 4), torch.randn(8, 4))
+loader = torch.utils.data.DataLoader(data, 4)
+val_loader = torch.utils.data.DataLoader(data, 8)
+net = torch.nn.Sequential(model, torch.nn.{layer})
+net.eval()
+total, n = 0.0, 0
+"""
+LOOP = "for a, b in val_loader:\n    total += criterion(net(a), b).item()\n"
+BRANCH = (
+    "if n % 10 == 0:\n    a, b = next(iter(val_loader))\n    net.eval()\n    out = net(a)\n"
+    "    print(criterion(out, b).item())\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("block", "goes", "told"),
+    [
+        (LOOP, True, False),
+        (f"{LOOP}print(total)\n", True, False),
+        (f"{LOOP}optimizer.param_groups[0]['lr'] = total\n", False, True),
+        (f"{LOOP}    scale(a.mul_(total))\n", False, True),
+        (f"{LOOP}    net(a).sum().backward()\n    optimizer.step()\n", False, False),
+        (f"net.train()\n{LOOP}", True, False),  # dropout: a note tells of the random numbers
+        (BRANCH, True, False),
+        (f"{BRANCH}    scale(out)\n", False, True),
+        (BRANCH.replace("    net.eval()\n", "    net.train()\n"), False, False),
+        (BRANCH.replace("    net.eval()\n", ""), False, False),
+    ],
+)
+def test_a_block_that_only_runs_a_model_is_an_evaluation(
+    block: str, goes: bool, told: bool
+) -> None:
+    source = looped(STEP + block, before=DATA.format(layer="Dropout()"))
+    plan = plan_of(source)
+    assert bool(plan["skipped_validation"]) is goes
+    assert any("Validation is kept" in text for text in texts(plan["warnings"])) is told
+
+
+def test_a_block_in_training_mode_that_tracks_statistics_stays() -> None:
+    before = DATA.format(layer="BatchNorm1d(4)")
+    assert plan_of(looped(STEP + LOOP, before=before))["skipped_validation"]
+    plan = plan_of(looped(f"{STEP}net.train()\n{LOOP}", before=before))
+    assert not plan["skipped_validation"]
+    assert any("running statistics" in text for text in texts(plan["warnings"]))
+
+
+SETS_UP = """class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList()
+        self.layers.append(torch.nn.Linear(4, 4).eval())
+
+    def strip(self):
+        self.scale = 1.0
+
+    def forward(self, x):
+        return self.layers[0](x)
+
+def get_net():
+    net = Net()
+    net.load_state_dict(torch.load("net.pt"))
+    net.eval()
+    net.strip()
+    {more}
+    return net
+
+net = get_net()
+"""
+
+
+@pytest.mark.parametrize(("more", "told"), [("pass", False), ("net(torch.ones(1, 4))", True)])
+def test_what_makes_a_model_is_no_evaluation(more: str, told: bool) -> None:
+    plan = plan_of(looped(STEP, before=SETS_UP.format(more=more)))
+    assert not plan["skipped_validation"]
+    assert any("Validation is kept" in text for text in texts(plan["warnings"])) is told
