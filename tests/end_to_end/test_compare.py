@@ -73,7 +73,8 @@ def test_a_wider_model_is_slower_for_sure(run_cli: RunCli, git_repo: RepoFactory
         fresh=True,
     )
     assert found.returncode == 6, found.stderr
-    assert "repo_wide-1: slower than repo-1 by more than 20 % (iteration, significant)" in found.stderr
+    slower = "repo_wide-1: slower than repo-1 by more than 20 % (iteration, significant)"
+    assert slower in found.stderr
     document = json.loads(found.stdout)
     assert document["basis"] == "sample"
     assert [document[side]["batch_size"] for side in ("base", "new")] == [32, 64]
