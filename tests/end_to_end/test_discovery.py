@@ -127,7 +127,7 @@ def test_a_script_that_never_updates_stays_declined(measured: Measure, torch_pyt
     )
     ran = measured(source, "--python", torch_python, "--mode", "train")
     assert ran.code == 3
-    assert "before an optimizer" in ran.err
+    assert "before any torch.optim optimizer" in ran.err
 
 
 def test_a_script_that_fails_unmodified_names_no_file_that_is_gone(
