@@ -718,7 +718,8 @@ def test_the_shell_completes_verbs_options_and_their_values(
     assert completed("instrument run --warm") == ["--warmup"]
     assert completed("instrument run --profiler w") == ["wallclock"]
     assert completed("instrument kernel r") == ["run", "report"]
-    shown = run_cli("--show-completion", "bash", cwd=tmp_path).stdout
+    named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # not the one the tests run in
+    shown = run_cli("--show-completion", "bash", cwd=tmp_path, env=named).stdout
     assert "_INSTRUMENT_COMPLETE=complete_bash" in shown and " instrument\n" in shown
 
 
