@@ -20,7 +20,18 @@ from instrumentor.workspace import git, slots
 from instrumentor.workspace.copy_plan import plan_shadow
 from instrumentor.workspace.copying import fill, refuse_too_large, text_of_link
 from instrumentor.workspace.private_git import make_private_git
-from instrumentor_analysis.shared.files import appended, read_bytes
+from instrumentor_analysis.shared.files import appended, opened
+
+_PIECE_BYTES = 1024 * 1024
+
+
+def _digest(path: Path) -> bytes:
+    """Of a file of any size, which is not held whole."""
+    found = hashlib.sha256()
+    with opened(path) as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            found.update(piece)
+    return found.digest()
 
 
 class Frozen(Struct, frozen=True):
@@ -54,7 +65,7 @@ class Frozen(Struct, frozen=True):
                 if path.is_symlink():
                     found.update(os.fsencode(path.readlink()))
                 elif path.is_file():
-                    found.update(hashlib.sha256(read_bytes(path)).digest())
+                    found.update(_digest(path))
         return found.hexdigest()
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:

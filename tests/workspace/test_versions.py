@@ -11,7 +11,8 @@ import pytest
 from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.shared.project import find_project
 from instrumentor.workspace import copying, git, versions
-from instrumentor.workspace.versions import frozen
+from instrumentor.workspace.versions import Frozen, frozen
+from instrumentor_analysis.shared.files import LIMIT_BYTES
 from tests.conftest import RepoFactory
 from tests.workspace.test_shadow import snapshot
 
@@ -254,3 +255,15 @@ def test_copies_of_the_same_files_have_one_digest(repo: Path) -> None:
     assert digest() == first
     (repo / "train.py").write_text("x = 3\n")
     assert digest() != first
+
+
+def test_a_copy_with_a_file_larger_than_any_that_is_read_at_once_has_a_digest(
+    tmp_path: Path,
+) -> None:
+    copy = Frozen(tmp_path, tmp_path, ())
+    with (tmp_path / "weights.bin").open("wb") as large:
+        large.truncate(LIMIT_BYTES + 1)
+    first = copy.digest()
+    with (tmp_path / "weights.bin").open("ab") as large:
+        large.write(b"1")
+    assert copy.digest() != first
