@@ -70,9 +70,8 @@ def _variables(values: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         for key, value in before.items():
-            if value is None:
-                del os.environ[key]
-            else:
+            os.environ.pop(key, None)  # a tracker may have taken it away itself
+            if value is not None:
                 os.environ[key] = value
 
 

@@ -250,7 +250,7 @@ def refuse_other(earlier: Paired, base: Version, new: Version) -> None:
     for then, now in ((earlier.base, base), (earlier.new, new)):
         sides = [
             {
-                "the files of its copy": side.source,
+                "its files": side.source,
                 "its commit": side.commit,
                 "its arguments": side.arguments,
                 "its interpreter": side.options.python,
@@ -259,12 +259,12 @@ def refuse_other(earlier: Paired, base: Version, new: Version) -> None:
             for side in (then, now)
         ]
         changed = [name for name in sides[0] if sides[0][name] != sides[1][name]]
+        why = f"{now.name} is not what its pairs were run with ({', '.join(changed)})"
         if not then.source:
-            changed = ["it was recorded by an earlier version, which does not tell what ran"]
-        if changed:
+            why = "its pairs were recorded by an earlier version, which does not tell what ran"
+        if changed or not then.source:
             raise UsageError(
-                f"--resume {earlier.folder}: its pairs are not of this {now.name}: "
-                f"{', '.join(changed)}",
+                f"--resume {earlier.folder}: {why}",
                 "Start a new comparison: the same command without --resume.",
             )
 

@@ -63,7 +63,7 @@ class Frozen(Struct, frozen=True):
             for path in (Path(folder, name) for name in sorted([*names, *links])):
                 found.update(f"{path.relative_to(self.root)}\0".encode("utf-8", "surrogateescape"))
                 if path.is_symlink():
-                    found.update(os.fsencode(path.readlink()))
+                    found.update(hashlib.sha256(os.fsencode(path.readlink())).digest())
                 elif path.is_file():
                     found.update(_digest(path))
         return found.hexdigest()

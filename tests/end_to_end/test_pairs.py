@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -92,6 +93,32 @@ def test_a_gate_that_cannot_tell_ends_with_7(run_cli: RunCli, repo: Path) -> Non
     made = run_cli("compare", *FEW, *gate, "train.py", cwd=repo)
     assert made.returncode == 7, made.stderr
     assert "undecided whether your working tree is slower than HEAD" in made.stderr
+
+
+def test_an_undecided_comparison_goes_on_with_what_it_prints(run_cli: RunCli, repo: Path) -> None:
+    made = run_cli("compare", *FEW, "--refs", "HEAD..", "train.py", cwd=repo)
+    assert made.returncode == 0, made.stderr
+    (told,) = re.findall(r"^Next: instrument (compare .*--resume .*?)  #", made.stderr, re.M)
+    folder = repo / "instrument-runs" / "repo_pairs-1"
+    kept = {run: (folder / run / "timings.jsonl").read_bytes() for run in ("01_base", "02_new")}
+    (folder / "03_base").mkdir()  # of a pair that was cut off
+
+    words = [*shlex.split(told)]
+    words[words.index("--pairs") + 1] = "3"
+    again = run_cli(*words, cwd=repo)
+    assert again.returncode == 0, again.stderr
+    assert re.search(r"in \d of 3 pairs", again.stdout)
+    document = json.loads((folder / "pairs.json").read_text())
+    assert len(document["pairs"]) == 3 and not (repo / "instrument-runs/repo_pairs-2").exists()
+    assert {run: (folder / run / "timings.jsonl").read_bytes() for run in kept} == kept
+    assert not list((folder / "03_base").iterdir())
+
+    more = [*words[:-1], "--pairs", "9", words[-1]]
+    (repo / "pause.py").write_text("import time\nprint('edited again')\n")
+    refused = run_cli(*more, cwd=repo)
+    assert refused.returncode == 2, refused.stderr
+    assert "your working tree is not what its pairs were run with (its files)" in refused.stderr
+    assert len(json.loads((folder / "pairs.json").read_text())["pairs"]) == 3
 
 
 @pytest.mark.parametrize(

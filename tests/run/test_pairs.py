@@ -215,7 +215,7 @@ def test_pairs_that_are_continued_are_judged_as_one_sequence(
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("source", "5c", "not of this HEAD: the files of its copy"),
+        ("source", "5c", r"HEAD is not what its pairs were run with \(its files\)"),
         ("commit", "f00", "its commit"),
         ("arguments", (), "its arguments"),
         ("how", "train.py --scope step", "how it is timed"),

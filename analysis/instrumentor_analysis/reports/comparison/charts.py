@@ -87,7 +87,7 @@ def _ratios(known: Sequence[tuple[str, Timing, Interval]], width: float) -> Draw
         reach = (x.at(_percent(interval.low)), y), (x.at(_percent(interval.high)), y)
         shapes.append(Line(reach, _colour(timing), 4, tip=timing.statement))
         shapes.append(Dot(x.at(timing.change_percent), y, 5, "text", timing.statement, 1.0))
-    note = "Left of the dashed line is faster. An interval that crosses it shows no difference."
+    note = "Left of the dashed line is faster. An interval that crosses it leaves that open."
     title, says = (
         "Change of the median, 95 % interval",
         "The interval of each run's change against the base",
