@@ -175,12 +175,13 @@ class _Search(Struct, eq=False):
         return self._runs_a_model(frame, statement) and not any(
             knowledge.is_backward(*where, call)
             or knowledge.is_step(*where, call)
-            or any(
-                knowledge.has_backward(f) or knowledge.stepped(f)
-                for f in self.facts.reader.functions(frame, call)
-            )
+            or any(map(self._trains, self.facts.reader.functions(frame, call)))
             for call in own_calls(statement)
         )
+
+    def _trains(self, function: Function) -> bool:
+        knowledge = self.facts.knowledge
+        return knowledge.has_backward(function) or bool(knowledge.stepped(function))
 
     def _simple(self, frame: Frame, calls: list[ast.Call], initial: bool) -> tuple[str, str]:
         """What a simple statement is by its calls, and why it cannot be read."""
@@ -197,7 +198,7 @@ class _Search(Struct, eq=False):
         return _NOTHING
 
     def _evaluates(self, frame: Frame, calls: list[ast.Call]) -> tuple[bool, str]:
-        """A call of a function that runs a model without gradients and trains nothing."""
+        """A call of a function that runs a model, trains nothing and uses no gradients."""
         hidden = ""
         for call in calls:
             functions = self.facts.reader.functions(frame, call)
@@ -216,9 +217,8 @@ class _Search(Struct, eq=False):
         return not objects.is_module(*where) and not objects.is_library(*where)
 
     def _is_evaluation(self, function: Function, *, named: bool) -> bool:
-        knowledge, does = self.facts.knowledge, self.facts.does(function)
-        trains = knowledge.has_backward(function) or knowledge.stepped(function)
-        return does.runs_a_model and not trains and (named or does.evaluates)
+        does = self.facts.does(function)
+        return does.runs_a_model and not self._trains(function) and (named or does.evaluates)
 
     def _saves(self, frame: Frame, call: ast.Call) -> bool:
         functions = self.facts.reader.functions(frame, call)
@@ -227,7 +227,7 @@ class _Search(Struct, eq=False):
         return self.facts.objects.saves_weights(frame.source, frame.scope, call)
 
     def _runs_a_model(self, frame: Frame, statement: ast.stmt) -> bool:
-        """Calls a module, or a function that does, in a block without gradients."""
+        """Calls a module, or a function that does."""
         return any(
             self.facts.runs(frame.source, frame.scope, call)
             or any(
