@@ -277,6 +277,7 @@ def _understand(
         tuple(stops),
         accumulation_of(candidate, site),
         skipped=tuple(skips.skipped),
+        endings=tuple(skips.endings),
         kept=tuple(skips.kept),
         deferred=tuple(moved),
         cache_clears=tuple(_cache_clears(candidate)),

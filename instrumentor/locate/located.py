@@ -124,6 +124,7 @@ class Located(Struct, frozen=True, eq=False):
 
     Attributes:
         stops: one per exclusive branch that updates, at least one.
+        endings: behind the loops, where the run ends in any case, since something is skipped.
         accumulation: how an update covers several backwards.
     """
 
@@ -133,6 +134,7 @@ class Located(Struct, frozen=True, eq=False):
     stops: tuple[Stop, ...]
     accumulation: str = "none"
     skipped: tuple[Skipped, ...] = ()
+    endings: tuple[Stop, ...] = ()
     kept: tuple[Kept, ...] = ()
     deferred: tuple[Deferred, ...] = ()
     cache_clears: tuple[tuple[Source, ast.stmt], ...] = ()

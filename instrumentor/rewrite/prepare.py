@@ -185,6 +185,7 @@ _LABELS = {
     "region": "timed region",
     "host_reads": "host read moved",
     "early_stop": "early stop",
+    "ending": "end of the run",
     "validation": "validation skipped",
     "checkpoints": "saving skipped",
     "cache_clears": "cache clear skipped",

@@ -420,7 +420,9 @@ class TrainingRun(InstrumentedRun[RunResult]):
         # What was concluded from the records may be what the record says itself.
         self.warnings.extend(each for each in warned if each not in self.warnings)
         if samples and self.failure is None and not self.last.complete:
-            self.warnings.append(_ended_early(len(samples), self.prepared.plan.options))
+            stopped = any(r.get("event") == "ended" for r in self.last.records)
+            options = self.prepared.plan.options
+            self.warnings.append(_ended_early(len(samples), options, stopped=stopped))
         # Ahead of the summary, which is made from what stands in the folder.
         self._write_facts()
         wrong = self.last.clock_failure or failure(self.verification)
@@ -536,15 +538,23 @@ def loaded(facts: dict[str, Any], records: Iterable[Mapping[str, Any]]) -> dict[
     return facts
 
 
-def _ended_early(samples: int, options: Options) -> Caveat:
-    """That the script ended by itself before there were enough samples."""
+def _ended_early(samples: int, options: Options, *, stopped: bool) -> Caveat:
+    """That the script ended by itself before there were enough samples.
+
+    Args:
+        stopped: it was ended behind its loop.
+    """
+    what = "loop" if stopped else "script"
+    also = " What stands behind it did not run: it may need what is skipped." if stopped else ""
     asked = "" if options.budget_s is not None else f" of {options.samples}"
     steps = formatting.plural(samples, "sample")
     if asked:
-        text = f"The script ended after {samples}{asked} samples. Ask for fewer --steps, or give "
+        text = f"The {what} ended after {samples}{asked} samples."
+        remedy = "Ask for fewer --steps, or give"
     else:
-        text = f"The script ended after {steps}, before the median was known to 1 %. Give "
-    return Caveat("few-samples", f"{text}it more data or epochs.")
+        text = f"The {what} ended after {steps}, before the median was known to 1 %."
+        remedy = "Give"
+    return Caveat("few-samples", f"{text}{also} {remedy} it more data or epochs.")
 
 
 def _imports_torch(prepared: Prepared) -> bool:

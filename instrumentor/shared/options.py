@@ -171,8 +171,8 @@ class Options(Checked):
     only: tuple[str, ...] = option(
         COPY,
         (),
-        "Apply only these passes of entry, region, host_reads, early_stop, validation, checkpoints "
-        "and cache_clears (the recorder always).",
+        "Apply only these passes of entry, region, host_reads, early_stop, validation, "
+        "checkpoints, cache_clears and ending (the recorder always).",
         metavar="PASS,...",
         convert=names,
     )

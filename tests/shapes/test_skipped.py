@@ -81,6 +81,7 @@ def train(log):
                 ____REST
             best = validate(model, log, step)
             print(f"epoch {epoch}: {best:.3f}")
+        ____BEHIND
     finally:
         log.finish()
 
@@ -89,16 +90,17 @@ train(Log())
 """
 
 
-def script(body: str = "pass", rest: str = "pass") -> Shape:
-    """The script with more in its validation, and more behind each step."""
+def script(body: str = "pass", rest: str = "pass", behind: str = "pass", steps: int = 9) -> Shape:
+    """The script with more in its validation, behind each step, and behind all loops."""
 
     class Written(Shape):
         def files(self) -> dict[str, bytes]:
             text = SCRIPT.replace("____BODY", textwrap.indent(body, " " * 8).lstrip())
             text = text.replace("____REST", textwrap.indent(rest, " " * 16).lstrip())
+            text = text.replace("____BEHIND", textwrap.indent(behind, " " * 8).lstrip())
             return {"train.py": text.encode()}
 
-    return Written("skipped", Promise(steps=9))
+    return Written("skipped", Promise(steps=steps))
 
 
 def force() -> None:
@@ -201,6 +203,38 @@ def test_what_nothing_depends_on_goes_and_changes_nothing(
     seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
     assert len(seen["backwards"]) == 9
     assert same_training(seen, alone) == []
+
+
+#: what stands behind the loops, and needs what is skipped: an element, a file
+BEHIND = """\
+print(log.rows[1]["value"], rows[-1])
+model.load_state_dict(torch.load("last.pt"))
+"""
+
+
+def run_on() -> None:
+    """Let a loop that ends by itself run on to what stands behind it."""
+    from instrumentor.locate.changes.skips.facts import Facts
+
+    Facts.endings = ()  # type: ignore[assignment,misc]
+
+
+def test_what_stands_behind_a_loop_that_ends_by_itself_does_not_miss_what_is_skipped(
+    run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    shape = script("rows.append(total)", behind=BEHIND, steps=99)
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo) == (3, 1)
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert same_training(seen, alone) == []
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    (told,) = [w["message"] for w in summary["warnings"] if w["kind"] == "few-samples"]
+    assert told.startswith(f"The loop ended after {len(alone['backwards'])} of 99 samples. What")
+    out = tmp_path / "forced" / "out"
+    out.parent.mkdir()
+    done, _ = run_of(shape, repo, run_cli, torch_python, out, first=run_on)
+    assert done.returncode == 1
+    assert "IndexError" in done.stdout + done.stderr
 
 
 #: what the validation does, what the training does with it

@@ -184,7 +184,9 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "accumulation", _ACCUMULATED[document["accumulation"]]
     # Behind the step there may be lines that belong to it, such as the counter's.
     ends = [edit["line"] for edit in document["edits"] if edit["pass"] == "early_stop"]
-    yield "stop", f"after line {(ends or [stop['line']])[0]}, by {stop['strategy']}"
+    behind = [edit["line"] for edit in document["edits"] if edit["pass"] == "ending"][:1]
+    also = f"; at the latest behind the loop of line {behind[0]}" if behind else ""
+    yield "stop", f"after line {(ends or [stop['line']])[0]}, by {stop['strategy']}{also}"
 
 
 def _margin(file: Path, document: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from instrumentor.locate.located import Kept, Located, Skipped
+from instrumentor.locate.located import Kept, Located, Skipped, Stop
 from instrumentor.plan.passes.region import entry, region
 from instrumentor.read.syntax import Source, address
 from instrumentor.shared.edits import Edit, Kind
@@ -47,12 +47,27 @@ def early_stop(located: Located, recorder: str) -> Edits:
     after = "the optimizer step" if located.regions[0].sites else "an iteration"
     why = f"ends the run after {after}, ahead of logging, validation and checkpoints"
     for stop in located.stops:
-        leave = _LEAVE[stop.strategy].format(recorder=recorder)
         # Not behind the script's own counter: where it counts first, that would cut off the step.
-        inside = textwrap.indent("\n".join([*map(ast.unparse, stop.cleanup), leave]), "    ")
+        inside = textwrap.indent(_leaving(stop, recorder), "    ")
         code = f"if {recorder}.finished({stop.condition}):\n{inside}"
-        reason = f"{why}; what cleans up behind the loop runs here as well" if stop.cleanup else why
-        yield stop.source, Edit(Kind.INSERT_AFTER, address(stop.after), code, reason=reason)
+        yield stop.source, _stop(stop, code, why)
+
+
+def ending(located: Located, recorder: str) -> Edits:
+    """End the run behind the outermost loop, where something that may be read there is skipped."""
+    why = "ends the run where the loop ends by itself: what follows may need what is skipped"
+    for stop in located.endings:
+        yield stop.source, _stop(stop, f"{recorder}.ended()\n{_leaving(stop, recorder)}", why)
+
+
+def _leaving(stop: Stop, recorder: str) -> str:
+    leave = _LEAVE[stop.strategy].format(recorder=recorder)
+    return "\n".join([*map(ast.unparse, stop.cleanup), leave])
+
+
+def _stop(stop: Stop, code: str, why: str) -> Edit:
+    reason = f"{why}; what cleans up behind the loop runs here as well" if stop.cleanup else why
+    return Edit(Kind.INSERT_AFTER, address(stop.after), code, reason=reason)
 
 
 def validation(located: Located, recorder: str) -> Edits:
@@ -79,7 +94,10 @@ def cache_clears(located: Located, recorder: str) -> Edits:
 #: before host reads move behind it.
 PASSES: dict[str, Callable[[Located, str], Edits]] = {
     each.__name__: each
-    for each in (entry, region, host_reads, early_stop, validation, checkpoints, cache_clears)
+    for each in (
+        *(entry, region, host_reads, early_stop, validation, checkpoints, cache_clears),
+        ending,
+    )
 }
 
 

@@ -34,7 +34,7 @@ def edits(
             lines stand in several.
     """
     main, steps = located.candidate.source, [r.candidate.source for r in located.regions]
-    stops = [stop.source for stop in located.stops]
+    stops = [stop.source for stop in (*located.stops, *located.endings)]
     if options.self_contained:
         if len({main, *steps, *stops}) > 1:
             names = " and ".join(sorted(s.path.name for s in {main, *steps, *stops}))

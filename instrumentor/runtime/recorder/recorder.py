@@ -4,12 +4,13 @@ import atexit
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from instrumentor.runtime.recorder.barrier import CHECK, Barrier, Waited
 from instrumentor.runtime.recorder.collectives import Collectives
 from instrumentor.runtime.recorder.compiler_breaks import DROPPED, write_causes
 from instrumentor.runtime.recorder.differentiated import Differentiated
+from instrumentor.runtime.recorder.drawn import DRAWS, draws_by_itself
 from instrumentor.runtime.recorder.extra_step import ExtraStep
 from instrumentor.runtime.recorder.facts import FACTS, Batches
 from instrumentor.runtime.recorder.iterations import Iterations
@@ -92,6 +93,7 @@ class Recorder:
         self.behind: Any = None  # of these the one that takes its steps
         self.taken = 0  # samples so far
         self.asides: List[Tuple[str, float]] = []  # open ones, with their start
+        self.walked: Set[int] = set()  # loaders that are not walked over, by id
         self.refused = 0  # steps for which nothing proved the device idle
         self.updates = 0  # of optimizers, when a region was begun last
         self.unasked = 0  # regions that an update followed, since `finished` was asked last
@@ -282,7 +284,11 @@ class Recorder:
             # What loaders of other kinds would draw is not known.
             if isinstance(loader, torch.utils.data.DataLoader):
                 torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-                next(iter(loader._index_sampler), None)
+                first = next(iter(loader._index_sampler), None)
+                if self.records.active and id(loader) not in self.walked:
+                    self.walked.add(id(loader))
+                    if draws_by_itself(loader, first):
+                        self.records.warn(DRAWS % type(loader.dataset).__name__, "random-numbers")
 
     def refuse(self, name: str, waited: Waited) -> None:
         """Record that a step ran and could not be timed."""
@@ -317,6 +323,16 @@ class Recorder:
             return False
         self.complete()
         return True
+
+    def ended(self) -> None:
+        """Note that the loop has ended by itself, and that nothing behind it is to run."""
+        if not self.done and self.records.active:
+            self.records.write("ended")
+            print(
+                "[TIMER] the loop has ended; the run ends here, since what follows may need what "
+                "is skipped",
+                flush=True,
+            )
 
     def enough(self) -> bool:
         """Whether enough samples are taken, with the extra steps behind them that are due."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -321,16 +323,107 @@ def test_in_loop(name: str) -> None:
     assert bool(taken) != bool([w for w in stays(source) if "host read" not in w])
 
 
-def test_a_best_checkpoint_that_is_loaded_behind_the_loop_stays_with_its_evaluation() -> None:
-    best = "v = validate(model)\nif v < best:\n    best = v\n    torch.save(model, 'm.pt')\n"
-    source = looped(STEP + best, before=VALIDATE + "best = 1e9")
+BEST = "v = validate(model)\nif v < best:\n    best = v\n    torch.save(model, 'm.pt')\n"
+AGAIN = "model.load_state_dict(torch.load('m.pt'))\n"
+ENDS = ["_instrument.ended()  # [instrument]", "raise SystemExit(0)  # [instrument]"]
+
+
+def test_a_best_checkpoint_that_is_loaded_behind_the_loop_goes_as_nothing_runs_there() -> None:
+    source = looped(STEP + BEST, before=VALIDATE + "best = 1e9")
+    assert ENDS[0] not in code_lines(source)  # nothing stands behind the loop
+    source += AGAIN
     assert plan_of(source)["skipped_validation"] == [19]
-    source += "model.load_state_dict(torch.load('m.pt'))\n"
-    plan = plan_of(source)
-    assert plan["skipped_validation"] == []
-    why = "a file is read back at train.py:23, where a script comes that ends by itself"
-    assert all(why in said for said in stays(source))
-    assert "off|" not in rewritten(source).code.decode()
+    assert code_lines(source)[-3:] == [*ENDS, AGAIN.strip()]
+    assert ENDS[0] not in code_lines(looped(STEP) + AGAIN)
+
+
+@pytest.mark.parametrize("use", ["train()\ntrain()", "call(train)", "[train() for x in range(3)]"])
+def test_it_stays_where_code_behind_the_loop_may_run_ahead_of_another_sample(use: str) -> None:
+    body = looped(STEP + BEST).removeprefix(HEAD) + AGAIN
+    body = "best = 1e9\n" + body
+    once, more = (
+        HEAD + VALIDATE + "def train():\n" + textwrap.indent(body, "    ") + each + "\n"
+        for each in ("train()", use)
+    )
+    assert plan_of(once)["skipped_validation"]
+    assert plan_of(more)["skipped_validation"] == []
+    assert all("a file is read back at train.py:24" in said for said in stays(more))
+    assert "off|" not in rewritten(more).code.decode()
+
+
+def test_a_file_that_is_read_while_the_loop_is_left_keeps_what_writes_it() -> None:
+    body = looped(STEP + BEST).removeprefix(HEAD)
+    body = "try:\n" + textwrap.indent(body, "    ") + "finally:\n    " + AGAIN
+    assert plan_of(HEAD + VALIDATE + "best = 1e9\n" + body)["skipped_validation"] == []
+
+
+#: a script whose statement `back` stands behind the loop, and what precedes it in the copy
+ENDINGS = {
+    "in_the_module": ("for x, y in loader:\n    STEP\nback()", [ENDS]),
+    "behind_the_outer_loop": (
+        "for e in range(3):\n    for x, y in loader:\n        STEP\n    pass\nback()",
+        [ENDS],
+    ),
+    "returned": (
+        "def main():\n    for x, y in loader:\n        STEP\n    return back()\nmain()",
+        [[ENDS[0], "return  # [instrument]"]],
+    ),
+    "left_by_return_or_at_its_end": (
+        "def main():\n    for x, y in loader:\n        STEP\n        if x is None:\n"
+        "            return 1\n    back()\n    return 2\ncode = main()\nback()",
+        [ENDS, ENDS],
+    ),
+    "left_by_an_exception": (
+        "try:\n    for x, y in loader:\n        STEP\n    back()\nexcept ValueError:\n    pass\n"
+        "back()",
+        [ENDS, ENDS],
+    ),
+    "of_the_caller_that_loops": (
+        "def epoch():\n    for x, y in loader:\n        STEP\n    print(1)\n"
+        "for e in range(3):\n    epoch()\nback()",
+        [ENDS],
+    ),
+    "what_cleans_up": (
+        "for x, y in loader:\n    STEP\nback()\nmodel.close()",
+        [[ENDS[0], "model.close()  # [instrument]", ENDS[1]]],
+    ),
+    "nothing_but_what_cleans_up": ("for x, y in loader:\n    STEP\nmodel.close()", []),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_the_run_ends_behind_the_loops_where_something_is_skipped(name: str) -> None:
+    text, ends = ENDINGS[name]
+    steps = (STEP + "rows.append(validate(model))").replace("\n", "\n        ")
+    head = HEAD + VALIDATE + "rows = []\ndef back():\n    return rows[-1]\n"
+    source = head + re.sub(
+        r"( *)STEP", lambda m: textwrap.indent(textwrap.dedent("        " + steps), m[1]), text
+    )
+    assert plan_of(source)["skipped_validation"]
+    lines = code_lines(source)
+    found = [at for at, line in enumerate(lines) if line == ENDS[0]]
+    assert [lines[at : at + len(end)] for at, end in zip(found, ends, strict=True)] == ends
+
+
+def test_a_value_that_is_returned_to_nobody_decides_nothing() -> None:
+    """`return best` of a function that is called for what it does."""
+    body = looped(STEP + "v = validate(model)\nbest = max(v, best)").removeprefix(HEAD)
+    body = textwrap.indent(f"best = 0\n{body}return best", "    ")
+    source = f"{HEAD}{VALIDATE}def main():\n{body}\nmain()\n"
+    assert plan_of(source)["skipped_validation"] == [20]
+    assert "off| best = max(v, best)" in rewritten(source).code.decode()
+
+
+def test_code_in_a_case_may_run_again_whatever_stands_around_it() -> None:
+    """Below a `case`, what stands around it is not told."""
+    loop = "match mode:\n    case 1:\n" + textwrap.indent(
+        "for x, y in loader:\n"
+        + textwrap.indent(STEP + "rows.append(validate(model))", "    ")
+        + "\nscale(rows)",
+        "        ",
+    )
+    source = HEAD + VALIDATE + "rows = []\nfor e in range(3):\n" + textwrap.indent(loop, "    ")
+    assert plan_of(source)["skipped_validation"] == []
 
 
 KEEP = """\

@@ -33,11 +33,13 @@ class Skips(Struct, frozen=True):
     """skipped: what is left out; kept: what looks like an evaluation or a save, and stays.
 
     unproven: what is left out because the user asked for that, and why it would stay.
+    endings: where the run ends behind the loops, as what stands there may need what is left out.
     """
 
     skipped: list[Skipped]
     kept: list[Kept]
     unproven: list[Kept] = []
+    endings: list[Stop] = []
 
 
 def find_skips(
@@ -67,7 +69,7 @@ def find_skips(
     except TooMuch:
         why = "more leads to and from it than can be followed"
         return Skips([], [Kept(candidate.source, candidate.loop, False, "validation", why)])
-    return Skips(skipped, [*kept, *staying], unproven)
+    return Skips(skipped, [*kept, *staying], unproven, facts.endings if skipped else [])
 
 
 _OPTION = {"validation": "validation", "checkpoint": "saving"}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import takewhile
 
 from msgspec import Struct, field
 
+from instrumentor.locate.changes.cleanup import cleanup_behind
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.reader import EffectsReader
 from instrumentor.locate.changes.skips.removal import Closed
@@ -24,6 +26,7 @@ from instrumentor.read.program import Function, Program
 from instrumentor.read.script_options import ScriptOptions
 from instrumentor.read.syntax import (
     FUNCTIONS,
+    LOOPS,
     ScopeNode,
     Source,
     callee,
@@ -41,12 +44,27 @@ Mention = tuple[Source, ScopeNode, ast.Name | ast.Attribute]
 
 
 _YIELDS = (ast.Yield, ast.YieldFrom)
+#: What may run an expression inside of it several times.
+_REPEATS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 _HOLDS = methods.PUTS | methods.TAKES
 
 
 def suspends(scope: ScopeNode) -> bool:
     """A generator's callers go on in the middle of it."""
     return any(isinstance(node, _YIELDS) for node in own_nodes(scope))
+
+
+def _is_repeated(statement: ast.stmt, call: ast.Call) -> bool:
+    """Whether a statement that runs once may run a call in it several times."""
+    if isinstance(statement, ast.While) and contains(statement.test, call):
+        return True
+    return any(isinstance(n, _REPEATS) and contains(n, call) for n in own_nodes(statement))
+
+
+def _is_below_a_case(source: Source, statement: ast.stmt) -> bool:
+    """Whether it stands in a handler or a case, whose surroundings `parents` does not tell."""
+    outermost = [statement, *source.parents(statement)][-1]
+    return isinstance(source.places[outermost].parent, (ast.ExceptHandler, ast.match_case))
 
 
 def _behind(place: Place) -> list[tuple[Source, ast.stmt]]:
@@ -177,13 +195,46 @@ class Facts(Struct, eq=False, dict=True):
 
     @cached_property
     def never(self) -> list[tuple[Source, ast.stmt]]:
-        """Statements behind all loops, which the early stop does not come to."""
-        return [
-            behind
-            for place in self._ending
-            if self._exits or place[1] is self.candidate.scope
-            for behind in _behind(place)
-        ]
+        """Statements behind all loops, which do not run where something is skipped.
+
+        The early stop does not come to them, and a loop that ends by itself to one of `endings`.
+        """
+        return [behind for place in self._left for behind in _behind(place)]
+
+    @cached_property
+    def endings(self) -> list[Stop]:
+        """Stops that always hold: one ahead of each list of statements that `never` holds.
+
+        So none of these runs in whatever way the loop is left: at its end, by `return`, by an
+        exception that is handled.
+        """
+        found: list[Stop] = []
+        for source, scope, loop in self._left:
+            inside = loop.body[0] if isinstance(loop, LOOPS) else loop
+            cleanup = cleanup_behind(self.knowledge, source, scope, inside)
+            for suite, index in path_to(source, scope, loop):
+                last, rest = suite[index], suite[index + 1 :]
+                if all(s in cleanup or isinstance(s, (*FUNCTIONS, ast.Pass)) for s in rest):
+                    continue
+                here = tuple(s for s in cleanup if s.lineno >= rest[0].lineno)
+                leave = self.stops[0].strategy if self._exits else "return"
+                found.append(Stop(source, last, last, leave, cleanup=here))
+        return found
+
+    @cached_property
+    def _left(self) -> list[Place]:
+        """What no run goes on behind: the outermost loop, and what leads to it.
+
+        With a stop that returns to its caller, in the function of the loop alone.
+        """
+        places = self._ending
+        if not places or not isinstance(places[0][2], LOOPS):
+            return []
+        if not self._exits:
+            own = isinstance(self.candidate.scope, FUNCTIONS)
+            return [p for p in places if own and p[1] is self.candidate.scope]
+        sources = self.candidate.program.sources.values()
+        return [*takewhile(lambda place: place[0] in sources, places)]
 
     @cached_property
     def cleanup(self) -> list[tuple[Source, ast.stmt]]:
@@ -213,6 +264,8 @@ class Facts(Struct, eq=False, dict=True):
         """A statement and those that lead to it, with all loops around them, which run once."""
         found: list[Place] = []
         while scope not in (place[1] for place in found) and not suspends(scope):
+            if _is_below_a_case(source, statement):
+                break
             loops = source.loops_around(statement)
             if loops:
                 found.clear()  # what is further inside runs several times
@@ -222,7 +275,9 @@ class Facts(Struct, eq=False, dict=True):
             callers = self.program.callers.get(scope, ())
             if len(callers) != 1 or scope in self.program.handed:
                 break
-            scope, _, statement = callers[0]
+            scope, call, statement = callers[0]
+            if _is_repeated(statement, call):
+                break
             source = self.program.source_of_scope[scope]
         return []
 

@@ -17,7 +17,7 @@ from instrumentor.locate.changes.skips.training_mode import TrainingMode
 from instrumentor.locate.changes.skips.uses import Uses
 from instrumentor.locate.located import Kept, Skipped
 from instrumentor.locate.meaning.host_values import host_read
-from instrumentor.read.syntax import FUNCTIONS, LOOPS, Source, below, contains, path_to
+from instrumentor.read.syntax import FUNCTIONS, LOOPS, Source, below, contains
 
 _REMOVABLE = (
     *(ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete),
@@ -263,23 +263,24 @@ class _Attempt(Struct, eq=False):
     # -- files ---------------------------------------------------------------------------------
 
     def _left_doing(self, needs: Files, itself: Files) -> str:
-        """A statement that stays, in the loops or behind them, and needs what a piece does."""
-        gone = self._gone()
-        never = [statement for _, statement in self.facts.never]
-        for source, scope, statement in self._behind():
+        """A statement that runs later than a piece, and needs what that does."""
+        gone = self._gone(self.facts.never)
+        for source, scope, statement in self._later():
             if gone.holds(source, statement) or self.facts.holds_step(statement):
                 continue
             files = self.facts.reader.of(source, scope, [statement]).files
             if needs in files and not itself & files:
-                ends = ", where a script comes that ends by itself" if statement in never else ""
-                return source.at(statement.lineno) + ends
+                return source.at(statement.lineno)
         return ""
 
-    def _behind(self) -> Iterator[Place]:
+    def _later(self) -> Iterator[Place]:
         """Statements in the loops around the step and behind them, callers included."""
+        for source, statement in self.facts.cleanup:
+            yield source, source.scope_of(statement), statement
         for source, scope, anchor in self.facts.anchors:
-            for suite, index in path_to(source, scope, anchor):
-                for statement in suite[index + 1 :]:
+            for around in (anchor, *source.parents(anchor)):
+                place = source.places[around]
+                for statement in place.suite[place.index + 1 :]:
                     yield source, scope, statement
             for loop in (anchor, *source.loops_around(anchor)):
                 if isinstance(loop, LOOPS):

@@ -31,6 +31,7 @@ from instrumentor.read.syntax import (
     arguments,
     callee,
     own_calls,
+    parameters,
 )
 from instrumentor.read.values import Group, Object
 
@@ -63,16 +64,26 @@ class Uses(Struct, eq=False):
         for cell in sorted(own, key=lambda c: c.name):
             reads = reads_of(self.facts.program, piece.scope, cell.name, statements, removed)
             in_order = sorted(reads, key=lambda r: (r.lineno, r.col_offset))
+            # what never runs may read a name that something else binds, and else has to go too
+            gone = self.unread if self._is_bound(piece, cell.name) else self.gone
             for read in in_order:
                 scope = self.facts.program.scope_of(piece.source, read)
                 mention: Mention = (piece.source, scope, read)
-                if _stays(self.gone, mention):
+                if _stays(gone, mention):
                     yield mention, None, None
         seen: set[Cell] = set()
         others = (c for c in effects.changed if c.at(0) not in own)
         for cell in sorted(others, key=self._position):
             for mention, via in self._reads_of_object(cell, seen, piece.scope):
                 yield mention, effects.changed[cell], via
+
+    def _is_bound(self, piece: Piece, name: str) -> bool:
+        """Whether what stays binds a name of the piece's scope as well."""
+        source, scope = piece.source, piece.scope
+        return (isinstance(scope, FUNCTIONS) and name in parameters(scope)) or any(
+            isinstance(node.ctx, ast.Store) and not self.gone.holds(source, node)
+            for node in variables(self.facts.program, source, scope, name)
+        )
 
     def _position(self, cell: Cell) -> tuple[str, str, int, int]:
         if cell.scope is None:

@@ -1,0 +1,53 @@
+"""Whether the samples of a data set take random numbers, in the process that trains."""
+
+import random
+import sys
+from typing import Any, Callable, List, Tuple
+
+DRAWS = (
+    "Walking over a loader of %s, which draws random numbers for its samples, is skipped. Batches "
+    "may be others than in your script; --keep-validation keeps a validation."
+)
+
+
+def draws_by_itself(loader: Any, first: Any) -> bool:
+    """Whether a loader without workers draws more than its own seeds.
+
+    One sample is made for that, and the generators are put back.
+
+    Args:
+        loader: a DataLoader of torch's.
+        first: what its index sampler gives first, None without any.
+    """
+    torch, data = sys.modules["torch"], loader.dataset
+    if first is None or loader.num_workers or isinstance(data, torch.utils.data.IterableDataset):
+        return False
+    kept = [(read, write, read()) for read, write in generators_of_the_process()]
+    drawn = False
+    try:
+        if loader._auto_collation:
+            loader.collate_fn([data[next(iter(first))]])
+        else:
+            loader.collate_fn(data[first])
+    except Exception:  # what it drew until then still counts
+        pass
+    finally:
+        for read, write, state in kept:
+            drawn = drawn or plain(read()) != plain(state)
+            write(state)
+    return drawn
+
+
+def generators_of_the_process() -> List[Tuple[Callable[[], Any], Callable[[Any], Any]]]:
+    """How the state of each is read and written."""
+    torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
+    found = [(torch.get_rng_state, torch.set_rng_state), (random.getstate, random.setstate)]
+    if numpy is not None:
+        found.append((numpy.random.get_state, numpy.random.set_state))
+    return found
+
+
+def plain(state: Any) -> List[Any]:
+    """A state as values that can be compared."""
+    parts = state if isinstance(state, tuple) else (state,)
+    return [part.tolist() if hasattr(part, "tolist") else part for part in parts]
