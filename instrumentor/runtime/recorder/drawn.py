@@ -4,10 +4,8 @@ import random
 import sys
 from typing import Any, Callable, List, Tuple
 
-DRAWS = (
-    "Walking over a loader of %s, which draws random numbers for its samples, is skipped. Batches "
-    "may be others than in your script; --keep-validation keeps a validation."
-)
+DRAWS = "Walking over a loader of %s, which draws random numbers for its samples, is skipped."
+HENCE = " Batches may be others than in your script; --keep-validation keeps a validation."
 
 
 def draws_by_itself(loader: Any, first: Any) -> bool:

@@ -10,7 +10,7 @@ from instrumentor.runtime.recorder.barrier import CHECK, Barrier, Waited
 from instrumentor.runtime.recorder.collectives import Collectives
 from instrumentor.runtime.recorder.compiler_breaks import DROPPED, write_causes
 from instrumentor.runtime.recorder.differentiated import Differentiated
-from instrumentor.runtime.recorder.drawn import DRAWS, draws_by_itself
+from instrumentor.runtime.recorder.drawn import DRAWS, HENCE, draws_by_itself
 from instrumentor.runtime.recorder.extra_step import ExtraStep
 from instrumentor.runtime.recorder.facts import FACTS, Batches
 from instrumentor.runtime.recorder.iterations import Iterations
@@ -288,7 +288,8 @@ class Recorder:
                 if self.records.active and id(loader) not in self.walked:
                     self.walked.add(id(loader))
                     if draws_by_itself(loader, first):
-                        self.records.warn(DRAWS % type(loader.dataset).__name__, "random-numbers")
+                        text = DRAWS % type(loader.dataset).__name__ + HENCE
+                        self.records.warn(text, "random-numbers")
 
     def refuse(self, name: str, waited: Waited) -> None:
         """Record that a step ran and could not be timed."""
@@ -328,11 +329,7 @@ class Recorder:
         """Note that the loop has ended by itself, and that nothing behind it is to run."""
         if not self.done and self.records.active:
             self.records.write("ended")
-            print(
-                "[TIMER] the loop has ended; the run ends here, since what follows may need what "
-                "is skipped",
-                flush=True,
-            )
+            print("[TIMER] The loop has ended, and the run: the rest may need what is skipped")
 
     def enough(self) -> bool:
         """Whether enough samples are taken, with the extra steps behind them that are due."""
