@@ -16,7 +16,7 @@ from instrumentor.locate.inference import infers_only, locate_inference, locate_
 from instrumentor.locate.located import Declined, Located, Reason
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.region_suggestion import with_region
-from instrumentor.locate.rules.loops import SeveralLoops
+from instrumentor.locate.rules.loops import ForwardUnseen, SeveralLoops
 from instrumentor.locate.rules.marked_lines import NoInferenceLoop
 from instrumentor.locate.rules.no_loop import NoLoop, no_loop
 from instrumentor.locate.rules.shape import GradientsUnseen
@@ -117,7 +117,7 @@ def _alone(program: Program, options: Options, arguments: Sequence[str]) -> Loca
         return choose(program, options, arguments, guesses=len(program.whole.sources) == 1)
     except Declined as declined:
         # what is not seen here, and the options that choose, may stand in other modules
-        open_kinds = (GradientsUnseen.kind, SeveralLoops.kind)
+        open_kinds = (GradientsUnseen.kind, SeveralLoops.kind, ForwardUnseen.kind)
         if len(program.whole.sources) > 1 and declined.reasons[0].kind in open_kinds:
             return None
         raise

@@ -21,6 +21,7 @@ from instrumentor.locate.loop.loops import (
     Update,
     end_of_iteration,
     find_candidates,
+    find_updates,
     from_callers,
     in_order,
 )
@@ -38,8 +39,9 @@ from instrumentor.locate.rules.loops import ForwardApart, ForwardUnseen, Several
 from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.locate.rules.regions import no_forward_ahead, no_phase_inside, no_update_inside
 from instrumentor.read.constants import is_ruled_out
+from instrumentor.read.control_flow import flow_of
 from instrumentor.read.program import Program
-from instrumentor.read.script_options import ScriptOptions
+from instrumentor.read.script_options import Place, ScriptOptions
 from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -75,11 +77,13 @@ def choose(
     Raises:
         Guessed: it would have to be.
     """
-    knowledge, called_with = Knowledge(program), ScriptOptions(program, arguments)
+    called_with = ScriptOptions(program, arguments)
+    knowledge = Knowledge(program, called_with)
     candidates = _offered(knowledge, options)
     if options.loop is not None:
         one = _by_line(program, candidates, *options.loop)
         return _understand(one, options, called_with, guesses=guesses)
+    candidates, never = _made(candidates, called_with)
     stepping = _stepping(candidates, options)
     if not stepping:
         return next(closures_anywhere(knowledge), None) or no_loop(knowledge, candidates)
@@ -87,7 +91,7 @@ def choose(
     if len(called) > 1:
         reasons = [r for c in called for r in reasons_against(c)]
         raise Declined(*dict.fromkeys(reasons or several(called)))
-    located = _understand(called[0], options, called_with, guesses=guesses)
+    located = _understand(called[0], options, called_with, guesses=guesses, never=never)
     others = [c for c in stepping if c is not called[0]]
     if others:
         located = replace(located, warnings=(_by_options(called[0], others), *located.warnings))
@@ -115,9 +119,28 @@ def is_reachable(candidate: Candidate, options: Options) -> bool:
     return source is program.entry or not any(is_main_guard(p.test) for p in guards)
 
 
+def _made(
+    candidates: list[Candidate], called_with: ScriptOptions
+) -> tuple[list[Candidate], list[Place]]:
+    """Loops whose steps are methods of objects that the options make, and where others would be.
+
+    Of classes that the options choose among, one may hold the whole loop: it is a part of the
+    iteration of that loop only in which the other one's method makes the step.
+    """
+    out = {
+        c.loop: at
+        for c in candidates
+        if all(at := [_never_made(c, called_with, site) for site in c.sites])
+    }
+    left = [c for c in candidates if c.loop not in out]
+    if not left:
+        return candidates, []
+    return left, [place for at in out.values() for place in at if place is not None]
+
+
 def _stepping(candidates: list[Candidate], options: Options) -> list[Candidate]:
     """Loops of steps: those that the script comes to, if there are any."""
-    found = _without_inner([c for c in candidates if c.updates])
+    found = _of_one_step(_without_inner([c for c in candidates if c.updates]))
     return [c for c in found if is_reachable(c, options)] or found
 
 
@@ -138,6 +161,48 @@ def _without_inner(candidates: list[Candidate]) -> list[Candidate]:
         del kept[inner.loop]
         kept[outer.loop] = replace(found, sites=in_order([*found.sites, *sites]))
     return list(kept.values())
+
+
+def _of_one_step(candidates: list[Candidate]) -> list[Candidate]:
+    """Loops over micro-batches, one behind the other and each with its update behind it, as one.
+
+    A discriminator's and a generator's are parts of one step: its loop is around both, or around
+    the call of their function.
+    """
+    kept, parts = list[Candidate](), dict[ScopeNode, list[Candidate]]()
+    for candidate in candidates:
+        if any(contains(candidate.loop, u.statement) for u in candidate.updates):
+            kept.append(candidate)
+        else:
+            parts.setdefault(candidate.scope, []).append(candidate)
+    for each in parts.values():
+        whole = _around(each) if len(each) > 1 else None
+        kept += each if whole is None else [whole]
+    return sorted(kept, key=lambda c: c.key)
+
+
+def _around(parts: list[Candidate]) -> Candidate | None:
+    """The innermost loop whose iteration runs all of these loops, one after the other."""
+    first = parts[0]
+    flow = flow_of(first.scope)
+    if any(flow.exclusive(one.loop, other.loop) for one, other in permutations(parts, 2)):
+        return None
+    places = [(first.source, first.scope, s) for c in parts for s in c.sites]
+    loops = first.source.loops_around(first.loop)
+    loop = next((each for each in loops if all(contains(each, c.loop) for c in parts)), None)
+    if loop is None:
+        lifted = [next(from_callers(first.program, *place), None) for place in places]
+        places = [place for place in lifted if place is not None]
+        if len(places) < len(lifted) or len({scope for _, scope, _ in places}) > 1:
+            return None
+        around = [source.loops_around(site.statement) for source, _, site in places]
+        loop = next((o for o in around[0] if all(o in others for others in around)), None)
+    if loop is None:
+        return None
+    source, scope, _ = places[0]
+    sites = in_order(site for _, _, site in places)
+    whole = Candidate(first.knowledge, source, scope, loop, sites)
+    return replace(whole, updates=tuple(find_updates(whole)))
 
 
 def _through_calls(outer: Candidate, inner: Candidate) -> Iterator[Site]:
@@ -229,7 +294,12 @@ def _no_loop_at(program: Program, candidates: list[Candidate], file: str, line: 
 
 
 def _understand(
-    candidate: Candidate, options: Options, called_with: ScriptOptions, *, guesses: bool
+    candidate: Candidate,
+    options: Options,
+    called_with: ScriptOptions,
+    *,
+    guesses: bool,
+    never: Iterable[Place] = (),
 ) -> Located:
     knowledge, reasons = candidate.knowledge, list(reasons_against(candidate))
     if reasons:
@@ -283,7 +353,7 @@ def _understand(
         cache_clears=tuple(_cache_clears(candidate)),
         warnings=(
             *of_the_program(candidate),
-            *(_by_branch(*place) for place in left_out),
+            *(_by_branch(*place) for place in _branches(called_with, [*never, *left_out])),
             *(caveat for region in regions for caveat in region.warnings),
             *unsampled(regions, not_run),
             *of_the_syncs(regions),
@@ -312,7 +382,7 @@ def _as_iterated(candidate: Candidate) -> Candidate:
 
 def _as_called_step(
     candidate: Candidate, called_with: ScriptOptions
-) -> tuple[Candidate, list[tuple[Source, ast.stmt]]]:
+) -> tuple[Candidate, list[Place]]:
     """Without the ways through a step that the script's options rule out, and what these are."""
     out = {s: at for s in candidate.sites if (at := _ruled_out(candidate, called_with, s))}
     sites = [s for s in candidate.sites if s not in out]
@@ -321,22 +391,35 @@ def _as_called_step(
     updates = candidate.updates
     left = [u for u in updates if not _ruled_out(candidate, called_with, u)]
     taken = replace(candidate, sites=tuple(sites), updates=tuple(left) or updates)
-    branches = {called_with.branch_of(*place): place for place in reversed(out.values())}
-    return taken, [*branches.values()][::-1]
+    return taken, [*out.values()]
+
+
+def _branches(called_with: ScriptOptions, places: Sequence[Place]) -> list[Place]:
+    """The first of these places in each of the branches that the options leave out."""
+    branches = {called_with.branch_of(*place): place for place in reversed(places)}
+    return [*branches.values()][::-1]
 
 
 def _ruled_out(
     candidate: Candidate, called_with: ScriptOptions, one: Site | Update
-) -> tuple[Source, ast.stmt] | None:
+) -> Place | None:
     """What the options leave out for a backward or an update not to run: a branch, an object."""
-    source, scope = candidate.source, candidate.scope
-    helper = one.chain[0] if isinstance(one, Site) and one.chain else getattr(one, "helper", None)
-    if isinstance(one, Update):
-        source, scope = one.source, one.scope
+    source = one.source if isinstance(one, Update) else candidate.source
     if called_with.rule_out(source, one.statement):
         return source, one.statement
     if isinstance(one, Site) and called_with.rule_out(one.backward_source, one.backward_statement):
         return one.backward_source, one.backward_statement
+    return _never_made(candidate, called_with, one)
+
+
+def _never_made(
+    candidate: Candidate, called_with: ScriptOptions, one: Site | Update
+) -> Place | None:
+    """Where the object would be made whose method runs it, where the options make another one."""
+    source, scope = candidate.source, candidate.scope
+    helper = one.chain[0] if isinstance(one, Site) and one.chain else getattr(one, "helper", None)
+    if isinstance(one, Update):
+        source, scope = one.source, one.scope
     if helper is None or one.call is None:
         return None
     return called_with.never_made(source, scope, one.call, helper)
@@ -386,8 +469,10 @@ def _without_forward(candidate: Candidate, site: Site) -> Reason:
     if call is None:
         return ForwardApart.at(where, site.backward)
     source, node = call
-    name, place = dotted(node.func) or callee(node), source.at(node.lineno)
-    return ForwardUnseen.at(where, site.backward, call=name, place=place)
+    name = dotted(node)
+    if isinstance(node, ast.Call):
+        name = f"{dotted(node.func) or callee(node)}()"
+    return ForwardUnseen.at(where, site.backward, what=name, place=source.at(node.lineno))
 
 
 def _apart(candidate: Candidate, found: dict[Site, Forward]) -> Site | None:

@@ -14,7 +14,7 @@ from instrumentor.locate.loop.loops import Site, Update
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Evidence
 from instrumentor.read.program import Function
-from instrumentor.read.syntax import ScopeNode, Source, dotted
+from instrumentor.read.syntax import ScopeNode, Source, callee, dotted
 
 
 class Finding(Struct, frozen=True):
@@ -49,7 +49,7 @@ def _backward(knowledge: Knowledge, site: Site, forward: Forward) -> Finding:
     source, call = site.backward_source, site.backward
     scope = knowledge.program.scope_of(source, call)
     by = Evidence.USE if forward.is_typed else Evidence.SPELLING
-    name = dotted(call.func)
+    name = dotted(call.func) or callee(call)
     qualified = knowledge.program.names.qualified(source, scope, call.func)
     if qualified.startswith("torch.autograd."):
         by, name = Evidence.TYPE, qualified

@@ -8,9 +8,10 @@ all that the rewriting needs.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from instrumentor.plan.explanation import (
 )
 from instrumentor.plan.passes import PASSES, recorder
 from instrumentor.plan.passes.region import batch_of
-from instrumentor.read.syntax import FUNCTIONS, Source, callee
+from instrumentor.read.syntax import FUNCTIONS, Source, callee, contains, suites
 from instrumentor.shared.edits import Edit, Kind
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
@@ -180,6 +181,15 @@ def _fresh_name(located: Located) -> str:
     )
 
 
+def _last_line(end: ast.stmt, ends: Sequence[ast.stmt]) -> int:
+    """The last line that is timed up to an end: of a block that holds another one, up to that."""
+    found = [
+        next((e for e in ends if e is not end and any(contains(s, e) for s in suite)), suite[-1])
+        for suite in suites(end)
+    ]
+    return max(last.end_lineno or last.lineno for last in found or [end])
+
+
 def explain_located(located: Located) -> dict[str, Any]:
     """The documented description of a located loop; lines are of the original files."""
     candidate = located.candidate
@@ -200,7 +210,7 @@ def explain_located(located: Located) -> dict[str, Any]:
         region=TimedLines(
             file=str(region.candidate.source.path),
             start_line=min(r.begin.lineno for r in located.regions),
-            end_line=max(end.end_lineno or end.lineno for end in ends),
+            end_line=max(_last_line(end, ends) for end in ends),
         ),
         forward=Place(file=str(forward.source.path), line=forward.statement.lineno),
         backward=_backward(located),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
+from instrumentor.read.control_flow import END, START, Flow
 from instrumentor.read.names_used import binds
 from instrumentor.read.program import Class, Function, Program
 from instrumentor.read.signatures import default_of, is_method, on_class, passed
@@ -23,6 +24,7 @@ from instrumentor.read.syntax import (
     last,
     parameters,
 )
+from instrumentor.read.values import Object
 
 #: Values by name; by dotted name for attributes.
 Constants = Mapping[str, object]
@@ -42,15 +44,44 @@ def is_ruled_out(program: Program, scope: ScopeNode, statement: ast.stmt) -> boo
 
 
 def passed_over(
-    program: Program, scope: ScopeNode, call: ast.Call, function: Function, statement: ast.stmt
+    program: Program,
+    scope: ScopeNode,
+    call: ast.Call,
+    functions: Sequence[Function],
+    statement: ast.stmt,
+    known: Constants | None = None,
 ) -> bool:
-    """Whether what this call writes out (`step(batch, phase=Phase.VAL)`) leaves a statement out."""
+    """Whether what a call writes out (`step(batch, phase=Phase.VAL)`) leaves a statement out.
+
+    Args:
+        functions: those on the way to the statement: the called one, what it calls, and so on.
+        known: what the calls ahead of this one have written out.
+    """
+    function, *inner = functions
     if not (call.args or call.keywords) or not is_called_as_written(function):
         return False
     written = {name for name, _ in given_to(program, scope, call, function)}
-    known = fixed(program, scope, call, function, {})
-    own = {n: v for n, v in known.items() if n in written or "." in n}
-    return leaves_out(function.source, statement, own)
+    found = fixed(program, scope, call, function, known or {})
+    own = {n: v for n, v in found.items() if n in written or "." in n}
+    if not own:
+        return False
+    passes_by = partial(_passes_by, function, own)
+    if not inner:
+        return passes_by(statement)
+    calls = program.calls_between(function, inner[0])
+    return bool(calls) and all(
+        passes_by(at) or passed_over(program, function.node, each, inner, statement, own)
+        for each, at in calls
+    )
+
+
+def _passes_by(function: Function, known: Constants, statement: ast.stmt) -> bool:
+    """Whether with these constants no call comes to a statement: by a branch, or a `return`."""
+    if leaves_out(function.source, statement, known):
+        return True
+    flow = Flow(function.node.body, partial(decided, known=known), returned=END)
+    reached = flow.path(START, flow.before(statement), failing=True)
+    return statement in flow.begins and not reached
 
 
 def leaves_out(source: Source, statement: ast.stmt, known: Constants) -> bool:
@@ -125,10 +156,11 @@ def fixed(
 ) -> dict[str, object]:
     """Parameters whose value is a constant at this call, by argument or by default.
 
-    Nothing is known when the function is called by another name: a partial may have set some.
+    Nothing is known when the function is called by another name, a partial may have set some,
+    unless what is called is an object, whose class says what that runs.
     """
     node = function.node
-    if callee(call) != function.name:
+    if callee(call) != function.name and not _is_of_an_object(program, scope, call):
         return {}
     found = {name: _value(default_of(node, name), {}) for name in parameters(node)}
     source = program.source_of_scope[scope]
@@ -137,6 +169,14 @@ def fixed(
         found |= members | {name: _value(value, {**known, **members})}
     rebound = _rebound(node)
     return {n: v for n, v in found.items() if v is not _UNKNOWN and n not in rebound}
+
+
+def _is_of_an_object(program: Program, scope: ScopeNode, call: ast.Call) -> bool:
+    """`step(x)` where `step` is made of a class with a `__call__` or a `forward`."""
+    meant = program.of(program.source_of_scope[scope], scope, call.func)
+    return bool(meant) and all(
+        isinstance(v, Object) and isinstance(v.made_by, Class) for v in meant
+    )
 
 
 @lru_cache(maxsize=256)

@@ -103,6 +103,11 @@ class Program(Names, eq=False, dict=True):
                     table[function.node].append((scope, call, statement))
         return table
 
+    def calls_between(self, caller: Function, called: Function) -> list[tuple[ast.Call, ast.stmt]]:
+        """Where one function calls another."""
+        calls = self.callers.get(called.node, ())
+        return [(call, at) for scope, call, at in calls if scope is caller.node]
+
     @cached_property
     def handed(self) -> dict[FunctionNode, list[tuple[ScopeNode, ast.expr]]]:
         """Where functions are named and not called there, or called by a lambda.

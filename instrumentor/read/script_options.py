@@ -122,6 +122,14 @@ class ScriptOptions:
         for statement in statements:
             yield from left_out(statement, lambda test: self._decided(source, test))
 
+    def makes(self, value: Value | None) -> bool:
+        """Whether a run may come to where an object is made; True of all else."""
+        if not isinstance(value, Object) or value.node is None or value.where is None:
+            return True
+        source, _ = value.where
+        at = source.statement_of(value.node)
+        return at is None or not self.rule_out(source, at)
+
     def never_made(
         self, source: Source, scope: ScopeNode, call: ast.Call, method: Function
     ) -> Place | None:

@@ -63,3 +63,46 @@ def test_helpers_that_call_each_other_are_looked_through_once(
     monkeypatch.setattr(program, "resolve", resolve)
     assert [found.part for found in findings(located)][-1] == "step"
     assert len(asked) < 50
+
+
+CHOICE = """
+import argparse
+from torch import nn
+
+class Small(nn.Linear): ...
+class Large(nn.Linear): ...
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--size", default="large")
+args = parser.parse_args()
+if TEST == "small":
+    net = Small(4, 4)
+elif TEST == "large":
+    net = Large(4, 4)
+else:
+    net = nn.Identity()
+net = nn.DataParallel(net) if several else net
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "arguments", "name"),
+    [
+        ("args.size", (), "Large"),
+        ("args.size", ("--size", "small"), "Small"),
+        ("size", (), "torch.nn.Identity, Large or Small"),
+    ],
+)
+def test_the_type_is_that_of_what_the_options_make(
+    test: str, arguments: tuple[str, ...], name: str
+) -> None:
+    source = looped(
+        "criterion(net(x), y).backward()\noptimizer.step()", CHOICE.replace("TEST", test)
+    )
+    located = locate(parse(Path("train.py"), source.encode()), Options(), None, arguments)
+    assert next(findings(located)).name == name
+
+
+def test_a_backward_of_an_expression_is_called_so() -> None:
+    plan = plan_of(looped("loss = criterion(model(x), y)\n(loss / 2).backward()\noptimizer.step()"))
+    assert plan["evidence"][1]["name"] == "backward"

@@ -505,3 +505,94 @@ def test_lines_are_offered_only_where_they_can_be_located(error: Exception | Non
     reason = Reason(path, 1, "no-loop", "none", "none")
     offered = with_region(reason, source, Options(), place).region
     assert offered == ("" if error else "train.py:2-2")
+
+
+# -- one step in several loops, and what is none ---------------------------------------------------
+
+#: Evaluations that go through the functions of the step, and never come to its backward.
+PASSED_OVER = {
+    "two_calls_deep": """
+def forward(x, y, quiet):
+    loss = criterion(model(x), y)
+    if not quiet:
+        loss.backward()
+    return loss
+def batch(x, y, quiet):
+    loss = forward(x, y, quiet)
+    if not quiet:
+        optimizer.step()
+    return loss
+def evaluate():
+    for x, y in held_out:
+        print(batch(x, y, quiet=True))
+for x, y in loader:  # the loop
+    batch(x, y, quiet=False)
+evaluate()
+""",
+    "an_object_that_returns": """
+class Compute:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+    def __call__(self, output, y, only=False):
+        loss = criterion(output, y)
+        if only:
+            return loss
+        loss.sum().backward()
+        if self.optimizer is not None:
+            self.optimizer.step()
+        return loss
+compute = Compute(optimizer)
+def evaluate():
+    with torch.no_grad():
+        for x, y in held_out:
+            print(compute(model(x), y, only=True))
+for n, (x, y) in enumerate(loader):  # the loop
+    output = model(x)
+    compute(output, y)  # the end
+    if n % 100 == 0:
+        evaluate()
+""",
+}
+
+
+@pytest.mark.parametrize("name", PASSED_OVER)
+def test_an_evaluation_that_passes_the_backward_over_is_no_loop(name: str) -> None:
+    source = f"{PREAMBLE}criterion = torch.nn.MSELoss()\n{PASSED_OVER[name]}"
+    plan = rewrite(source, filename="train.py").plan.explanation
+    assert plan["loop"]["line"] == line_of(source, "# the loop")
+    if "# the end" in source:  # the evaluation behind it makes no step either
+        assert plan["region"]["end_line"] == line_of(source, "# the end")
+
+
+MICRO_BATCHES = """
+def step(batches):
+    first.zero_grad()
+    for x in batches:
+        net(x).sum().backward()  # one
+    first.step()
+    second.zero_grad()
+    for x in batches:
+        other(x).mean().backward()
+    second.step()  # all
+"""
+
+
+def test_loops_over_micro_batches_are_parts_of_one_step() -> None:
+    made = "".join(
+        f"{net} = torch.nn.Linear(4, 4)\n{opt} = torch.optim.SGD({net}.parameters(), lr=0.1)\n"
+        for net, opt in (("net", "first"), ("other", "second"))
+    )
+    called = f"import torch\n{made}{MICRO_BATCHES}for batches in loader:\n    step(batches)\n"
+    in_line = MICRO_BATCHES.partition("def step(batches):\n")[2]
+    direct = f"import torch\n{made}for batches in loader:\n{in_line}"
+    for source in (called, direct):
+        plan = rewrite(source, filename="train.py").plan.explanation
+        assert plan["loop"]["line"] == line_of(source, "for batches in loader")
+        assert plan["region"]["end_line"] == line_of(source, "# all")
+        assert plan["backward"]["line"] == line_of(source, "# one")
+
+
+def test_loops_with_an_update_in_each_are_several() -> None:
+    two = "".join(f"    for x in {data}:\n{indent(STEP, '        ')}" for data in ("one", "two"))
+    source = f"{PREAMBLE}for epoch in range(9):\n{two}"
+    assert reason_of(source).kind == "several-loops"

@@ -339,3 +339,42 @@ def test_options_are_followed_through_parameters_attributes_and_objects(
     starts = [text.splitlines()[r.begin.lineno - 1].strip() for r in located.regions]
     assert region in starts[0]
     assert all("sum()" not in s or "sum()" in region for s in starts)
+
+
+LOOPS_IN_ONE = """\
+import argparse
+import torch
+
+class Once:
+    def __init__(self):
+        self.net = torch.nn.Linear(4, 4)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+    def update(self, x):
+        self.net(x).mean().backward()
+        self.optimizer.step()
+
+class Often(Once):
+    def update(self, xs):
+        for x in xs:  # its own
+            self.net(x).sum().backward()
+            self.optimizer.step()
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--algo", default="once")
+args = parser.parse_args()
+if args.algo == "once":
+    agent = Once()
+elif args.algo == "often":
+    agent = Often()
+for x in loader:  # of all
+    agent.update(x)
+"""
+
+
+@pytest.mark.parametrize(("algo", "loop"), [("once", "# of all"), ("often", "# its own")])
+def test_the_class_that_is_chosen_may_hold_the_loop(algo: str, loop: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(LOOPS_IN_ONE, encoding="utf-8")
+    located = locate_file(path, Options(), [tmp_path], ("--algo", algo))
+    assert loop in LOOPS_IN_ONE.splitlines()[located.candidate.loop.lineno - 1]
+    assert "branch-by-options" in {w.kind for w in located.warnings}

@@ -17,7 +17,7 @@ from instrumentor.locate.located import Deferred
 from instrumentor.locate.loop.counter import Counter
 from instrumentor.locate.loop.loops import Candidate
 from instrumentor.locate.meaning.changed_names import effects, uses
-from instrumentor.locate.meaning.host_values import host_read, is_logging
+from instrumentor.locate.meaning.host_values import host_read, host_reads, is_logging
 from instrumentor.locate.region.modes import Region
 from instrumentor.read.control_flow import LEFT, NEXT, OVER
 from instrumentor.read.names_used import binds
@@ -142,25 +142,28 @@ class _Reads(Struct, eq=False, dict=True):
         moving: list[ast.stmt] = []
         stays: list[Caveat] = []
         for statement in self.statements:
-            read = self._read_in(statement)
-            if read is None or not self._is_timed(read):
+            if next(self._lines(statement), None) is None:
                 continue
             group = self._group(statement, moving)
             if isinstance(group, str):
                 text = f"A host read stays inside the timed region: {group}"
-                place = self.source.at(getattr(read, "lineno", statement.lineno))
-                stays.append(Caveat("host-read-inside", text, place=place))
+                lines = dict.fromkeys(self._lines(statement))
+                places = (self.source.at(line) for line in lines)
+                stays += (Caveat("host-read-inside", text, place=place) for place in places)
             else:
                 moving += [s for s in group if s not in moving]
         return sorted(moving, key=_position), stays
 
-    def _read_in(self, statement: ast.stmt) -> ast.AST | None:
-        """The host read of a statement; of one that holds the backward in its header only."""
-        if not self._holds_site(statement):
-            return host_read(statement, self.tensors)
-        if isinstance(statement, ast.If):
-            return host_read(ast.If(test=statement.test, body=[], orelse=[]), self.tensors)
-        return None
+    def _lines(self, statement: ast.stmt) -> Iterator[int]:
+        """Where a statement reads in timed iterations; one with the backward, in its header."""
+        within: ast.stmt = statement
+        if self._holds_site(statement):
+            if not isinstance(statement, ast.If):
+                return
+            within = ast.If(test=statement.test, body=[], orelse=[])
+        for read in host_reads(within, self.tensors):
+            if self._is_timed(read):
+                yield getattr(read, "lineno", statement.lineno)
 
     def _is_timed(self, read: ast.AST) -> bool:
         """Whether a path leads on to the end: what leaves the iteration is in no sample."""
@@ -201,8 +204,8 @@ class _Reads(Struct, eq=False, dict=True):
             if not (changed & (moved_uses | moved_effects) or uses(statement) & moved_effects):
                 continue
             if uses(statement) & live:
-                if is_site:
-                    return feeds
+                if is_site:  # of a block that holds the backward any statement may use it
+                    return _DEPENDS if any(suites(statement)) else feeds
                 live |= effects(statement)
             fixed = is_site or not _movable(statement) or self._is_forward(statement)
             if fixed or effects(statement) & needed:

@@ -19,17 +19,14 @@ from instrumentor.read.syntax import ScopeNode, Source, arguments, callee, dotte
 from instrumentor.read.values import (
     Class,
     External,
-    Free,
-    Item,
     Member,
     Object,
-    Opaque,
     Value,
     Values,
 )
 
 #: Kinds whose methods run no model: what they return comes from what they are given.
-_PASSING = frozenset(
+PASSING = frozenset(
     {Kind.DATA, Kind.LOGGER, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.LOSS}
 )
 #: Kinds that a forward may be run of.
@@ -148,8 +145,9 @@ class _Unread(Struct, frozen=True):
             return NOTHING if word in methods.NOT_FORWARD else self.run(owner) or PASSES
         if word in methods.NOT_DIFFERENTIABLE:
             return _not_differentiable(word)
-        common = word in handed_on.COMMON_METHODS or word in methods.NOT_FORWARD
-        if kind in _PASSING or (common and not self._is_given_a_model()):
+        plain = (handed_on.COMMON_METHODS, methods.NOT_FORWARD, methods.REARRANGES)
+        common = any(word in each for each in plain)
+        if kind in PASSING or (common and not self._is_given_a_model()):
             return PASSES
         return self.by_name()
 
@@ -172,7 +170,7 @@ class _Unread(Struct, frozen=True):
                 return _not_differentiable(word)
             known = word in methods.MAKES_DATA or made is Kind.OPTIMIZER
             return NOTHING if known else PASSES
-        return NOTHING if made in _PASSING else self.by_name()
+        return NOTHING if made in PASSING else self.by_name()
 
     def by_name(self) -> Effect:
         """What it is given and how it is named are all there is."""
@@ -204,13 +202,24 @@ def _needs_gradient(value: Value) -> bool:
 
 
 def type_name(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr) -> str:
-    """`Net` or `torch.nn.Linear`: what an object was made by; '' when nothing tells."""
-    for value in knowledge.values(source, scope, node):
+    """`Net` or `torch.nn.Linear`: what an object was made by; '' when nothing tells.
+
+    Where it may be of several types, all of those that the script's options leave. What wraps a
+    model is named only where nothing else is.
+    """
+    found: list[str] = []
+    values = knowledge.values(source, scope, node)
+    for value in [v for v in values if knowledge.may_be_made(v)] or values:
         made = value.made_by if isinstance(value, Object) else value
         if isinstance(made, Class):
-            return made.node.name
-        if isinstance(value, Object) and external_name(made):
-            return external_name(made)
-        if isinstance(value, (Member, Item, Opaque, Free)):
-            return ""
-    return ""
+            found.append(made.node.name)
+        elif isinstance(value, Object) and external_name(made):
+            found.append(external_name(made))
+    names = [*dict.fromkeys(found)]
+    names = [name for name in names if name not in handed_on.RETURNS_ARGUMENT] or names
+    shown = names if len(names) <= _MOST_NAMES else [*names[: _MOST_NAMES - 1], "another"]
+    return " or ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+
+
+#: So many types of one object are named.
+_MOST_NAMES = 3

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from instrumentor.locate.gradients.differentiable import PASSING
 from instrumentor.locate.gradients.tracked_values import Made
 from instrumentor.locate.gradients.walk import Gradients
 from instrumentor.locate.loop.counter import runs_once
@@ -17,7 +18,7 @@ from instrumentor.locate.loop.loops import Candidate, Site, from_callers
 from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.changed_names import effects, uses
-from instrumentor.locate.meaning.roles import Evidence
+from instrumentor.locate.meaning.roles import Evidence, Kind
 from instrumentor.read import handed_on
 from instrumentor.read.names import external_name
 from instrumentor.read.names_used import binds
@@ -89,10 +90,11 @@ def made_ahead(candidate: Candidate, site: Site) -> Made | None:
     return None
 
 
-def unfollowed(candidate: Candidate, site: Site) -> tuple[Source, ast.Call] | None:
-    """A call that the loss of a backward comes from, and of which nothing is known.
+def unfollowed(candidate: Candidate, site: Site) -> tuple[Source, ast.Call | ast.Attribute] | None:
+    """What the loss of a backward comes from, and of which nothing is known.
 
-    None where every value is known, so that the loss is of another loop or iteration.
+    A call, or an attribute of a model: its forward may set that. None where every value is known,
+    so that the loss is of another loop or iteration.
     """
     made = _differentiated(candidate.knowledge, candidate)
     if made.get((site.statement, site.backward)):
@@ -100,7 +102,27 @@ def unfollowed(candidate: Candidate, site: Site) -> tuple[Source, ast.Call] | No
     given: list[ast.AST] = [site.call if site.chain else site.loss]
     nodes = given + sorted(leading_to(candidate, site), key=lambda s: s.lineno)
     calls = [c for node in nodes for c in _calls_in(node)]
-    return _unfollowed(candidate.knowledge, candidate.source, candidate.scope, calls)
+    found = _unfollowed(candidate.knowledge, candidate.source, candidate.scope, calls)
+    return found or _of_a_model(candidate, nodes)
+
+
+def _of_a_model(
+    candidate: Candidate, nodes: Iterable[ast.AST]
+) -> tuple[Source, ast.Attribute] | None:
+    """`loss = model.last_loss`: an attribute of a model, read by the iteration."""
+    knowledge, source, scope = candidate.knowledge, candidate.source, candidate.scope
+    called = {call.func for call in source.calls}
+    return next(
+        (
+            (source, part)
+            for node in nodes
+            for part in (node, *own_nodes(node))
+            if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load)
+            if part not in called and part.attr not in methods.NOT_DIFFERENTIABLE_ATTRIBUTES
+            if knowledge.is_model(source, scope, part.value)
+        ),
+        None,
+    )
 
 
 def _calls_in(node: ast.AST) -> list[ast.Call]:
@@ -134,6 +156,9 @@ def _is_known(knowledge: Knowledge, source: Source, scope: ScopeNode, call: ast.
     words = (handed_on.COMMON_METHODS, methods.NOT_FORWARD, methods.NOT_DIFFERENTIABLE)
     if isinstance(call.func, ast.Attribute) and any(call.func.attr in each for each in words):
         return True
+    if isinstance(call.func, ast.Attribute):
+        if knowledge.kinds.is_a(source, scope, call.func.value, *PASSING - {Kind.LOSS}):
+            return True
     objects = knowledge.values(source, scope, call.func)
     if any(isinstance(v, Class) for v in objects):
         return True
@@ -227,8 +252,7 @@ def call_of(
     knowledge: Knowledge, caller: Function, function: Function
 ) -> tuple[ast.Call, ast.stmt] | None:
     """Where one function calls another, at first."""
-    calls = knowledge.program.callers.get(function.node, ())
-    return next(((call, at) for scope, call, at in calls if scope is caller.node), None)
+    return next(iter(knowledge.program.calls_between(caller, function)), None)
 
 
 def _bound_by_header(around: ast.stmt) -> list[tuple[ast.expr, ast.expr]]:

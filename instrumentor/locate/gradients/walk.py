@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -45,8 +46,10 @@ from instrumentor.read.syntax import (
     dotted,
     receiver,
 )
-from instrumentor.read.values import External, Object
+from instrumentor.read.values import Class, External, Object
 
+#: An attribute of an object, by whatever names the object goes.
+Attribute: TypeAlias = tuple[Object, str]
 #: Calls in calls any deeper than this are followed no further.
 _DEPTH = 8
 
@@ -54,13 +57,15 @@ _DEPTH = 8
 class Summary(Struct, frozen=True):
     """What a function does with differentiable values, in terms of what it is given.
 
-    stores: what it leaves in variables of outside; filled: those it only adds elements to; runs:
-    whether it runs a model without switching gradients off.
+    stores: what it leaves in variables of outside; filled: those it only adds elements to; left:
+    what the models that it runs leave in attributes of theirs; runs: whether it runs a model
+    without switching gradients off.
     """
 
     result: Value = NO_VALUE
     stores: dict[Key, Value] = field(default_factory=dict)
     filled: set[Key] = field(default_factory=set)
+    left: dict[Attribute, Value] = field(default_factory=dict)
     backwards: dict[ast.Call, Value] = field(default_factory=dict)
     runs: bool = False
 
@@ -123,7 +128,7 @@ class Gradients(Struct, eq=False):
             if key[0] is not node or key in walk.held.filled or "." in key[1]
         }
         runs = any(walk.runs.values())
-        return Summary(walk.result, stores, walk.held.filled, backwards, runs)
+        return Summary(walk.result, stores, walk.held.filled, walk.left, backwards, runs)
 
 
 class _Walk:
@@ -131,7 +136,8 @@ class _Walk:
 
     at: the statement that is being walked; visited: all of them in order; enabled: whether
     gradients are recorded there; inside: whether the scope is a function that the iteration calls;
-    of_switched: what was made of leaves whose `requires_grad` a statement switches on.
+    of_switched: what was made of leaves whose `requires_grad` a statement switches on; left: what
+    the forwards of models have put into attributes of theirs.
     """
 
     def __init__(
@@ -146,6 +152,7 @@ class _Walk:
         self.visited: dict[ast.stmt, None] = {}
         self.runs: dict[ast.stmt, bool] = {}
         self.of_switched: Value = NO_VALUE
+        self.left: dict[Attribute, Value] = {}
         self.enabled = True
 
     # -- statements ------------------------------------------------------------------------
@@ -286,7 +293,16 @@ class _Walk:
             if not name or "(" in name or "[" in name:
                 return self.value(node.value)
         key = self.held.key(node)
-        return self.held.read(key) if key is not None else NO_VALUE
+        left = self._left(node) if isinstance(node, ast.Attribute) else NO_VALUE
+        return left | self.held.read(key) if key is not None else left
+
+    def _left(self, node: ast.Attribute) -> Value:
+        """What a forward has put there: `loss = model.last_loss`, or `model.module.last_loss`."""
+        if all(name != node.attr for _, name in self.left):
+            return NO_VALUE
+        values = self.knowledge.values(self.source, self.scope, node.value)
+        found = [self.left.get((v, node.attr), NO_VALUE) for v in values if isinstance(v, Object)]
+        return NO_VALUE.union(*found)
 
     def _is_packed(self, node: ast.Attribute) -> bool:
         """`data` of packed sequences is differentiable; that of a tensor is not."""
@@ -386,7 +402,32 @@ class _Walk:
             self.runs[self.at] = self.enabled and effect.made is not None
         if effect.made is not None:
             found |= made
+            self._leaves(call, effect)
         return found
+
+    def _leaves(self, call: ast.Call, effect: Effect) -> None:
+        """What the forward of a called model stores in the model itself."""
+        program = self.knowledge.program
+        for value in self.knowledge.values(self.source, self.scope, call.func):
+            if not isinstance(value, Object) or not isinstance(value.made_by, Class):
+                continue
+            for forward in program.methods(value.made_by, "forward", overrides=False):
+                summary, put = self.gradients.summary(forward), _Call(self, forward, call)
+                known = {"evidence": effect.made, "what": effect.what}
+                own = {
+                    (value, name.removeprefix("self.")): frozenset(
+                        replace(part, **known) if isinstance(part, Made) else part
+                        for part in stored
+                    )
+                    for (scope, name), stored in summary.stores.items()
+                    if scope is None and name.startswith("self.")
+                }
+                self._leave(put, {**summary.left, **own})
+
+    def _leave(self, put: _Call, left: Mapping[Attribute, Value]) -> None:
+        for attribute, stored in left.items():
+            value = put.value(stored)
+            self.left[attribute] = value if self.enabled else detached(value)
 
     def _owner(self, function: ast.expr) -> Value:
         """What a method is called on, and what a called variable holds."""
@@ -411,6 +452,7 @@ class _Walk:
         if summary.runs:
             self.runs[self.at] = self.enabled
         put = _Call(self, function, call)
+        self._leave(put, summary.left)
         for key, value in summary.stores.items():
             here = put.key(key)
             # what an object holds may be of any iteration: a replay memory, a queue

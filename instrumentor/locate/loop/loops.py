@@ -88,12 +88,11 @@ class Body(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def steps(self) -> list[ast.stmt]:
         """Statements that step an optimizer, themselves or in a function that they call."""
-        own = set(self.knowledge.steps_in(self.source, self.scope, self.loop))
         return [
             statement
             for call, statement in self.program.calls.get(self.scope, ())
             if statement in self.flow.begins
-            if call in own or any(map(self.knowledge.stepped, self.called(call)))
+            if self.knowledge.stepped_by(self.source, self.scope, call)
         ]
 
     @cached_property
@@ -189,7 +188,7 @@ def from_callers(
         function = Function(source, scope)
         passed = (function, *site.chain)
         for caller, call, holder in program.callers.get(scope, ()):
-            if passed_over(program, caller, call, function, site.statement):
+            if passed_over(program, caller, call, passed, site.backward_statement):
                 continue
             seen = replace(site, statement=holder, call=call, chain=passed)
             yield program.source_of_scope[caller], caller, seen
@@ -245,7 +244,7 @@ def _updates_below(
             yield Update(source, scope, statement, call, name, helper)
             continue
         for function in functions:
-            for name in knowledge.stepped(function):
+            for name in knowledge.stepped_in(scope, call, function):
                 yield Update(source, scope, statement, call, name, function)
     for top in filter(updates_by_hand, body):
         yield Update(source, scope, top, None, "parameters")

@@ -17,10 +17,11 @@ from instrumentor.locate.meaning import libraries, spelling
 from instrumentor.locate.meaning.kinds import Kinds
 from instrumentor.locate.meaning.roles import Evidence, Kind, Role
 from instrumentor.locate.meaning.trained import Trained
-from instrumentor.read.constants import is_ruled_out
+from instrumentor.read.constants import is_ruled_out, passed_over
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
+from instrumentor.read.script_options import ScriptOptions
 from instrumentor.read.syntax import (
     LOOPS,
     ScopeNode,
@@ -41,15 +42,22 @@ _STEPPED = (Kind.OPTIMIZER, Kind.ENGINE)
 
 
 class Knowledge(Struct, eq=False, dict=True):
-    """Facts about a program, computed on demand and kept."""
+    """Facts about a program, computed on demand and kept.
+
+    options: what the script is called with; None where that is not asked.
+    """
 
     program: Program
+    options: ScriptOptions | None = None
 
     @cached_property
     def everywhere(self) -> Knowledge:
         """The same of all modules of the program: what is called may stand in other files."""
         whole = self.program.whole
-        return self if whole is self.program else Knowledge(whole)
+        if whole is self.program:
+            return self
+        arguments = self.options.arguments if self.options is not None else ()
+        return Knowledge(whole, ScriptOptions(whole, arguments))
 
     @cached_property
     def _answers(self) -> Answers:
@@ -65,6 +73,14 @@ class Knowledge(Struct, eq=False, dict=True):
 
     def values(self, source: Source, scope: ScopeNode, node: ast.expr) -> Values:
         return self.program.of(source, scope, node)
+
+    def may_run(self, source: Source, statement: ast.stmt) -> bool:
+        """Whether the options let a run come to a statement."""
+        return self.options is None or not self.options.rule_out(source, statement)
+
+    def may_be_made(self, value: Value | None) -> bool:
+        """Whether they let it come to where an object is made."""
+        return self.options is None or self.options.makes(value)
 
     def role(self, source: Source, scope: ScopeNode, call: ast.Call) -> Role | None:
         """What a call of an installed package's function does, whatever it is called here."""
@@ -159,16 +175,31 @@ class Knowledge(Struct, eq=False, dict=True):
     def stepped(self, function: Function) -> tuple[str, ...]:
         """Optimizers that a function steps, itself or through what it calls."""
 
-        def names() -> tuple[str, ...]:
-            found = (self.stepped_by(*made) for made in self._calls_in(function))
-            return tuple(dict.fromkeys(chain.from_iterable(found)))
+        return tuple(dict.fromkeys(name for name, _ in self._steps(function)))
 
-        return self._answers.ask(("steps", function.node), names, ())
+    def _steps(self, function: Function) -> tuple[tuple[str, ast.stmt], ...]:
+        """The optimizers that a function steps, each with a statement of its own that does."""
+
+        def found() -> tuple[tuple[str, ast.stmt], ...]:
+            calls = self.program.calls.get(function.node, ())
+            return tuple(
+                (name, statement)
+                for call, statement in calls
+                for name in self.stepped_by(function.source, function.node, call)
+            )
+
+        return self._answers.ask(("steps", function.node), found, ())
+
+    def stepped_in(self, scope: ScopeNode, call: ast.Call, function: Function) -> tuple[str, ...]:
+        """Those that one call of a function steps: what it writes out may leave some out."""
+        steps = self._steps(function)
+        left = (n for n, at in steps if not passed_over(self.program, scope, call, [function], at))
+        return tuple(dict.fromkeys(left))
 
     def stepped_by(self, source: Source, scope: ScopeNode, call: ast.Call) -> tuple[str, ...]:
         """Optimizers that one call steps: `self.optimizer_step()` is what its method steps."""
         functions = self.program.resolve(source, scope, call)
-        inner = tuple(chain.from_iterable(map(self.stepped, functions)))
+        inner = (*chain.from_iterable(self.stepped_in(scope, call, f) for f in functions),)
         optimizer = self.optimizer_of(source, scope, call)
         if optimizer is None or (inner and optimizer is call.func):
             return tuple(dict.fromkeys(inner))
@@ -312,13 +343,24 @@ class Knowledge(Struct, eq=False, dict=True):
     def has_backward(self, function: Function) -> bool:
         """Whether a function calls a backward, itself or through what it calls."""
 
-        def has() -> bool:
-            calls = self._calls_in(function)
-            return any(self.is_backward(*made) for made in calls) or any(
-                self.has_backward(inner) for made in calls for inner in self.program.resolve(*made)
+        return bool(self._backwards(function))
+
+    def _backwards(self, function: Function) -> tuple[ast.stmt, ...]:
+        """The statements of a function that run a backward, themselves or by what they call."""
+
+        def runs(call: ast.Call) -> bool:
+            made = function.source, function.node, call
+            return self.is_backward(*made) or any(
+                not passed_over(self.program, function.node, call, [inner], at)
+                for inner in self.program.resolve(*made)
+                for at in self._backwards(inner)
             )
 
-        return self._answers.ask(("backward", function.node), has, False)
+        def found() -> tuple[ast.stmt, ...]:
+            calls = self.program.calls.get(function.node, ())
+            return tuple(dict.fromkeys(at for call, at in calls if runs(call)))
+
+        return self._answers.ask(("backward", function.node), found, ())
 
     # -- forward -----------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from instrumentor.locate.meaning import methods, spelling
 from instrumentor.read.syntax import arguments, callee, dotted, own_nodes
@@ -20,7 +21,12 @@ def is_logging(call: ast.Call) -> bool:
 
 
 def host_read(node: ast.AST, tensors: frozenset[str]) -> ast.AST | None:
-    """The first expression that waits for a device value, or None.
+    """The first expression that waits for a device value, or None."""
+    return next(host_reads(node, tensors), None)
+
+
+def host_reads(node: ast.AST, tensors: frozenset[str]) -> Iterator[ast.AST]:
+    """The expressions below a node that wait for a device value.
 
     `.item()`, `.cpu()`, `.numpy()`, `.tolist()`, `.to("cpu")` always count; `print(x)`,
     `float(x)`, `int(x)`, `bool(x)`, f-strings, comparisons and isnan tests count when they read
@@ -28,8 +34,8 @@ def host_read(node: ast.AST, tensors: frozenset[str]) -> ast.AST | None:
     """
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and is_logging(node.value):
         if _any_values(arguments(node.value), tensors):
-            return node.value
-    return next((part for part in (node, *own_nodes(node)) if _waits(part, tensors)), None)
+            yield node.value
+    yield from (part for part in (node, *own_nodes(node)) if _waits(part, tensors))
 
 
 def _waits(node: ast.AST, tensors: frozenset[str]) -> bool:

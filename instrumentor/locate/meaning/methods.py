@@ -162,13 +162,17 @@ DRAWING = words(
     "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ multinomial normal_ random_ "
     "uniform_ rsample sample sample_n"
 )
+#: Methods of tensors, and of nothing that runs a model, by which the same numbers lie otherwise.
+REARRANGES = words(
+    "view view_as expand expand_as reshape reshape_as permute transpose contiguous squeeze "
+    "unsqueeze type_as narrow"
+)
 #: Methods that change nothing, and give back their object, a view or a part of it.
-_GIVE_PARTS = words(
-    "numpy long int bool view view_as expand_as type_as reshape_as t narrow select chunk unbind "
-    "reshape permute transpose contiguous squeeze unsqueeze expand "
-    "flatten split items keys values get copy index replace state_dict parameters "
-    "named_parameters buffers named_buffers modules named_modules children named_children resolve "
-    "with_suffix relative_to set_postfix set_postfix_str set_description refresh find ravel"
+_GIVE_PARTS = REARRANGES | words(
+    "numpy long int bool t select chunk unbind flatten split items keys values get copy index "
+    "replace state_dict parameters named_parameters buffers named_buffers modules named_modules "
+    "children named_children resolve with_suffix relative_to set_postfix set_postfix_str "
+    "set_description refresh find ravel"
 )
 READING_METHODS = (
     _GIVE_NUMBERS

@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor.locate.gradients.forward import leading_to
 from instrumentor.locate.gradients.walk import Gradients
-from instrumentor.locate.meaning import methods
+from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.calls import Knowledge
-from instrumentor.locate.meaning.host_values import host_read, is_validation_name
+from instrumentor.locate.meaning.host_values import host_reads, is_validation_name
 from instrumentor.locate.meaning.roles import Kind
 from instrumentor.locate.region.fetched import is_fetch
 from instrumentor.locate.region.modes import Region
@@ -36,11 +37,11 @@ from instrumentor.read.syntax import (
     dotted,
     parameters,
 )
-from instrumentor.read.values import External, Free, Member, Object, Opaque, Value
+from instrumentor.read.values import External, Free, Member, Object, Opaque, Value, Values
 from instrumentor_analysis.shared.caveats import Caveat
 
 #: Functions that one region is searched through, and places of a kind that are named.
-_MOST_FUNCTIONS, _MOST_PLACES = 500, 4
+_MOST_FUNCTIONS, _MOST_PLACES = 500, 8
 
 
 class _Called(NamedTuple):
@@ -57,6 +58,8 @@ def beside_the_step(
     regions: Sequence[Region], taken_out: Collection[ast.stmt] = ()
 ) -> Iterator[Caveat]:
     """Host reads, saves, fetches, copies and evaluations of helpers, a few of each kind.
+
+    What is in a branch that the script's options leave out, or of an object made there, is not.
 
     Args:
         taken_out: statements that the run does without, or behind the clock.
@@ -90,9 +93,10 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
     for call in _evaluations(region, calls):
         yield _told(knowledge, "validation", "an evaluation", inside_of, body.source, call)
     start = (_Called(body.source, body.scope, call, {}) for call, _ in calls)
-    for function, of_model in _functions(knowledge, start):
-        yield from _of_function(knowledge, function)
-        yield from _copies(knowledge, function, of_model=of_model)
+    search = _Search(knowledge)
+    for function, of_model in search.functions(start):
+        yield from search.in_function(function)
+        yield from search.copies(function, of_model=of_model)
 
 
 def _reads_beside_the_last(region: Region, inside: Iterable[ast.stmt]) -> Iterator[ast.AST]:
@@ -100,8 +104,7 @@ def _reads_beside_the_last(region: Region, inside: Iterable[ast.stmt]) -> Iterat
     last = [end.after for end in region.ends if isinstance(end.after, (ast.If, *LOOPS))]
     for statement in inside:
         if statement not in last and any(contains(block, statement) for block in last):
-            read = host_read(statement, frozenset())
-            if read is not None:
+            for read in host_reads(statement, frozenset()):
                 yield read if hasattr(read, "lineno") else statement
 
 
@@ -128,49 +131,104 @@ def _inside(region: Region) -> Iterator[ast.stmt]:
                 yield statement
 
 
-def _functions(knowledge: Knowledge, start: Iterable[_Called]) -> Iterator[tuple[Function, bool]]:
-    """Functions that calls run, themselves or through others; whether a model runs them."""
-    waiting, seen, told = [*start][::-1], set[object](), set[ScopeNode]()
-    while waiting and len(seen) < _MOST_FUNCTIONS:
-        called = waiting.pop()
-        for function in _run_by(knowledge, called):
-            known = fixed(knowledge.program, called.scope, called.call, function, called.known)
-            texts = {name: value for name, value in known.items() if isinstance(value, str)}
-            visit = (function.node, *sorted(texts.items()))
-            if visit in seen:
+class _Search(Struct, frozen=True):
+    """The search through what a region calls, as far as the script's options let that run."""
+
+    knowledge: Knowledge
+
+    def functions(self, start: Iterable[_Called]) -> Iterator[tuple[Function, bool]]:
+        """Functions that calls run, themselves or through others; whether a model runs them."""
+        program = self.knowledge.program
+        waiting, seen, told = [*start][::-1], set[object](), set[ScopeNode]()
+        while waiting and len(seen) < _MOST_FUNCTIONS:
+            called = waiting.pop()
+            for function in self._run_by(called):
+                known = fixed(program, called.scope, called.call, function, called.known)
+                texts = {name: value for name, value in known.items() if isinstance(value, str)}
+                visit = (function.node, *sorted(texts.items()))
+                if visit in seen:
+                    continue
+                seen.add(visit)
+                of_model = called.of_model or _is_of_model(self.knowledge, function)
+                if function.node not in told:
+                    told.add(function.node)
+                    yield function, of_model
+                waiting += [
+                    _Called(function.source, function.node, call, texts, of_model)
+                    for call in self._calls(function)
+                ][::-1]
+
+    def _calls(self, function: Function) -> list[ast.Call]:
+        calls = self.knowledge.program.calls.get(function.node, ())
+        return [c for c, at in calls if self.knowledge.may_run(function.source, at)]
+
+    def _run_by(self, called: _Called) -> Iterator[Function]:
+        """Functions that a call runs: its own, a model's forward, or what it is given."""
+        program, call = self.knowledge.program, called.call
+        called_on = program.of(called.source, called.scope, call.func)
+        made = {
+            v.made_by: v
+            for v in called_on
+            if isinstance(v, Object) and self.knowledge.may_be_made(v)
+        }
+        yield from self._resolved(called, called_on)
+        # of several models one is run, nobody knows which, unless one wraps the others
+        if len(made) - len(_wrapped(self.knowledge, made)) <= 1:
+            for cls in made:
+                if isinstance(cls, Class):
+                    yield from program.methods(cls, "forward", overrides=False)
+        for handed in arguments(call):
+            if isinstance(handed, (ast.Name, ast.Attribute)):
+                yield from program.resolve(called.source, called.scope, ast.Call(handed, [], []))
+        yield from _dispatched(self.knowledge, called)
+
+    def _resolved(self, called: _Called, called_on: Values) -> Iterator[Function]:
+        """Those of the program, without methods of objects that the options never make."""
+        of = {id(v.node): v.owner for v in called_on if isinstance(v, Function)}
+        for function in self.knowledge.program.resolve(called.source, called.scope, called.call):
+            if self.knowledge.may_be_made(of.get(id(function.node))):
+                yield function
+
+    # -- what a function does ----------------------------------------------------------------
+
+    def in_function(self, function: Function) -> Iterator[Caveat]:
+        """What one of the functions does that is no part of a step."""
+        knowledge, source, scope = self.knowledge, function.source, function.node
+        inside = _named(function)
+        for read in host_reads(ast.Module(scope.body, []), frozenset()):
+            at = source.statement_of(read)
+            if at is None or not knowledge.may_run(source, at):
                 continue
-            seen.add(visit)
-            of_model = called.of_model or _is_of_model(knowledge, function)
-            if function.node not in told:
-                told.add(function.node)
-                yield function, of_model
-            inner = knowledge.program.calls.get(function.node, ())
-            waiting += [
-                _Called(function.source, function.node, c, texts, of_model) for c, _ in inner
-            ][::-1]
+            if not _is_of_host_library(knowledge, source, scope, read):
+                where = read if hasattr(read, "lineno") else at
+                yield _told(knowledge, "host-read", "a host read", inside, source, where)
+        for call in self._calls(function):
+            if knowledge.is_save(source, scope, call):
+                yield _told(knowledge, "save", "a save", inside, source, call)
+            elif is_fetch(knowledge, source, scope, call):
+                if not _walks_what_it_has(knowledge, function, call):
+                    what = "a fetch of the next batch"
+                    yield _told(knowledge, "fetch", what, inside, source, call)
+
+    def copies(self, function: Function, *, of_model: bool) -> Iterator[Caveat]:
+        """Copies to the device in a function whose call is timed.
+
+        A model may have to move what it has computed, as one in parts does: of what it runs only
+        copies of what it is given, or makes on the host, are told.
+        """
+        knowledge, source, scope = self.knowledge, function.source, function.node
+        inside = _named(function)
+        for call in self._calls(function):
+            if not _is_copy(knowledge, source, scope, call):
+                continue
+            if not of_model or _is_of_host(knowledge, function, call):
+                yield _told(knowledge, "copy", "a copy to the device", inside, source, call)
 
 
 def _is_of_model(knowledge: Knowledge, function: Function) -> bool:
     cls = function.source.class_of.get(function.node)
     of_class = knowledge.kinds.of_class(Class(function.source, cls)) if cls is not None else None
     return of_class is Kind.MODEL
-
-
-def _run_by(knowledge: Knowledge, called: _Called) -> Iterator[Function]:
-    """Functions that a call runs: its own, a model's forward, or what it is given."""
-    program, call = knowledge.program, called.call
-    yield from program.resolve(called.source, called.scope, call)
-    called_on = program.of(called.source, called.scope, call.func)
-    made = {v.made_by: v for v in called_on if isinstance(v, Object)}
-    # of several models one is run, nobody knows which, unless one wraps the others
-    if len(made) - len(_wrapped(knowledge, made)) <= 1:
-        for cls in made:
-            if isinstance(cls, Class):
-                yield from program.methods(cls, "forward", overrides=False)
-    for handed in arguments(call):
-        if isinstance(handed, (ast.Name, ast.Attribute)):
-            yield from program.resolve(called.source, called.scope, ast.Call(handed, [], []))
-    yield from _dispatched(knowledge, called)
 
 
 def _wrapped(knowledge: Knowledge, made: Mapping[Value, Object]) -> set[Value]:
@@ -205,37 +263,34 @@ def _dispatched(knowledge: Knowledge, called: _Called) -> Iterator[Function]:
                 yield from program.methods_by_name.get(word, ())
 
 
-# -- what a function does --------------------------------------------------------------------------
+# -- single statements ----------------------------------------------------------------------------
 
 
-def _of_function(knowledge: Knowledge, function: Function) -> Iterator[Caveat]:
-    """What one of the functions does that is no part of a step."""
-    source, scope = function.source, function.node
-    inside = _named(function)
-    for statement in scope.body:
-        read = host_read(statement, frozenset())
-        if read is not None:
-            at = read if hasattr(read, "lineno") else statement
-            yield _told(knowledge, "host-read", "a host read", inside, source, at)
-    for call, _ in knowledge.program.calls.get(scope, ()):
-        if knowledge.is_save(source, scope, call):
-            yield _told(knowledge, "save", "a save", inside, source, call)
-        elif is_fetch(knowledge, source, scope, call):
-            yield _told(knowledge, "fetch", "a fetch of the next batch", inside, source, call)
+def _walks_what_it_has(knowledge: Knowledge, function: Function, call: ast.Call) -> bool:
+    """Whether `next` takes from an iterator that the same call of the function made, of no data.
 
-
-def _copies(knowledge: Knowledge, function: Function, *, of_model: bool) -> Iterator[Caveat]:
-    """Copies to the device in a function whose call is timed.
-
-    A model may have to move what it has computed, as one in parts does: of what it runs only
-    copies of what it is given, or makes on the host, are told.
+    `steps = enumerate(scores)`, then `next(steps)`: a walk over what was computed.
     """
     source, scope = function.source, function.node
-    for call, _ in knowledge.program.calls.get(scope, ()):
-        if not _is_copy(knowledge, source, scope, call):
-            continue
-        if not of_model or _is_of_host(knowledge, function, call):
-            yield _told(knowledge, "copy", "a copy to the device", _named(function), source, call)
+    taken = call.args[0] if call.args else call.func
+    values = knowledge.values(source, scope, taken)
+    made = [v.node for v in values if isinstance(v, Object) and v.where == (source, scope)]
+    return 0 < len(made) == len(values) and not any(
+        knowledge.kinds.is_a(source, scope, walked, Kind.DATA)
+        for node in made
+        for walked in (node.args if node is not None else ())
+    )
+
+
+def _is_of_host_library(
+    knowledge: Knowledge, source: Source, scope: ScopeNode, read: ast.AST
+) -> bool:
+    """`tolist()` of what NumPy has made waits for no device."""
+    if not isinstance(read, ast.Call) or not isinstance(read.func, ast.Attribute):
+        return False
+    values = knowledge.values(source, scope, read.func.value)
+    names = [external_name(v.made_by if isinstance(v, Object) else v) for v in values]
+    return bool(names) and all(libraries.is_on_host(name.partition(".")[0]) for name in names)
 
 
 def _is_of_host(knowledge: Knowledge, function: Function, call: ast.Call) -> bool:

@@ -8,7 +8,7 @@ body of the function none of that is timed, and a call that does not come there 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -80,9 +80,17 @@ def _inside(body: Candidate) -> Candidate | None:
     sites = [seen_from(knowledge, site, 1) for site in body.sites]
     at = function.source, function.node, function.node
     inner = Candidate(knowledge, *at, tuple(filter(None, sites)))
-    if None in sites or find_forwards(knowledge, inner).keys() < set(inner.sites):
+    forwards = find_forwards(knowledge, inner)
+    if None in sites or forwards.keys() < set(inner.sites):
+        return None
+    # an unread call is no forward where the loop has run a model itself, ahead of this call
+    if not _any_certain(forwards) and _any_certain(find_forwards(knowledge, body)):
         return None
     return replace(inner, updates=tuple(find_updates(inner)))
+
+
+def _any_certain(forwards: Mapping[Site, Forward]) -> bool:
+    return any(forward.certain for forward in forwards.values())
 
 
 def _may_enter(body: Candidate, inner: Candidate, scope: str) -> bool:

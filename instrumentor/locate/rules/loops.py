@@ -75,7 +75,7 @@ class ForwardUnseen(Decline):
 
     kind = "forward-unseen"
     message = (
-        "no forward was recognised in what this backward differentiates: {call}() at {place} "
+        "no forward was recognised in what this backward differentiates: {what} at {place} "
         "could not be followed"
     )
     remedy = "Give a script that makes its model where its files can be read."

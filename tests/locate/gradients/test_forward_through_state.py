@@ -329,3 +329,52 @@ Meta(Learner()).train(100)
 )
 def test_model_s_own_data_is_fetched_first(fetch: str, argument: str) -> None:
     starts_at(LEARNER.format(fetch=fetch, argument=argument), "loss = self.learner.compute(")
+
+
+LEFT_BY_A_FORWARD = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+        self.last_loss = None
+
+    def forward(self, x, y=None):
+        output = self.layer(x)
+        self.last_loss = None if y is None else (output - y).pow(2).mean()
+        return output
+
+
+net = Net()
+whole = torch.nn.DataParallel(net) if several else net
+plain = whole.module if several else whole
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler()
+for x, y in loader:
+    y = y.float()
+    {forward}
+    loss = plain.last_loss
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+"""
+
+
+@pytest.mark.parametrize("forward", ["whole(x, y)", "output = net(x, y)", "run(whole, x, y)"])
+def test_what_a_forward_leaves_in_its_model(forward: str) -> None:
+    run = "def run(model, x, y):\n    return model(x, y)\n\n\nnet = Net()"
+    starts_at(LEFT_BY_A_FORWARD.replace("net = Net()", run).format(forward=forward), forward)
+
+
+def test_an_attribute_of_a_model_that_is_not_read_is_named() -> None:
+    source = LEFT_BY_A_FORWARD.format(forward="whole(x, y)").replace(
+        "net = Net()", "net = models.make()"
+    )
+    with pytest.raises(Declined) as caught:
+        rewrite(source, filename="train.py")
+    reason = caught.value.reasons[0]
+    assert (reason.kind, "plain.last_loss at train.py" in reason.message) == (
+        "forward-unseen",
+        True,
+    )

@@ -58,10 +58,12 @@ def test_inside_of_a_call(more: str, kind: str) -> None:
         "model.to(device)",
         "batch = batch.float()",
         "weight = torch.tensor(0.5)",
+        "rows = np.unique(ids).tolist()",
+        "steps = enumerate(batch.view(4, 4)); _, first = next(steps)",
     ],
 )
 def test_what_every_step_may_do(more: str) -> None:
-    assert named(HEAD + STEP.format(more=more)) == {}
+    assert named(f"{HEAD}import numpy as np\n{STEP.format(more=more)}") == {}
 
 
 DIRECT = """
@@ -345,3 +347,53 @@ def test_of_modules_of_one_name_the_folder_is_told(tmp_path: Path) -> None:
     warnings = locate_file(tmp_path / "train.py", Options(), [tmp_path]).warnings
     places = {w.place for w in warnings if w.kind == "copy-inside"}
     assert places == {"one/batches.py:2", "other/batches.py:2"}
+
+
+def test_every_host_read_of_a_function_is_named() -> None:
+    more = "if ready:\n        print(batch.sum().item())\n        print(batch.max().item())"
+    source = HEAD + STEP.format(more=more)
+    assert named(source) == {"host-read-inside": lines_of(source, "sum().item", "max().item")}
+
+
+CHOSEN = """
+import argparse
+
+class Moving:
+    def loss(self, x):
+        return criterion(x, x.cuda())
+
+class Plain:
+    def loss(self, x):
+        if args.verbose:
+            print(x.mean().item())
+        return criterion(x, 1)
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--loss", default="plain")
+parser.add_argument("--verbose", action="store_true")
+args = parser.parse_args()
+if args.loss == "plain":
+    loss_of = Plain().loss
+else:
+    loss_of = Moving().loss
+for x in loader:
+    loss_of(model(x)).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), set()),
+        (("--verbose",), {"host-read-inside"}),
+        (("--loss", "moving"), {"copy-inside"}),
+    ],
+)
+def test_what_the_options_leave_out_is_not_named(
+    arguments: tuple[str, ...], told: set[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(HEAD + CHOSEN)
+    warnings = locate_file(path, Options(), [tmp_path], arguments).warnings
+    assert {w.kind for w in warnings if w.kind.endswith("-inside")} == told

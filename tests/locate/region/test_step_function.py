@@ -56,7 +56,6 @@ def test_a_return_that_this_call_rules_out(parameters: str, test: str, arguments
 @pytest.mark.parametrize(
     ("parameters", "test", "call", "when"),
     [
-        ("eval=False", "eval", "trainer.update(batch, eval=True)", "not eval"),
         ("eval=False", "eval", "trainer.update(batch, flag)", "not eval"),
         ("eval=False", "eval", "trainer.update(*batch)", "not eval"),
         ("eval=False", "eval", "trainer.update(batch, **options)", "not eval"),
