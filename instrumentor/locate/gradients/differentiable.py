@@ -107,7 +107,9 @@ class _Unread(Struct, frozen=True):
             return PASSES if kind is Kind.AVERAGE else None
         if any(isinstance(value, Member) for value in self.values(node)):
             evidence = self.by_attribute()
-        what = type_name(self.knowledge, self.source, self.scope, node) or dotted(node)
+        by_type = type_name(self.knowledge, self.source, self.scope, node)
+        what = by_type if evidence is not Evidence.SPELLING else ""
+        what = what or dotted(node) or by_type
         if self._is_gradless(self.values(node)):
             return Effect(passes=False, what=what, detaches=True, frozen=evidence)
         return Effect(evidence, what=what)
