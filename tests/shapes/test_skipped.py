@@ -37,6 +37,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 state = {"scale": 1.0}
 rows = []
 it = iter(loader)
+____BEFORE
 
 
 class Log:
@@ -90,12 +91,15 @@ train(Log())
 """
 
 
-def script(body: str = "pass", rest: str = "pass", behind: str = "pass", steps: int = 9) -> Shape:
-    """The script with more in its validation, behind each step, and behind all loops."""
+def script(
+    body: str = "pass", rest: str = "pass", before: str = "pass", behind: str = "pass", steps: int = 9
+) -> Shape:
+    """The script with more in its validation, behind each step, ahead of all, behind all loops."""
 
     class Written(Shape):
         def files(self) -> dict[str, bytes]:
             text = SCRIPT.replace("____BODY", textwrap.indent(body, " " * 8).lstrip())
+            text = text.replace("____BEFORE", before)
             text = text.replace("____REST", textwrap.indent(rest, " " * 16).lstrip())
             text = text.replace("____BEHIND", textwrap.indent(behind, " " * 8).lstrip())
             return {"train.py": text.encode()}
@@ -164,6 +168,29 @@ kept["scale"] = 0.0
 with open("seen.txt", "a") as file:
     file.write("seen")
 """
+
+METER = """\
+class Meter:
+    def __init__(self):
+        self.total, self.count, self.rows = 0.0, 0, []
+    def add(self, value):
+        self.total += value
+        self.count += 1
+        self.mean = self.total / self.count
+        self.rows.append(value)
+"""
+TWO_METERS = f"{METER}\n\nmeter, other = Meter(), Meter()"
+TRAINS_BY_THE_FIRST = "meter.add(loss.item())\nstate['scale'] = 1 + meter.mean"
+
+
+def test_another_object_of_a_class_goes_and_changes_nothing(
+    run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    shape = script("other.add(total)", TRAINS_BY_THE_FIRST, TWO_METERS)
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo) == (3, 1)
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert same_training(seen, alone) == []
 
 
 #: what stands behind each step, with gradients on: a branch and a loop that only run the model
@@ -258,6 +285,17 @@ FELT = {
     "scale_by_a_class_below_an_if": (
         "class Own:\n    if True:\n        kept = state\nOwn.kept['scale'] *= 0.5",
         "pass",
+    ),
+    "the_meter_that_training_has": ("meter.add(total)", TRAINS_BY_THE_FIRST, TWO_METERS),
+    "another_name_of_the_meter": (
+        "other.add(total)",
+        TRAINS_BY_THE_FIRST,
+        f"{TWO_METERS}\nother = meter",
+    ),
+    "a_list_of_both_meters": (
+        "other.rows.append(total)",
+        "state['scale'] = 1 + sum(meter.rows)",
+        f"{TWO_METERS}\nother.rows = meter.rows",
     ),
     "file": (
         "torch.save(total, 'scale.pt')",

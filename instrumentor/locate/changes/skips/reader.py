@@ -143,7 +143,7 @@ class EffectsReader(Struct, eq=False, dict=True):
                 found.add(self._call(frame, statement, node), certain=certain)
             case ast.Attribute() | ast.Subscript():
                 if not isinstance(node.ctx, ast.Load) and not self._is_memo(frame, statement):
-                    self._store(frame, node, found)
+                    self._store(frame, statement, node, found)
                 if isinstance(node, ast.Attribute):
                     accessors = self._methods.accessors(frame.source, frame.scope, node)
                     self._run(frame, node.value, accessors, found)
@@ -170,7 +170,13 @@ class EffectsReader(Struct, eq=False, dict=True):
     def _is_memo(self, frame: Frame, statement: ast.stmt) -> bool:
         return is_memo(self.program, frame.source, frame.scope, statement)
 
-    def _store(self, frame: Frame, node: ast.Attribute | ast.Subscript, found: Effects) -> None:
+    def _store(
+        self,
+        frame: Frame,
+        statement: ast.stmt,
+        node: ast.Attribute | ast.Subscript,
+        found: Effects,
+    ) -> None:
         owner = self.storage.of(frame, node.value)
         if self.objects.is_library(frame.source, frame.scope, node.value):
             found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
@@ -179,7 +185,8 @@ class EffectsReader(Struct, eq=False, dict=True):
             if any(cell.name == "__dict__" for cell in owner.cells):
                 found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
         elif owner.cells or not owner.fresh:
-            cells = {Cell(node.attr)}
+            grows = isinstance(statement, ast.AugAssign)  # a list or a tensor, in place
+            cells = {*self.storage.slots(owner, node.attr, held=grows)}
             for value in self.program.names.of(frame.source, frame.scope, node.value):
                 if isinstance(value, Source):  # a variable of another module
                     cells.add(Cell(node.attr, value.tree))

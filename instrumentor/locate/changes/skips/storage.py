@@ -2,8 +2,9 @@
 
 What a name *is* says :mod:`instrumentor.read.names`; here it matters whether two expressions
 may mean one object that one of them changes. Storage is told apart by names: a variable of one
-scope, or an attribute of that name of any object. Parameters are followed to what a call passes.
-What a call gives back counts as its object or its arguments unless it is known to be new.
+scope, or an attribute of that name, of one object where names alone lead to it. Parameters are
+followed to what a call passes. What a call gives back counts as its object or its arguments unless
+it is known to be new.
 A container and what it holds are told apart by how far inside of the storage an object lies.
 """
 
@@ -18,6 +19,7 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from instrumentor.locate.changes.skips.confined import Confined
 from instrumentor.locate.changes.skips.liveness import binds_target, variables
 from instrumentor.locate.meaning import methods
 from instrumentor.locate.meaning.roles import Gives
@@ -66,19 +68,21 @@ ANYWHERE = 9
 
 
 class Cell(Struct, frozen=True):
-    """Storage: a variable of a scope, or (no scope) an attribute of that name of any object.
+    """Storage: a variable of a scope, or (no scope) an attribute of that name.
 
     Attributes:
         inside: what is meant lies at most so deep in the object: 0 for the object itself, 1 for
             an element of a list.
+        of: the object whose attribute it is, of any where that is not told.
     """
 
     name: str
     scope: ScopeNode | None = None
     inside: int = 0
+    of: Object | None = None
 
     def at(self, inside: int) -> Cell:
-        return Cell(self.name, self.scope, inside if inside <= FAR else ANYWHERE)
+        return Cell(self.name, self.scope, inside if inside <= FAR else ANYWHERE, self.of)
 
 
 def anywhere(cells: Iterable[Cell]) -> frozenset[Cell]:
@@ -109,6 +113,7 @@ class Reach(Struct, frozen=True):
         makes: walking over it makes new objects: a data loader that stacks its samples.
         path: how the outermost scope spells it, nothing when it cannot.
         constant: its text, when it is a text constant.
+        made: the objects of the program's classes that it is one of; empty when that is not told.
     """
 
     cells: frozenset[Cell] = frozenset()
@@ -120,6 +125,7 @@ class Reach(Struct, frozen=True):
     makes: bool = False
     path: Spelling = NOWHERE
     constant: str = ""
+    made: frozenset[Object] = frozenset()
 
     def either(self, other: Reach) -> Reach:
         """Of a value that may be this one or another."""
@@ -134,6 +140,7 @@ class Reach(Struct, frozen=True):
             self.makes and other.makes,
             self.path if self.path == other.path else NOWHERE,
             self.constant if self.constant == other.constant else "",
+            frozenset().union(*(r.made for r in changing if all(r.made for r in changing))),
         )
 
     @property
@@ -223,6 +230,10 @@ class Storage(Struct, eq=False, dict=True):
             if cell.scope is home.tree:
                 yield from self._imported.get((home, cell.name), ())
                 yield from ((s, o, cell.name) for s, o, _ in self._imported.get((home, "*"), ()))
+
+    @cached_property
+    def confined(self) -> Confined:
+        return Confined(self.program)
 
     @cached_property
     def _imported(self) -> dict[tuple[object, str], list[tuple[Source, ScopeNode, str]]]:
@@ -556,7 +567,7 @@ class Storage(Struct, eq=False, dict=True):
         found = self._ask(node.attr, lambda: self._put(node.attr))
         for given in self._by_property(frame, node, owner):
             found = found.either(given)
-        own = found.cells | {Cell(node.attr)}
+        own = found.cells | self.slots(owner, node.attr, held=True)
         if not owner.own:
             own |= owner.view.cells  # `p.data` is p
         elif not self.program.names.puts_of(node.attr):
@@ -564,6 +575,25 @@ class Storage(Struct, eq=False, dict=True):
         plain = (found.plain and self._is_set(frame, node)) or self._is_option(frame, node)
         return replace(
             found, cells=own, fresh=False, plain=plain, own=False, path=path, constant=""
+        )
+
+    def slots(self, owner: Reach, name: str, *, held: bool = False) -> frozenset[Cell]:
+        """Storage of an attribute of an object.
+
+        Args:
+            held: what lies there is meant as well, which another object's attribute may hold too.
+        """
+        told = owner.made and all(map(self.confined.holds, owner.made))
+        if not told or (held and not self._is_made_for_each(name)):
+            return frozenset({Cell(name)})
+        return frozenset(Cell(name, of=made) for made in owner.made)
+
+    def _is_made_for_each(self, name: str) -> bool:
+        """Whether what an attribute is set to is always a number, or made where it is set."""
+        stored = [bound for _, _, bound in self._stored(name)]
+        shared = self.program.names.is_of_a_class(name)
+        return not shared and all(
+            not bound.path and isinstance(bound.value, _NOT_CALLED) for bound in stored
         )
 
     def _is_option(self, frame: Frame, node: ast.Attribute) -> bool:
@@ -682,7 +712,10 @@ class Storage(Struct, eq=False, dict=True):
         own: list[Reach] = []
         functions = self.program.resolve(frame.source, frame.scope, call)
         if self._constructs(frame, call):
-            own.append(self._holding(frame, arguments(call)))
+            values = self.program.names.of(frame.source, frame.scope, call)
+            made = frozenset(v for v in values if isinstance(v, Object) and v.node is call)
+            given = self._holding(frame, arguments(call))
+            own.append(replace(given, made=made if len(values) == len(made) == 1 else frozenset()))
         elif functions:
             own.append(self._returned(frame, call, functions))
         if own and not self.leaves(frame, call):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 from typing import TypeGuard
 
 from msgspec import Struct
@@ -210,6 +211,12 @@ class Uses(Struct, eq=False):
     def _mentions(self, cell: Cell) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
         """Where a variable is named, or an attribute of that name of any object."""
         program = self.facts.program
+        if cell.of is not None:
+            # an alias that only a removed statement makes may still lead into what it holds
+            runs = partial(_stays, self.unread) if not cell.inside else _everywhere
+            used = self.facts.storage.confined.uses(cell.of, runs)
+            yield from ((source, node) for source, node in used if node.attr == cell.name)
+            return
         home = None if cell.scope is None else program.source_of_scope[cell.scope]
         if home is None or cell.scope is home.tree:
             for source in program.sources.values():
@@ -284,7 +291,11 @@ def _may_spell(parts: list[ast.expr], name: str) -> bool:
     return all(str(text) in name for text in written)
 
 
-def _stays(gone: Gone, mention: Mention) -> bool:
+def _everywhere(_: object) -> bool:
+    return True
+
+
+def _stays(gone: Gone, mention: tuple[Source, ScopeNode, ast.expr]) -> bool:
     source, scope, node = mention
     return scope not in gone.functions and not gone.holds(source, node)
 

@@ -1,0 +1,208 @@
+"""Objects that nothing but names leads to, told apart by the call that made each.
+
+What a library, a container or an attribute never gets is used where it is named: as `x.total`, in
+the methods that `x.add()` runs, in functions that are given `x`. Two meters of one class are two
+objects then, and what one of them counts says nothing of the other.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+from msgspec import Struct, field
+
+from instrumentor.locate.changes.skips.liveness import variables
+from instrumentor.read.bindings import Bound
+from instrumentor.read.names import external_name
+from instrumentor.read.program import Function, Program
+from instrumentor.read.signatures import is_decorated, is_method, passed
+from instrumentor.read.syntax import ScopeNode, Source, all_parameters, own_nodes
+from instrumentor.read.values import Class, External, Object
+
+_Place = tuple[Source, ScopeNode, ast.expr]
+#: A variable: where it is bound, and its name.
+_Variable = tuple[Source, ScopeNode, str]
+_PLAIN_BASES = (External("builtins.object"), External("abc.ABC"))
+#: Methods that run where nothing names them, or decide what an attribute is.
+_DECIDING = {"__new__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__del__"}
+
+
+class Escapes(Exception):
+    """Something else than names leads to the object."""
+
+
+class Confined(Struct, eq=False, dict=True):
+    """Of a program's objects those that only names lead to; answers are kept."""
+
+    program: Program
+    _known: dict[Object, bool] = field(default_factory=dict)
+
+    def holds(self, made: Object) -> bool:
+        """Whether names alone lead to what a call made."""
+        if made not in self._known:
+            try:
+                self._known[made] = bool([*self.uses(made, lambda _: True)])
+            except Escapes:
+                self._known[made] = False
+        return self._known[made]
+
+    def uses(
+        self, made: Object, runs: Callable[[_Place], bool]
+    ) -> Iterator[tuple[Source, ast.Attribute]]:
+        """Where an attribute of the object is named, in methods and functions that get it too.
+
+        Args:
+            runs: whether a place is run; what it calls is not gone into otherwise.
+
+        Raises:
+            Escapes: something else than names leads to the object.
+        """
+        waiting, seen = [*self._first(made, runs)], set[_Variable]()
+        while waiting:
+            variable = waiting.pop()
+            if variable in seen:
+                continue
+            seen.add(variable)
+            for node in variables(self.program, *variable):
+                source, scope = variable[0], self.program.scope_of(variable[0], node)
+                at = self._parent(source, node)
+                if isinstance(at, ast.Attribute):
+                    yield source, at
+                if runs((source, scope, node)):
+                    waiting += self._led_to(made, source, scope, node, at)
+
+    def _first(self, made: Object, runs: Callable[[_Place], bool]) -> Iterator[_Variable]:
+        """Names that a call's own statement binds to what it makes, and that of its constructor."""
+        if made.node is None or made.where is None or not isinstance(made.made_by, Class):
+            raise Escapes
+        (source, scope), cls = made.where, made.made_by
+        statement = source.statement_of(made.node)
+        in_a_class = statement is None or source.class_around(statement) is not None
+        if in_a_class or not isinstance(statement, ast.Assign) or not self._is_plain(cls):
+            raise Escapes
+        around = self._parent(source, made.node)
+        if around is not statement and around is not statement.value:
+            raise Escapes
+        for target in statement.targets:
+            if isinstance(around, ast.Tuple):  # `losses, top1 = Meter(), Meter()`
+                elements = getattr(target, "elts", ())
+                at = around.elts.index(made.node)
+                spread = any(isinstance(e, ast.Starred) for e in (*elements, *around.elts))
+                if spread or len(elements) != len(around.elts):
+                    raise Escapes
+                target = elements[at]
+            elif around is not statement:
+                raise Escapes
+            owner = None
+            if isinstance(target, ast.Name):
+                owner = self.program.binder(source, scope, target.id)
+            if owner is None or not isinstance(target, ast.Name):
+                raise Escapes
+            if owner is source.tree and source in self._imported:
+                raise Escapes
+            yield source, owner, target.id
+        if runs((source, scope, made.node)):
+            for method in self.program.methods(cls, "__init__", overrides=False):
+                yield from _itself(method)
+
+    @cached_property
+    def _imported(self) -> set[object]:
+        """Modules whose variables others may name."""
+        found: set[object] = set()
+        for source in self.program.sources.values():
+            for node in source.nodes:
+                if isinstance(node, ast.ImportFrom):
+                    words, level = [node.module or ""], node.level
+                    words += [
+                        f"{node.module or ''}.{alias.name}".strip(".") for alias in node.names
+                    ]
+                elif isinstance(node, ast.Import):
+                    words, level = [alias.name for alias in node.names], 0
+                else:
+                    continue
+                found.update(self.program.module(word, source, level) for word in words)
+        return found
+
+    def _is_plain(self, cls: Class) -> bool:
+        """A class on no other, so that its own statements say what its objects do."""
+        source, node = cls.source, cls.node
+        scope = source.scope_of(node)
+        bases = [v for b in node.bases for v in self.program.of(source, scope, b) or (None,)]
+        made = (d.func if isinstance(d, ast.Call) else d for d in node.decorator_list)
+        names = (self.program.of(source, scope, d) for d in made)
+        known = all([*map(external_name, v)] == ["dataclasses.dataclass"] for v in names)
+        odd = _DECIDING & self.program.bindings_of(source).classes.get(node, {}).keys()
+        return known and not odd and not node.keywords and all(b in _PLAIN_BASES for b in bases)
+
+    def _led_to(
+        self, made: Object, source: Source, scope: ScopeNode, node: ast.Name, at: ast.AST | None
+    ) -> Iterator[_Variable]:
+        """The parameters that get the object where it is named."""
+        match at:
+            case ast.Attribute():
+                yield from self._accessed(made, source, at)
+            case ast.Compare(ops=[ast.Is() | ast.IsNot()]):
+                pass
+            case ast.Call() if at.func is not node:
+                yield from self._given(source, scope, at, node)
+            case ast.keyword():
+                call = self._parent(source, at)
+                assert isinstance(call, ast.Call)
+                yield from self._given(source, scope, call, node)
+            case ast.Assign() | ast.Tuple() if isinstance(node.ctx, ast.Store):
+                pass
+            case ast.Delete() | ast.For():
+                if isinstance(node.ctx, ast.Load):
+                    raise Escapes
+            case _:
+                raise Escapes
+
+    def _accessed(self, made: Object, source: Source, at: ast.Attribute) -> Iterator[_Variable]:
+        """Of `x.name`: the object of a method that is called, none of a value of its own."""
+        assert isinstance(made.made_by, Class)
+        cls = made.made_by
+        bound = self.program.bindings_of(cls.source).classes.get(cls.node, {}).get(at.attr, [])
+        if at.attr.startswith("__") or any(
+            isinstance(b, Bound) and isinstance(b.value, ast.Call) for b in bound
+        ):
+            raise Escapes  # a descriptor
+        for method in self.program.methods(cls, at.attr, overrides=False):
+            around = self._parent(source, at)
+            called = isinstance(around, ast.Call) and around.func is at
+            if is_decorated(method.node, "staticmethod", "classmethod"):
+                continue
+            if method.node.decorator_list or not called:
+                raise Escapes
+            yield from _itself(method)
+
+    def _given(
+        self, source: Source, scope: ScopeNode, call: ast.Call, node: ast.Name
+    ) -> Iterator[_Variable]:
+        values = self.program.of(source, scope, call.func)
+        functions = self.program.resolve(source, scope, call)
+        if not functions or not all(isinstance(v, Function) for v in values):
+            raise Escapes
+        for function in functions:
+            taken = passed(call, function.node, bound=is_method(function))
+            found = [parameter for parameter, value in taken if value is node]
+            several = {a.arg for a in (function.node.args.vararg, function.node.args.kwarg) if a}
+            if not found or function.node.decorator_list or several & {*found}:
+                raise Escapes
+            yield from ((function.source, function.node, parameter) for parameter in found)
+
+    def _parent(self, source: Source, node: ast.AST) -> ast.AST | None:
+        """What holds a node, in the code of its own scope."""
+        statement = source.statement_of(node)
+        if statement is None:
+            return None
+        around = (statement, *own_nodes(statement))
+        return next((n for n in around if node in ast.iter_child_nodes(n)), None)
+
+
+def _itself(method: Function) -> Iterator[_Variable]:
+    first = next(iter(all_parameters(method.node)), None)
+    if first is None or not is_method(method):
+        raise Escapes
+    yield method.source, method.node, first.arg
