@@ -72,6 +72,7 @@ class Sample(Struct, frozen=True):
     Attributes:
         ms: wall clock.
         start_s: on the script's own perf_counter.
+        cpu_ms: CPU time of the process in it, user and system, of all threads.
         batch_shape: of the first tensor in its (first) batch; the number of samples alone where
             the batch holds them one by one.
         samples, tokens: in all batches of the step: along the axis of the batch, and the elements
@@ -88,6 +89,7 @@ class Sample(Struct, frozen=True):
     ms: Annotated[float, Meta(ge=0)] = math.nan
     index: int = 0
     start_s: float | None = None
+    cpu_ms: Annotated[float, Meta(ge=0)] | None = None
     batch_shape: Annotated[tuple[_Size, ...], Meta(min_length=1)] | None = None
     samples: _Size | None = field(default=None, name="batch_samples")
     tokens: _Size | None = field(default=None, name="batch_tokens")
@@ -604,7 +606,7 @@ class Mfu(Struct, frozen=True):
 
 #: The unit stands in the key ``wall_clock_ms``, hence bare names.
 _BARE = {
-    **{f"{name}_ms": name for name in ("mean", "median", "min", "max", "stdev", "compile")},
+    **{f"{name}_ms": name for name in ("mean", "median", "min", "max", "stdev", "cpu", "compile")},
     **{f"p{share}_ms": f"p{share}" for share in (50, 90, 95, 99)},
     "warmup_ms": "warmup",
     "median_interval_ms": "median_interval",
@@ -621,6 +623,9 @@ class WallClock(Struct, frozen=True, kw_only=True, rename=_BARE):
         mean_ms, median_ms, min_ms, max_ms: the usual ones (an even number of samples has
             the mean of the middle two as its median).
         stdev_ms: sample standard deviation; None below two samples.
+        cpu_ms: median CPU time of the process in a sample, user and system, of all threads; None
+            unless each sample tells its own. Of one thread the load of others hardly changes it;
+            threads that wait for each other on busy CPUs spin meanwhile.
         compile_ms: the label's first sample, which compiles.
         warmup_ms: the samples between the first and the steady ones.
         compilations: later steps that compiled, too; not in the other figures.
@@ -650,6 +655,7 @@ class WallClock(Struct, frozen=True, kw_only=True, rename=_BARE):
     min_ms: float | None = None
     max_ms: float | None = None
     stdev_ms: float | None = None
+    cpu_ms: float | None = None
     samples: int
     compile_ms: float | None = None
     warmup_ms: tuple[float, ...] = ()

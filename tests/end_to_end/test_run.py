@@ -33,6 +33,7 @@ def test_a_run_from_script_to_summary(git_repo: RepoFactory, measure: Measure) -
     wall = summary["wall_clock_ms"]
     assert wall["samples"] == 4
     assert 2 <= wall["min"] <= wall["median"] <= wall["max"]
+    assert wall["cpu"] > 0
     assert wall["compile"] >= 2
     for name in ("device_time_ms", "overhead_percent", "dispatch_ms_per_op", "host_bound"):
         assert summary[name] is None

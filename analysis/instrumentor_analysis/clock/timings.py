@@ -297,6 +297,7 @@ def wall_clock(timings: Timings, label: str, *, accumulates: bool = False) -> Wa
         min_ms=min(values),
         max_ms=max(values),
         stdev_ms=statistics.stdev(values) if len(values) > 1 else None,
+        cpu_ms=_cpu_ms(steady),
         median_interval_ms=interval if line is None else line.widen(interval),
         outliers=slow,
         trend_percent=None if line is None else line.percent,
@@ -309,6 +310,12 @@ def wall_clock(timings: Timings, label: str, *, accumulates: bool = False) -> Wa
         iteration=iteration(steady, timings.iterations, accumulates=accumulates),
         populations=kinds,
     )
+
+
+def _cpu_ms(steady: Sequence[Sample]) -> float | None:
+    """The median; None where a sample does not tell, or a clock has no digit for most of them."""
+    known = [s.cpu_ms for s in steady if s.cpu_ms is not None]
+    return (statistics.median(known) or None) if len(known) == len(steady) else None
 
 
 def _alike(steady: Sequence[Sample], kinds: Sequence[Population]) -> Sequence[Sample]:

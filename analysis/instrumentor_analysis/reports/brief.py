@@ -55,6 +55,7 @@ def _lines(summary: Summary) -> Iterator[Line]:
         yield from _clock(wall, more=headline.more_steps(summary))
         if is_busy(summary.run.get("machine")):
             yield from _fastest(wall)
+            yield from _cpu_time(summary, wall)
     for line in headline.step_figures(summary).lines:
         if line.name in _OF_DEVICE and line.tone != "absent":
             yield line
@@ -108,6 +109,25 @@ def _fastest(wall: WallClock) -> Iterator[Line]:
         shown = {whole.word: whole.min_ms} | shown
     fastest = ", ".join(f"{name} {formatting.ms(each_ms)}" for name, each_ms in shown.items())
     yield Line("fastest", fastest, "a quiet machine is near that")
+
+
+def _cpu_time(summary: Summary, wall: WallClock) -> Iterator[Line]:
+    """What the steps of one thread cost, however long they waited for a CPU.
+
+    Several threads spin while one of them waits for its CPU, and a host that waits for a device
+    may: that tells nothing.
+    """
+    if wall.cpu_ms is None or summary.barrier is not None:
+        return
+    threads = summary.environment.get("torch_threads")
+    a_step = f"{formatting.ms(wall.cpu_ms)} a {headline.step_word(wall)}"
+    if threads == 1:
+        yield Line("CPU time", a_step, f"in {wall.label}; load hardly changes it")
+    elif threads is not None:
+        note = (
+            f"in {wall.label}; {threads} threads that wait spin, with OMP_NUM_THREADS=1 none does"
+        )
+        yield Line("CPU time", a_step, note)
 
 
 def _region(wall: WallClock, median: Line) -> Line:

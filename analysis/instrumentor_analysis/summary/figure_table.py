@@ -92,6 +92,8 @@ FIGURES: tuple[Figure, ...] = (
     _time("p99", "latency p99"),
     _time("min", "min"),
     _time("max", "max"),
+    _time("cpu", "CPU time", "of the process in a step: user and system, all threads",
+          compared=True),
     _rate("samples_per_s", "{label} only", "samples/s"),
     _rate("tokens_per_s", "{label} tokens", "tokens/s", "padding included"),
     _clock("mfu.flops_per_sample", "model FLOPs", "FLOPs", better=None),

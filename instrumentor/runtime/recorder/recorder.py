@@ -101,6 +101,7 @@ class Recorder:
         self.label: Optional[str] = None  # of the last sample
         self.done = False
         self.started = self.printed_s = 0.0  # of the last sample, and of the last that was printed
+        self.cpu_s = 0.0  # of this process and all its threads, then; later in the last sample
         if self.records.active:
             atexit.register(self.summarise)
 
@@ -166,6 +167,7 @@ class Recorder:
                 fact.begin(batch, False)
         self.model.begin()
         self.signpost(self.name + "_start")
+        self.cpu_s = time.process_time()
         self.started = time.perf_counter()
 
     def next_name(self) -> str:
@@ -205,6 +207,7 @@ class Recorder:
         waited = self.barrier.wait(values, synced)
         if waited.method:  # else nothing was pending
             stopped = time.perf_counter()
+        self.cpu_s = time.process_time() - self.cpu_s
         milliseconds = (stopped - self.started) * 1000.0
         self.signpost(self.name + "_end")
         name, self.name = self.name, None
@@ -248,7 +251,8 @@ class Recorder:
         number, self.taken, self.label = self.taken, self.taken + 1, label
         facts = {"name": name, "index": number, "ms": milliseconds}
         memory = sample.pop("memory")
-        self.records.again("sample", sample, memory, start_s=self.started, **facts)
+        timed = {"cpu_ms": self.cpu_s * 1000.0, "start_s": self.started}
+        self.records.again("sample", sample, memory, **timed, **facts)
         self.witness.end(label)
         if self.witness.wants_another and self.records.rank is None:
             self.sampling.spend_one()

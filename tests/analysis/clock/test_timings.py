@@ -70,6 +70,22 @@ def test_the_warm_up_stands_in_only_where_the_script_came_to_its_own_end(tmp_pat
     assert (of[False].samples_ms, of[False].warmup_ms) == ((10.0,), (50.0,))
 
 
+def test_cpu_time_is_that_of_the_steady_samples_that_all_tell_it(tmp_path: Path) -> None:
+    def cpu_ms(*each: float | None) -> float | None:
+        samples = [
+            event(f"step_steady_{at}", 9.0, **({} if ms is None else {"cpu_ms": ms}))
+            for at, ms in enumerate(each)
+        ]
+        first = event("step_compile", 9.0, cpu_ms=70.0)
+        return wall_clock(
+            read_timings(record(tmp_path / "t.jsonl", first, *samples)), "fwd+bwd"
+        ).cpu_ms
+
+    assert cpu_ms(4.0, 2.0, 3.0) == 3.0
+    assert cpu_ms(4.0, None, 3.0) is None, "an older record"
+    assert cpu_ms(0.0, 0.0, 10.0) is None, "a clock of 10 ms"
+
+
 def test_a_compile_step_alone_has_no_steady_figures(tmp_path: Path) -> None:
     timings = read_timings(record(tmp_path / "t.jsonl", event("step_compile", 9.0)))
     wall = wall_clock(timings, "fwd+bwd")

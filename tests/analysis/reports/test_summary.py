@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from instrumentor_analysis.clock.neighbours import doubts
 from instrumentor_analysis.model import (
+    Barrier,
     Interval,
     Iteration,
     Locations,
@@ -200,6 +201,27 @@ def test_briefly_a_busy_machine_has_its_fastest_step() -> None:
     assert not fastest(replace(wall, samples=5))
     kinds = (Population(5, 60.0, 4.0, 70.0, kind="a"), Population(4, 9.0, 8.0, 10.0, kind="b"))
     assert not fastest(replace(wall, populations=kinds))
+
+
+def test_briefly_a_busy_machine_has_the_cpu_time_of_its_steps() -> None:
+    summary = ALL["torch_cpu"]()
+    assert summary.wall_clock is not None
+    busy = {**summary.run, "machine": {"cpus": 2, "other_cpus": 1.6}}
+    wall = replace(summary.wall_clock, cpu_ms=2.7)
+
+    def told(wall: WallClock, threads: int | None, run: dict[str, Any] = busy, **more: Any) -> str:
+        environment = {} if threads is None else {"torch_threads": threads}
+        changed = replace(summary, run=run, wall_clock=wall, environment=environment, **more)
+        text = brief.console(changed, width=100)
+        return "".join(line for line in text.splitlines() if line.startswith("CPU time"))
+
+    assert re.search(r"2\.70? ms a step, in .+; load hardly changes it$", told(wall, 1))
+    assert "OMP_NUM_THREADS=1" in told(wall, 2) and "hardly" not in told(wall, 2)
+    assert not told(wall, 1, {**summary.run}), "on a quiet machine the median says it"
+    assert not told(wall, None), "nothing is known of its threads"
+    assert not told(replace(wall, cpu_ms=None), 1)
+    waited = Barrier("cuda", "torch.cuda.synchronize")
+    assert not told(wall, 1, barrier=waited), "waiting for a device may take CPU time"
 
 
 def test_an_interval_has_the_unit_of_its_median() -> None:

@@ -39,6 +39,17 @@ def test_an_iteration_that_does_not_train_begins_nothing(
     assert [post.rsplit("_", 1)[1] for post in posts] == ["start", "end", "start", "end"]
 
 
+def test_a_sample_has_the_cpu_time_of_its_region(
+    untrained: None, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = iter((5.0, 5.25, 9.0, 9.5))
+    monkeypatch.setattr("time.process_time", lambda: next(asked))
+    for _ in range(2):
+        recorder.begin()
+        recorder.end()
+    assert [each["cpu_ms"] for each in events(tmp_path, "sample")] == [250.0, 500.0]
+
+
 def test_what_a_script_puts_in_place_of_json_dumps_writes_no_record(
     recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
