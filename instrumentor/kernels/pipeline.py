@@ -216,5 +216,5 @@ def _described(plan: KernelPlan, rest: str) -> str:
     if plan.invocation is None:
         return f"{kernel}, its first call at run time"
     others = len(plan.held_back)
-    held = f"; {others} other invocations {rest}" if others else ""
+    held = f"; {others} other invocation{'s' * (others > 1)} {rest}" if others else ""
     return f"{kernel}, invoked at line {plan.invocation.leaf.line}{held}"

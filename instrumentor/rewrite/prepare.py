@@ -82,7 +82,7 @@ def script_path(script: Path) -> Path:
             scripts = [each.name for each in path.parent.glob("*.py")]
             near = difflib.get_close_matches(path.name, scripts, 1)
             meant = Path(script).with_name(near[0]) if near else None
-            hint = f"Did you mean {meant}?" if near else "Give the path of a training script."
+            hint = f"Did you mean {meant}?" if near else "Give the path of the script to measure."
         raise UsageError(f"{script}: no such file", hint)
     if path.is_dir():
         raise UsageError(

@@ -125,7 +125,7 @@ def _cpu_time(summary: Summary, wall: WallClock) -> Iterator[Line]:
         yield Line("CPU time", a_step, f"in {wall.label}; load hardly changes it")
     elif threads is not None:
         note = (
-            f"in {wall.label}; {threads} threads that wait spin, with OMP_NUM_THREADS=1 none does"
+            f"in {wall.label}; {threads} threads spin on busy CPUs, OMP_NUM_THREADS=1 avoids that"
         )
         yield Line("CPU time", a_step, note)
 

@@ -68,8 +68,8 @@ def _measured(candidate: Candidate, lines: list[int], *, as_written: bool) -> Ca
     else:
         kind = "host-reads-moved"
         text = (
-            f"The host read here{others} was moved behind the timer. Your script may pay for a "
-            "second forward here; --host-reads as-written includes it."
+            f"The host read here{others} was moved behind the timer. On XLA your script may pay "
+            "for a second forward here; --host-reads as-written includes it."
         )
     return Caveat(kind, text, place=candidate.source.at(lines[0]))
 
