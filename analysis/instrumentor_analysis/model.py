@@ -624,8 +624,8 @@ class WallClock(Struct, frozen=True, kw_only=True, rename=_BARE):
             the mean of the middle two as its median).
         stdev_ms: sample standard deviation; None below two samples.
         cpu_ms: median CPU time of the process in a sample, user and system, of all threads; None
-            unless each sample tells its own. Of one thread the load of others hardly changes it;
-            threads that wait for each other on busy CPUs spin meanwhile.
+            unless each sample tells its own. Waiting for a CPU is not in it,
+            but threads that wait for each other on busy CPUs spin meanwhile.
         compile_ms: the label's first sample, which compiles.
         warmup_ms: the samples between the first and the steady ones.
         compilations: later steps that compiled, too; not in the other figures.

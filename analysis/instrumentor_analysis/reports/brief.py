@@ -122,7 +122,7 @@ def _cpu_time(summary: Summary, wall: WallClock) -> Iterator[Line]:
     threads = summary.environment.get("torch_threads")
     a_step = f"{formatting.ms(wall.cpu_ms)} a {headline.step_word(wall)}"
     if threads == 1:
-        yield Line("CPU time", a_step, f"in {wall.label}; load hardly changes it")
+        yield Line("CPU time", a_step, f"in {wall.label}; waiting for a CPU is not in it")
     elif threads is not None:
         note = (
             f"in {wall.label}; {threads} threads spin on busy CPUs, OMP_NUM_THREADS=1 avoids that"

@@ -203,7 +203,7 @@ def _when_busy(summary: Summary) -> Iterator[Lever]:
     threads = summary.environment.get("torch_threads")
     # A device does the work where a barrier is waited for.
     if summary.barrier is None and isinstance(threads, int) and threads > 1:
-        how = "threads wait for each other on busy CPUs; the CPU time of one hardly depends on load"
+        how = "threads wait for each other on busy CPUs; of one, CPU time leaves such waits out"
         yield Lever("OMP_NUM_THREADS=1", how)
     if script := shlex.join(started(summary.run)):
         command = f"instrument compare --refs HEAD~1..HEAD {script}"
