@@ -92,7 +92,11 @@ train(Log())
 
 
 def script(
-    body: str = "pass", rest: str = "pass", before: str = "pass", behind: str = "pass", steps: int = 9
+    body: str = "pass",
+    rest: str = "pass",
+    before: str = "pass",
+    behind: str = "pass",
+    steps: int = 9,
 ) -> Shape:
     """The script with more in its validation, behind each step, ahead of all, behind all loops."""
 
