@@ -74,6 +74,7 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "instrumentor/workspace/shadow.py": ({"shutil.move"}, "a rename of a regular file"),
     "instrumentor/workspace/copying.py": ({"shutil.copyfileobj"}, "of streams from the door"),
     "instrumentor/workspace/private_git.py": ({"shutil.copytree"}, "each file by the door"),
+    "instrumentor/shared/outputs.py": ({"shutil.copytree"}, "of a folder of ours, by the door"),
     "instrumentor/workspace/kept_copy.py": ({"os.open"}, "folders, and no links to them"),
     "instrumentor/workspace/slots.py": ({"os.open"}, "folders, and no links to them"),
     "instrumentor/workspace/in_place/journal.py": (

@@ -21,7 +21,7 @@ from instrumentor.kernels.trials import Tried
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.outputs import write_json
 from instrumentor_analysis.shared.documents import converted, parsed, plain
-from instrumentor_analysis.shared.files import read_bytes, refuse_links, write_whole
+from instrumentor_analysis.shared.files import held, read_bytes, refuse_links, write_below
 
 if TYPE_CHECKING:
     from instrumentor_analysis.compare.ratio import Ratio
@@ -106,10 +106,7 @@ class Session(Struct, frozen=True):
         # The texts come first, so that session.json never names a version that cannot be restored.
         keep = self.folder / "versions" / str(version.number)
         for name, data in texts.items():
-            path = keep / name
-            refuse_links(self.folder, path)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, data)
+            write_below(self.folder, keep / name, data)
         return replace(self, versions=(*self.versions, version))._kept()
 
     def noted(self, version: Version) -> Session:
@@ -128,8 +125,8 @@ class Session(Struct, frozen=True):
         """
         path = self.folder / "versions" / str(version.number) / name
         try:
-            refuse_links(self.folder, path)
-            return read_bytes(path, follow=False, own=True)
+            with held(self.folder, path.relative_to(self.folder).parent) as place:
+                return read_bytes(place / path.name, follow=False, own=True)
         except OSError as error:
             raise UsageError(f"{path}: cannot be read: {error.strerror}", _ANOTHER) from error
 

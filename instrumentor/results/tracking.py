@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.outputs import new_below
+from instrumentor.shared.outputs import filled_below
 
 if TYPE_CHECKING:
     from instrumentor_analysis.reports.exports import Tracked
@@ -44,21 +44,34 @@ def log(name: Tracker, run: Tracked, folder: Path) -> str:
         UsageError: the tracker is not installed, or refuses, or no folder can be made for it.
     """
     try:
-        place = new_below(folder.resolve(), name)
+        with filled_below(folder.resolve(), name) as (ours, place):
+            return _logged(name, run, ours, place)
     except OSError as error:
-        raise UsageError(f"--export {name}: {folder}: {error.strerror}") from error
+        why = error.strerror or error
+        raise UsageError(f"--export {name}: {folder}: {why}") from error
+
+
+def _logged(name: Tracker, run: Tracked, ours: Path, place: Path) -> str:
     try:
         # W&B takes settings, such as where to send what, from there.
-        with _variables({**_VARIABLES, "WANDB_DIR": str(place)}):
-            return _LOGGERS[name](run, place)
+        with _variables({**_VARIABLES, "WANDB_DIR": str(ours)}):
+            return _LOGGERS[name](run, ours, place)
     except ImportError as error:
         hint = f"Install {name} into the environment of this tool. Nothing was logged."
         raise UsageError(f"--export {name}: {error}", hint) from error
     except Exception as error:  # whatever a tracker's version raises
         raise UsageError(f"--export {name}: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _standing_in(folder: Path) -> Iterator[None]:
+    """Trackers take defaults from the folder one stands in, and make others there."""
+    stood = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
     finally:
-        with suppress(OSError):  # unless something is in it
-            place.rmdir()
+        os.chdir(stood)
 
 
 @contextmanager
@@ -75,8 +88,8 @@ def _variables(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[key] = value
 
 
-def _tensorboard(run: Tracked, folder: Path) -> str:
-    writer = import_module("torch.utils.tensorboard").SummaryWriter(str(folder))
+def _tensorboard(run: Tracked, ours: Path, place: Path) -> str:
+    writer = import_module("torch.utils.tensorboard").SummaryWriter(str(ours))
     for number, seconds in enumerate(run.series):
         writer.add_scalar(SERIES, seconds, number)
     for key, value in run.figures.items():
@@ -84,54 +97,57 @@ def _tensorboard(run: Tracked, folder: Path) -> str:
     for key, text in run.facts.items():
         writer.add_text(key, text)
     writer.close()
-    return f"Logged to TensorBoard: tensorboard --logdir {shlex.quote(str(folder))}"
+    return f"Logged to TensorBoard: tensorboard --logdir {shlex.quote(str(place))}"
 
 
-def _mlflow(run: Tracked, folder: Path) -> str:
+def _mlflow(run: Tracked, ours: Path, place: Path) -> str:
     mlflow = import_module("mlflow")
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or _in_folder(folder)
-    mlflow.set_tracking_uri(uri)
+    if uri := os.environ.get("MLFLOW_TRACKING_URI"):
+        mlflow.set_tracking_uri(uri)
+        _to_mlflow(mlflow, run)
+        return f"Logged to MLflow at {uri}"
+    if find_spec("sqlalchemy") is not None and "?" not in str(place):
+        told, uri = (f"sqlite:///{folder / 'mlflow.db'}" for folder in (place, ours))
+    else:  # MLflow's older files where it has no database, or that no name for it
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        told, uri = ((folder / "mlruns").as_uri() for folder in (place, ours))
+    with _standing_in(ours):
+        mlflow.set_tracking_uri(uri)
+        # Where files go that are added later: to the place, not to where all this is written.
+        mlflow.create_experiment(PROJECT, artifact_location=(place / "artifacts").as_uri())
+        _to_mlflow(mlflow, run)
+    return f"Logged to MLflow at {told}"
+
+
+def _to_mlflow(mlflow: Any, run: Tracked) -> None:
     mlflow.set_experiment(PROJECT)
     with mlflow.start_run(run_name=run.name):
         mlflow.log_params(dict(run.facts))
         mlflow.log_metrics(dict(run.figures))
         for number, seconds in enumerate(run.series):
             mlflow.log_metric(SERIES, seconds, step=number)
-    return f"Logged to MLflow at {uri}"
 
 
-def _in_folder(folder: Path) -> str:
-    """MLflow's database in a folder; its older files where it has none, or no name for it."""
-    if find_spec("sqlalchemy") is not None and "?" not in str(folder):
-        return f"sqlite:///{folder / 'mlflow.db'}"
-    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-    return (folder / "mlruns").as_uri()
-
-
-def _wandb(run: Tracked, folder: Path) -> str:
+def _wandb(run: Tracked, ours: Path, place: Path) -> str:
     wandb = import_module("wandb")
     mode = os.environ.get("WANDB_MODE") or "offline"
     facts: Mapping[str, Any] = dict(run.facts)
-    stood = Path.cwd()
-    os.chdir(folder)  # it takes defaults from the folder one stands in
-    try:
+    with _standing_in(ours):
         logged = wandb.init(
             project=os.environ.get("WANDB_PROJECT") or PROJECT,
             name=run.name,
             config=facts,
-            dir=str(folder),
+            dir=str(ours),
             mode=mode,
         )
         for number, seconds in enumerate(run.series):
             logged.log({SERIES: seconds}, step=number)
         logged.summary.update(dict(run.figures))
         logged.finish()
-    finally:
-        os.chdir(stood)
-    return f"Logged to W&B ({mode}), in {folder / 'wandb'}"
+    return f"Logged to W&B ({mode}), in {place / 'wandb'}"
 
 
-_LOGGERS: Mapping[Tracker, Callable[[Tracked, Path], str]] = {
+_LOGGERS: Mapping[Tracker, Callable[[Tracked, Path, Path], str]] = {
     "wandb": _wandb,
     "mlflow": _mlflow,
     "tensorboard": _tensorboard,

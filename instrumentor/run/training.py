@@ -57,7 +57,7 @@ from instrumentor.workspace.in_place import in_place
 from instrumentor.workspace.run_location import Workspace
 from instrumentor.workspace.shadow import shadow
 from instrumentor_analysis.reports import formatting
-from instrumentor_analysis.shared.caveats import Caveat, by_weight, recorded
+from instrumentor_analysis.shared.caveats import Caveat, by_weight, few, recorded
 from instrumentor_analysis.shared.files import RUNS_FOLDER
 
 if TYPE_CHECKING:
@@ -416,7 +416,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
                 "--steps, or more programs per read with --op-support-count."
             )
             self.warnings.append(Caveat("buffers-full", text))
-        warned = map(recorded, (r for r in self.last.records if r.get("event") == "warning"))
+        warned = few(recorded(r) for r in self.last.records if r.get("event") == "warning")
         # What was concluded from the records may be what the record says itself.
         self.warnings.extend(each for each in warned if each not in self.warnings)
         if samples and self.failure is None and not self.last.complete:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shlex
+import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from pathlib import Path
 
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import OUTPUT, option
-from instrumentor_analysis.shared.files import RUNS_FOLDER, created, refuse_links, write_whole
+from instrumentor.shared.private import throwaway
+from instrumentor_analysis.shared.files import RUNS_FOLDER, Unfit, copy, created, held, write_whole
 
 # What a run folder's reports are made from; a folder stands for all that is in it.
 _RECORDS = frozenset(
@@ -210,11 +212,41 @@ def new_below(folder: Path, name: str) -> Path:
         OSError: it cannot be made, or a link would lead it elsewhere.
     """
     wanted = folder / name
-    refuse_links(folder, wanted)
-    wanted.parent.mkdir(exist_ok=True)
-    made = next(each for each in numbered(wanted) if not os.path.lexists(each))
-    made.mkdir()
-    return made
+    with held(folder, Path(name).parent, make=True) as place:
+        made = next(each for each in numbered(place / wanted.name) if not os.path.lexists(each))
+        made.mkdir()
+    return wanted.with_name(made.name)
+
+
+@contextlib.contextmanager
+def filled_below(folder: Path, name: str) -> Iterator[tuple[Path, Path]]:
+    """A new folder in one that may be somebody else's, for programs that write by name.
+
+    Gives an empty folder where nobody else can put anything, and the place that has what is in it
+    afterwards; none where that is nothing.
+
+    Raises:
+        NotReady: there is no such folder.
+        OSError: the place cannot be made or filled, or was exchanged.
+    """
+    place = new_below(folder, name)
+    with held(folder, Path(place.name)) as there, throwaway() as ours:
+        if there.stat().st_uid != os.geteuid() or any(there.iterdir()):
+            raise Unfit(place, "was exchanged while it was made")
+        (ours / name).mkdir()
+        try:
+            yield ours / name, place
+        finally:
+            shutil.copytree(
+                ours / name, there, symlinks=True, copy_function=_copy_file, dirs_exist_ok=True
+            )
+            if not any(there.iterdir()):
+                with contextlib.suppress(OSError):
+                    place.rmdir()
+
+
+def _copy_file(source: str, target: str) -> None:
+    copy(source, Path(target))
 
 
 def mark_latest(folder: Path) -> None:

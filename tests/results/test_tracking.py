@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -53,7 +54,7 @@ def test_wandb_is_offline_unless_asked(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     assert "offline" in log("wandb", RUN, tmp_path)
     ((_, options),) = wandb.of("init")
-    assert options["mode"] == "offline" and options["dir"] == str(tmp_path / "wandb")
+    assert options["mode"] == "offline" and Path(options["dir"]).name == "wandb"
     assert [args[0] for args, _ in wandb.of("log")] == [{SERIES: 0.2}, {SERIES: 0.3}]
     assert wandb.of("update") == [(({"perf/step_time": 0.25},), {})]
     monkeypatch.setenv("WANDB_MODE", "online")
@@ -66,8 +67,10 @@ def test_mlflow_stays_in_the_folder_unless_a_server_is_named(
 ) -> None:
     mlflow = Called()
     monkeypatch.setitem(sys.modules, "mlflow", mlflow)
-    log("mlflow", RUN, tmp_path)
-    assert str(tmp_path) in mlflow.of("set_tracking_uri")[0][0][0]
+    assert str(tmp_path) in log("mlflow", RUN, tmp_path)
+    assert mlflow.of("set_tracking_uri")[0][0][0].startswith(("sqlite:///", "file:///"))
+    ((_, made),) = mlflow.of("create_experiment")
+    assert made["artifact_location"] == (tmp_path / "mlflow" / "artifacts").as_uri()
     assert mlflow.of("log_metrics") == [(({"perf/step_time": 0.25},), {})]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracking")
     assert "http://tracking" in log("mlflow", RUN, tmp_path)
@@ -118,21 +121,55 @@ def test_it_logs_into_a_folder_of_its_own(
     mine.mkdir()
     run.mkdir()
     (run / name).symlink_to(mine)
-    told: list[str] = []
-
-    def called(*words: Any, **named: Any) -> Any:
-        told.extend([*map(str, words), str(named.get("dir", "")), os.environ["WANDB_DIR"]])
-        return Called()
-
-    stand_in = SimpleNamespace(
-        init=called, SummaryWriter=called, set_tracking_uri=called, set_experiment=called,
-        start_run=called, log_params=called, log_metrics=called, log_metric=called,
-    )  # fmt: skip
+    stand_in = tracker_that(lambda folder: (folder / "figures").write_text("0.25"))
     for module in ("wandb", "mlflow", "torch.utils.tensorboard"):
         monkeypatch.setitem(sys.modules, module, stand_in)
-    log(name, RUN, run)
-    assert any(f"{run / name}-2" in each for each in told)
+    assert f"{run / name}-2" in log(name, RUN, run)
+    assert (run / f"{name}-2" / "figures").read_text() == "0.25"
     assert not list(mine.iterdir())
+
+
+def tracker_that(logs: Callable[[Path], object]) -> SimpleNamespace:
+    """A stand-in that calls a function with the folder into which it is to write, once."""
+    folders: list[Path] = []
+
+    def called(*_: Any, **__: Any) -> Called:
+        if not folders:
+            folders.append(Path(os.environ["WANDB_DIR"]))
+            logs(folders[0])
+        return Called()
+
+    return SimpleNamespace(
+        init=called, SummaryWriter=called, set_tracking_uri=called, set_experiment=called,
+        start_run=called, log_params=called, log_metrics=called, log_metric=called,
+        create_experiment=called,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRACKERS)
+@pytest.mark.parametrize("exchanged", ["run", "tracker's"])
+def test_what_is_exchanged_while_a_tracker_logs_leads_it_nowhere(
+    name: Tracker, exchanged: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run's folder may be somebody else's, who can put a link in its place at any moment."""
+    mine, run, moved = tmp_path / "mine", tmp_path / "run", tmp_path / "moved"
+    (mine / name).mkdir(parents=True)
+    run.mkdir()
+    there = run if exchanged == "run" else run / name
+
+    def logs(folder: Path) -> None:
+        there.rename(moved)
+        there.symlink_to(mine)
+        (folder / "inner").mkdir()
+        (folder / "inner" / "figures").write_text("0.25")
+        (folder / "latest").symlink_to("inner")
+
+    for module in ("wandb", "mlflow", "torch.utils.tensorboard"):
+        monkeypatch.setitem(sys.modules, module, tracker_that(logs))
+    log(name, RUN, run)
+    assert not any(path.is_file() for path in mine.rglob("*"))
+    made = moved / name if exchanged == "run" else moved
+    assert (made / "latest" / "figures").read_text() == "0.25"
 
 
 @pytest.mark.parametrize("name", TRACKERS)
@@ -177,10 +214,11 @@ def test_real_wandb_obeys_no_settings_of_the_folder_one_stands_in(
 @pytest.mark.filterwarnings("ignore")
 def test_real_mlflow_reads_back_what_was_logged(tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow")
-    log("mlflow", RUN, tmp_path)
+    mlflow.set_tracking_uri(log("mlflow", RUN, tmp_path).rpartition(" ")[2])
     (run,) = mlflow.search_runs(experiment_names=["instrument"], output_format="list")
     assert run.data.metrics["perf/step_time"] == 0.25
     assert run.data.params == {"scope": "fwd+bwd"}
+    assert run.info.artifact_uri.startswith((tmp_path / "mlflow" / "artifacts").as_uri())
 
 
 @pytest.mark.filterwarnings("ignore")

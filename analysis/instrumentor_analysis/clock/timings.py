@@ -37,9 +37,9 @@ from instrumentor_analysis.model import (
     Sample,
     WallClock,
 )
-from instrumentor_analysis.shared.caveats import Caveat, recorded
+from instrumentor_analysis.shared.caveats import Caveat, few, recorded
 from instrumentor_analysis.shared.documents import fitted, number, parsed
-from instrumentor_analysis.shared.files import read_text
+from instrumentor_analysis.shared.files import LIMIT_LINES, Unfit, read_text
 
 #: A steady sample is an outlier when it is both this many medians...
 OUTLIER_TIMES_MEDIAN = 1.5
@@ -100,13 +100,19 @@ def read_timings(path: Path, batch_dim: int = 0, *, ended: bool = True) -> Timin
             ones that it was too short for.
 
     Records of several processes are kept apart: the process with most samples counts, the
-    others are reported; of ranks that train together the first one. Never raises for the content
-    of the file.
+    others are reported; of ranks that train together the first one. Never raises for what stands
+    on a line.
+
+    Raises:
+        Unfit: it is no file, or larger than any record.
     """
     if not path.is_file():
         return Timings()
+    text = read_text(path, "replace")
+    if text.count("\n") > LIMIT_LINES:
+        raise Unfit(path, f"has more than {LIMIT_LINES:,} lines")
     # split, not splitlines: the last entry is what follows the last newline, a record cut short.
-    lines = read_text(path, "replace").split("\n")
+    lines = text.split("\n")
     events: list[Event] = []
     warnings: list[Caveat] = []
     for at, line in enumerate(lines, start=1):
@@ -120,7 +126,7 @@ def read_timings(path: Path, batch_dim: int = 0, *, ended: bool = True) -> Timin
             warnings.append(Caveat("damaged-record", text))
     if not ended:
         events = [each for each in events if each["event"] != "steady"]
-    return _timings(events, warnings, batch_dim)
+    return _timings(events, [*few(warnings)], batch_dim)
 
 
 def _event(line: str) -> Event | None:
@@ -134,7 +140,8 @@ def _event(line: str) -> Event | None:
 
 def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) -> Timings:
     mine, others = _of_main_process(events)
-    warnings += [*others, *(recorded(e) for e in mine if e["event"] == "warning")]
+    warnings += [*others, *few(recorded(e) for e in mine if e["event"] == "warning")]
+    unusable: list[Caveat] = []
     found: dict[str, list[Sample]] = {"profiled": [], "sample": []}
     for kind, samples in found.items():
         for event in mine:
@@ -144,7 +151,8 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
                     samples.append(sample)
                 else:
                     text = f"A record without a usable time was left out: {dict(event)}"
-                    warnings.append(Caveat("damaged-record", text))
+                    unusable.append(Caveat("damaged-record", text))
+    warnings += few(unusable)
     # That a step compiled may be recorded after its sample, so the kinds are settled only here.
     settled = {str(e.get("name")): "compile" for e in events if e["event"] == "compiled"}
     # Of a script that ended early, those of the warm-up have to do.

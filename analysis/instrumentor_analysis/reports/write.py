@@ -3,7 +3,7 @@
 Each file is written beside its place and renamed into it, so that a reader never sees half of
 one and a failed write leaves the earlier one. Into a run folder only
 :data:`instrumentor_analysis.reports.FILES` are ever written, and tt-perf-report's tables; a run
-folder may be somebody else's, so no link in it is followed.
+folder may be somebody else's, so no link in it is followed, whenever it is put there.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from instrumentor_analysis.shared.files import (
     copy,
     read_bytes,
     refuse_links,
+    write_below,
     write_whole,
 )
 
@@ -170,7 +171,8 @@ def _write(job: _Job, targets: Mapping[str, Path], within: Path | None) -> None:
             refuse_links(within, target)
     for target, content in made.items():
         if isinstance(content, bytes):
-            write_whole(target, content)
+            # Also where its owner puts a link there in this very moment.
+            write_whole(target, content) if within is None else write_below(within, target, content)
             continue
         target.mkdir(parents=True, exist_ok=True)
         for name, part in content.items():

@@ -13,6 +13,8 @@ from instrumentor_analysis.shared.warning_codes import LEVELS, Weight, code_of, 
 
 #: What says that others are ignored: shown always.
 IGNORED = "ignored"
+#: Of one record.
+MOST = 100
 _WEIGHTS: tuple[Weight, ...] = tuple(LEVELS)
 
 
@@ -114,6 +116,19 @@ def _read(entry: Any) -> Caveat:
     known: Iterable[Weight] = (each for each in _WEIGHTS if each == entry.get("weight"))
     weight: Weight = next(iter(known), "caution")
     return Caveat(kind, message, weight, place, hint)
+
+
+def few(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
+    """The first of what a record warns of or is blamed for, each once: it may be full of them."""
+    kept: dict[Caveat, None] = {}
+    more = 0
+    for each in caveats:
+        if len(kept) < MOST:
+            kept[each] = None
+        elif each not in kept:
+            more += 1
+    told = f"Further warnings of the record are left out: {more:,}."
+    return (*kept, Caveat("damaged-record", told)) if more else tuple(kept)
 
 
 def recorded(event: Mapping[str, Any]) -> Caveat:

@@ -19,6 +19,8 @@ from typing import BinaryIO, TextIO
 
 #: Of a file that is read as a whole, in bytes: far more than a record of a long run has.
 LIMIT_BYTES = 256 * 1024 * 1024
+#: Of a record of a run: the smallest lines that fill it take minutes, and no run writes as many.
+LIMIT_LINES = 1_000_000
 #: Of a configuration file.
 SETTINGS_BYTES = 1024 * 1024
 
@@ -27,6 +29,7 @@ LINE_BYTES = 16 * 1024 * 1024
 
 _MORE_BYTES = 1024 * 1024  # at a time, of what is longer than the system said
 
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _WARILY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 #: Words for what is no regular file, by its kind.
 KINDS = {
@@ -38,6 +41,9 @@ KINDS = {
     stat.S_IFLNK: "a symbolic link",
 }
 
+
+_LINK = "is a symbolic link, behind which nothing is written"
+_HERE = Path()
 
 #: Where runs are kept, in the folder in which they were started.
 RUNS_FOLDER = "instrument-runs"
@@ -210,7 +216,60 @@ def refuse_links(folder: Path, target: Path) -> None:
     way = target.relative_to(folder).parents
     for path in (folder / each for each in way if each.name):
         if path.is_symlink():
-            raise Unfit(path, "is a symbolic link, behind which nothing is written")
+            raise Unfit(path, _LINK)
+
+
+@contextmanager
+def held(folder: Path, inside: Path = _HERE, *, make: bool = False) -> Iterator[Path]:
+    """A folder in another one, by a path that leads to that very one while the body runs.
+
+    Who owns a folder on the way can put a link in its place at any moment, after any look: so each
+    is opened from the one around it.
+
+    Args:
+        folder: the user's own word, which may be a link.
+        inside: relative to it.
+        make: what is not there.
+
+    Raises:
+        Unfit: a folder on the way below the first is a link.
+        OSError: it cannot be opened, or made.
+    """
+    descriptor = os.open(folder, _FOLDER)
+    try:
+        for at, step in enumerate(inside.parts, 1):
+            path = folder.joinpath(*inside.parts[:at])
+            inner = _inner(descriptor, step, path, make)
+            os.close(descriptor)
+            descriptor = inner
+        yield Path(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def _inner(above: int, step: str, path: Path, make: bool) -> int:
+    try:
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(step, dir_fd=above)
+        return os.open(step, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
+    except OSError as error:
+        if isinstance(error, NotADirectoryError) and path.is_symlink():
+            raise Unfit(path, _LINK) from error
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def write_below(folder: Path, target: Path, content: bytes) -> None:
+    """As :func:`write_whole`, below a folder that may be somebody else's; behind no link there.
+
+    Raises:
+        OSError: as it, and as :func:`held`.
+    """
+    with held(folder, target.relative_to(folder).parent, make=True) as place:
+        try:
+            write_whole(place / target.name, content)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(target)) from error
 
 
 def write_whole(target: Path, content: bytes, *, replace: bool = True) -> None:

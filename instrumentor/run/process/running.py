@@ -25,7 +25,7 @@ from instrumentor.run.profilers.base import RUNTIME, Launch
 from instrumentor.runtime import guard
 from instrumentor.shared.errors import NotReady, RunFailed
 from instrumentor_analysis.shared.documents import parsed
-from instrumentor_analysis.shared.files import appended
+from instrumentor_analysis.shared.files import LIMIT_LINES, appended
 
 if TYPE_CHECKING:
     import psutil
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 POLL_S = 0.05  # the longest wait for the guard before log and records are read again
 LEAVING_S = 1.0  # for processes that were told to end and are about to
 SLACK_S = 30.0  # beyond the guard's own limits for an ending, on a busy machine
-RECORD_BYTES = 256 << 20  # no run records that much; a file that a script blew up is not read
+# No run records that much; a file that a script blew up is not read.
+RECORD_BYTES, RECORD_LINES = 256 << 20, LIMIT_LINES
 SHOWN_LINES = 15  # last lines of the log, for a standstill
 
 
@@ -72,7 +73,7 @@ class _Run:
         device_folder: Path | None,
     ) -> None:
         self.launch, self.watch, self.stop = launch, watch, stop
-        self.log, self.record = Tail(log), Tail(record, most_bytes=RECORD_BYTES)
+        self.log, self.record = Tail(log), Tail(record, RECORD_BYTES, RECORD_LINES)
         self.log_path = log
         self.device_folder = device_folder or device_root(launch.env)
         self.run_id = launch.env.get(RUN_ID) or uuid.uuid4().hex

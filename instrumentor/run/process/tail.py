@@ -29,12 +29,17 @@ class Tail:
 
     Args:
         most_bytes: a longer file is none of ours; None for one that may grow without limit.
+        most_lines: so is one of more lines.
     """
 
-    def __init__(self, path: Path | None, most_bytes: int | None = None) -> None:
+    def __init__(
+        self, path: Path | None, most_bytes: int | None = None, most_lines: int | None = None
+    ) -> None:
         self.path = path
         self.most_bytes = most_bytes
+        self.most_lines = most_lines
         self.offset = 0
+        self.ended = 0  # lines that have come to their end
         self.rest = b""
 
     def lines(self, *, final: bool = False) -> Iterator[str]:
@@ -44,7 +49,7 @@ class Tail:
         its last ``FINAL_BYTES``.
 
         Raises:
-            RunFailed: the file is longer than ``most_bytes``.
+            RunFailed: the file is longer than ``most_bytes``, or has more than ``most_lines``.
         """
         if self.path is None:
             return
@@ -53,6 +58,9 @@ class Tail:
             stream.seek(self.offset)
             while data := stream.read(min(CHUNK_BYTES, max(0, end - self.offset))):
                 self.offset += len(data)
+                self.ended += data.count(b"\n")
+                if self.most_lines is not None and self.ended > self.most_lines:
+                    raise self._too_large(f"more than {self.most_lines:,} lines")
                 *whole, self.rest = (self.rest + data).split(b"\n")
                 if len(self.rest) > CHUNK_BYTES:
                     whole.append(self.rest)
@@ -66,16 +74,19 @@ class Tail:
     def _end(self, length: int, final: bool) -> int:
         """Where to stop reading; what grows meanwhile is for the next call."""
         if self.most_bytes is not None and length > self.most_bytes:
-            raise RunFailed(
-                f"the record {self.path} has {length} bytes, and no run records more than "
-                f"{self.most_bytes}: something else than the recorder changed it",
-                "Keep the script from writing to the file that INSTRUMENT_RECORD names.",
-            )
+            raise self._too_large(f"{length:,} bytes, more than {self.most_bytes:,}")
         if not final:
             return min(length, self.offset + CHUNKS * CHUNK_BYTES)
         if self.most_bytes is None and length - self.offset > FINAL_BYTES:
             self.offset, self.rest = length - FINAL_BYTES, b""
         return length
+
+    def _too_large(self, told: str) -> RunFailed:
+        return RunFailed(
+            f"the record {self.path} has {told}, as that of no run: something else than the "
+            "recorder changed it",
+            "Keep the script from writing to the file that INSTRUMENT_RECORD names.",
+        )
 
 
 def excerpt(log: Path) -> str:

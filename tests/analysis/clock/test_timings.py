@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from instrumentor_analysis.clock import timings as timings_module
 from instrumentor_analysis.clock.timings import (
     Sample,
     Timings,
@@ -20,6 +21,7 @@ from instrumentor_analysis.clock.timings import (
 )
 from instrumentor_analysis.model import Compilation
 from instrumentor_analysis.shared.documents import plain
+from instrumentor_analysis.shared.files import Unfit
 from tests.analysis.records import Event, event, record, steady_events
 from tests.warned import texts
 
@@ -109,6 +111,27 @@ def test_lines_that_are_no_records_are_named(tmp_path: Path) -> None:
     assert [s.name for s in timings.samples] == ["a"]
     first, second, cut = texts(timings.warnings)
     assert "line 1" in first and "line 2" in second and "cut short" in cut
+
+
+def test_a_record_of_more_lines_than_any_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timings_module, "LIMIT_LINES", 3)
+    path = record(tmp_path / "t.jsonl", *steady_events(1.0, 2.0, 3.0), tail="cut short")
+    assert len(read_timings(path).samples) == 3
+    path.write_text(path.read_text() + "\n")
+    with pytest.raises(Unfit, match="has more than 3 lines"):
+        read_timings(path)
+
+
+def test_of_a_record_full_of_faults_the_first_are_told(tmp_path: Path) -> None:
+    warned = [{"event": "warning", "kind": f"k{n}", "text": "t", "pid": 1} for n in range(300)]
+    unusable = [event(f"s{n}", None) for n in range(300)]
+    lines = "".join(f"{n}\n" for n in range(300))
+    path = record(tmp_path / "t.jsonl", event("a", 2.0), *warned, *unusable, tail=lines)
+    told = texts(read_timings(path).warnings)
+    assert 300 < len(told) < 320
+    assert told.count("Further warnings of the record are left out: 200.") == 1
 
 
 @pytest.mark.parametrize("ms", [-1.0, float("nan"), float("inf"), None, "7"])

@@ -111,6 +111,25 @@ def test_a_failed_write_leaves_the_earlier_file(
     assert files_of(tmp_path) == {"summary.md": b"earlier"}
 
 
+def test_a_link_that_appears_after_the_look_is_not_written_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who owns a run's folder can put one there at any moment."""
+    run, mine = run_folder(tmp_path / "run"), tmp_path / "mine"
+    mine.mkdir()
+
+    def looking(folder: Path, target: Path) -> None:
+        target.parent.rename(target.parent.with_name("before"))
+        target.parent.symlink_to(mine)
+
+    analysis, report = analyse(run), per_op_report(run)
+    monkeypatch.setattr(render, "refuse_links", looking)
+    targets = {"csv": run / "tracy_perf" / "tt_perf_report.csv"}
+    with pytest.raises(OSError, match="behind which nothing is written"):
+        write_to(targets, analysis, report=report, within=run)
+    assert not any(mine.iterdir())
+
+
 @pytest.mark.parametrize("name", ["csv", "stacked", "visualizer", "plots"])
 def test_what_the_run_has_nothing_for_is_said_and_nothing_written(
     tmp_path: Path, name: str

@@ -1,6 +1,13 @@
 from __future__ import annotations
 
-from instrumentor_analysis.shared.caveats import Caveat, by_weight, read_caveats, recorded, together
+from instrumentor_analysis.shared.caveats import (
+    Caveat,
+    by_weight,
+    few,
+    read_caveats,
+    recorded,
+    together,
+)
 
 NOTE = Caveat("own-timer", "the script's own timer stays", "note", "train.py:6")
 CAUTION = Caveat("scatter", "the median is uncertain", hint="more --steps")
@@ -34,6 +41,15 @@ def test_foreign_documents_are_read_as_far_as_they_go() -> None:
 def test_a_warning_of_the_recorder_keeps_its_kind() -> None:
     assert recorded({"text": "t"}) == Caveat("recorder", "t")
     assert recorded({"text": "t", "kind": "no-torch-ops"}).kind == "no-torch-ops"
+
+
+def test_of_many_the_first_are_told_each_once() -> None:
+    every = [Caveat("text", str(number)) for number in range(101)]
+    assert few(every[:100] * 2) == tuple(every[:100])
+    assert [each.message for each in few(every)][99:] == [
+        "99",
+        "Further warnings of the record are left out: 1.",
+    ]
 
 
 def test_what_is_true_of_several_places_is_said_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,12 +21,14 @@ from instrumentor_analysis.shared.files import (
     appended,
     copy,
     created,
+    held,
     lines_of,
     opened,
     opened_text,
     read_bytes,
     read_text,
     refuse_links,
+    write_below,
     write_whole,
 )
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp
@@ -213,6 +217,64 @@ def test_a_place_behind_a_link_is_refused_and_the_last_name_may_be_one(tmp_path:
         refuse_links(folder, tmp_path / "file")
     (tmp_path / "named").symlink_to(folder)  # by the user
     refuse_links(tmp_path / "named", tmp_path / "named" / "plain" / "file")
+
+
+def test_a_folder_that_is_held_stays_the_one_whatever_takes_its_name(tmp_path: Path) -> None:
+    outer, moved, mine = tmp_path / "run", tmp_path / "moved", tmp_path / "mine"
+    (mine / "inner").mkdir(parents=True)
+    outer.mkdir()
+    with none_left_open(), held(outer, Path("inner"), make=True) as place:
+        outer.rename(moved)
+        outer.symlink_to(mine)
+        (place / "file").write_bytes(b"x")
+    assert (moved / "inner" / "file").is_file() and not any((mine / "inner").iterdir())
+
+
+def test_a_link_that_appears_after_any_look_is_not_gone_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, run = tmp_path / "mine", tmp_path / "run"
+    mine.mkdir()
+    run.mkdir()
+    real = os.mkdir
+
+    def exchanging(*words: Any, **named: Any) -> None:
+        real(*words, **named)
+        (run / "inner").rmdir()
+        (run / "inner").symlink_to(mine)
+
+    monkeypatch.setattr(os, "mkdir", exchanging)
+    for inside in ("inner", "inner/more"):
+        with none_left_open(), pytest.raises(Unfit, match="behind which nothing") as raised:
+            write_below(run, run / inside / "file", b"x")
+        assert raised.value.filename == str(run / "inner")
+        (run / "inner").unlink()
+    assert not any(mine.iterdir())
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.touch])
+def test_what_is_no_folder_is_not_gone_through(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "x")
+    with none_left_open(), pytest.raises(NotADirectoryError) as raised:
+        write_below(tmp_path, tmp_path / "x" / "file", b"x")
+    assert raised.value.filename == str(tmp_path / "x")
+    with none_left_open(), pytest.raises(FileNotFoundError), held(tmp_path, Path("none")):
+        pass
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_error_below_a_folder_names_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="full") as raised:
+        write_below(tmp_path, tmp_path / "a" / "b", b"x")
+    assert raised.value.filename == str(tmp_path / "a" / "b")
 
 
 def test_a_folder_is_what_the_system_calls_it(tmp_path: Path) -> None:

@@ -435,7 +435,8 @@ def test_a_folder_that_cannot_be_written_to_is_reported_on(
         raise OSError(why, os.strerror(why), str(target))
 
     before = names(run)
-    monkeypatch.setattr("instrumentor_analysis.reports.write.write_whole", full)
+    for module in ("reports.write", "shared.files"):
+        monkeypatch.setattr(f"instrumentor_analysis.{module}.write_whole", full)
     found = instrumentor.report(run)
     assert found.summary.wall_clock is not None and found.summary.device_time_ms
     table = run / "tracy_perf" / "tt_perf_report.csv"

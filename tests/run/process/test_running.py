@@ -600,18 +600,26 @@ def test_a_record_that_was_blown_up_fails_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "RECORD_BYTES", 1 << 20)  # what is read all the same has an end
+    monkeypatch.setattr(running, "RECORD_LINES", 1000)
     record = tmp_path / "timings.jsonl"
+    blown_up = f"os.truncate({str(record)!r}, 1 << 24)"
+    flooded = f"open({str(record)!r}, 'w').write('{{}}\\n' * 1001)"
     source = f"""
         import os, time
         open({str(record)!r}, "w").close()
-        os.truncate({str(record)!r}, 1 << 24)
+        DO
         WAIT
     """
-    for wait in ("", "time.sleep(3600)"):
+    for do, wait, told in (
+        (blown_up, "", "16,777,216 bytes"),
+        (blown_up, "time.sleep(3600)", "16,777,216 bytes"),
+        (flooded, "", "more than 1,000 lines"),
+        (flooded, "time.sleep(3600)", "more than 1,000 lines"),
+    ):
         run_id = f"{os.getpid()}-{time.time_ns()}"
-        order = launch(tmp_path, source.replace("WAIT", wait))
+        order = launch(tmp_path, source.replace("DO", do).replace("WAIT", wait))
         order = replace(order, env={**order.env, "INSTRUMENT_RUN_ID": run_id})
-        with pytest.raises(RunFailed, match=r"the record .*timings.jsonl has 16777216 bytes"):
+        with pytest.raises(RunFailed, match=f"the record .*timings.jsonl has {told}"):
             run(order, log=tmp_path / "log", record=record, watch=Watch(**QUICK))
         assert processes_of(run_id) == ()
         record.unlink()

@@ -53,8 +53,21 @@ def test_a_record_longer_than_any_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"one\ntwo\n")
     assert list(Tail(path, most_bytes=8).lines()) == ["one", "two"]
     for final in (False, True):
-        with pytest.raises(RunFailed, match="record has 8 bytes"):
+        with pytest.raises(RunFailed, match="record has 8 bytes, more than 7"):
             list(Tail(path, most_bytes=7).lines(final=final))
+
+
+def test_a_record_of_more_lines_than_any_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "record"
+    path.write_bytes(b"one\ntwo\n")
+    tail = Tail(path, most_lines=3)
+    assert list(tail.lines()) == ["one", "two"]
+    with path.open("ab") as stream:
+        stream.write(b"\n\nnot in a hurry")
+    for final in (False, True):
+        with pytest.raises(RunFailed, match="record has more than 3 lines"):
+            list(tail.lines(final=final))
+        tail = Tail(path, most_lines=3)
 
 
 def test_of_a_long_log_beginning_and_end_are_looked_at(tmp_path: Path) -> None:
