@@ -1,4 +1,4 @@
-"""Does the interval of "input hidden" hold what is measured when the input is hidden?
+"""Does the interval of "no wait for data" hold what is measured when the input is hidden?
 
 Usage: python tests/benchmarks/bench_what_if.py [--pairs 20] [--python PYTHON] [--xla]
 
@@ -49,7 +49,7 @@ for x in batches():
     loss.backward()
     optimizer.step()
 {end}"""
-CHANGE = "input hidden"
+CHANGE = "no wait for data"
 CPU = {"imports": "", "device": '"cpu"', "end": ""}
 XLA = {
     "imports": "import torch_xla\n",

@@ -378,7 +378,7 @@ def test_what_was_counted_until_the_limit_is_kept(here: Here) -> None:
     report = report_of(caught.value.result)
     assert not report.simulation.complete and report.floor is None
     (finding,) = report.found
-    assert re.fullmatch(r"it was ended in compute, line \d+", finding.title)
+    assert re.fullmatch(r"the simulation was ended in compute, line \d+", finding.title)
     assert "on node (0, 0)" in finding.evidence
     assert finding.change.endswith("The counts below end there.")
 

@@ -16,14 +16,12 @@ OBSTACLES = (NEW_GRAPH, RECOMPILED, FALLBACK, DROPPED)
 #: Ops that read a value of the device and so wait for it.
 READS = {"aten::_local_scalar_dense": "reading a value (item(), float(), a condition)"}
 _HINTS = {
-    BREAK: "move it out of what torch.compile is given, or torch.compile(..., fullgraph=True) to "
-    "see each",
+    BREAK: "move it out of the compiled code; torch.compile(..., fullgraph=True) names each break",
     RECOMPILED: "pad to fixed sizes, or torch.compile(..., dynamic=True)",
     FALLBACK: "move it out of the step, or use an op that the device has",
-    NEW_GRAPH: "keep shapes and such numbers the same in every step: pad, index with a tensor, "
-    "hold the number in a tensor on the device",
-    DROPPED: "zero_grad(set_to_none=False), so that each micro-step adds to gradients that are "
-    "there",
+    NEW_GRAPH: "keep shapes and numbers the same in every step: pad, index with a tensor, or hold "
+    "the number in a tensor on the device",
+    DROPPED: "zero_grad(set_to_none=False), so that every micro-step adds to existing gradients",
 }
 
 
@@ -43,15 +41,15 @@ def by_place(found: Sequence[Cause]) -> Iterator[Caveat]:
         first = own[0]
         where = f" at {first.place}" if first.place else ""
         what = READS.get(first.what, first.what)
-        more = f", and {len(own) - 1} more of the kind" if len(own) > 1 else ""
+        more = f", and {len(own) - 1} more like it" if len(own) > 1 else ""
         text = {
             BREAK: f"torch.compile could not make one graph of the step: {what}{where}{more}",
             RECOMPILED: f"torch.compile compiled again: {what}{where}{more}",
             FALLBACK: f"{what} runs on the host in each step and waits for the device{where}{more}",
-            NEW_GRAPH: f"steps compile again and again, since their graph is another one{where}: "
-            f"{what}{more}",
-            DROPPED: f"gradients are let go{where}: the first micro-step of an update makes them "
-            f"anew, in a graph of its own{more}",
+            NEW_GRAPH: f"steps keep recompiling, because their graph changes from step to step"
+            f"{where}: {what}{more}",
+            DROPPED: f"zero_grad() frees the gradients{where}: the first micro-step of each update "
+            f"allocates them again, in a graph of its own{more}",
         }[kind]
         yield Caveat(kind.replace(" ", "-"), text, hint=hint)
 

@@ -62,9 +62,12 @@ def growing(found: Memory | None) -> tuple[Caveat, ...]:
     """A warning where the devices hold more after each step, and when they are full."""
     if found is None or not found.growth_bytes or found.device_bytes is None:
         return ()
-    text = f"What the devices hold grows by {size(found.growth_bytes)} with each step"
+    text = f"Device memory grows by {size(found.growth_bytes)} with each step"
     if found.device_room_bytes is not None:
         free = found.device_room_bytes - found.device_bytes
-        text += f": they are full after {max(0, free) // found.growth_bytes:,} more"
-    hint = "Keep no tensors of a step: .item() or .detach().cpu() for a loss, ttnn.deallocate."
+        text += f": it is full after {max(0, free) // found.growth_bytes:,} more"
+    hint = (
+        "Do not keep tensors of a step: .item() or .detach().cpu() for a loss, ttnn.deallocate for "
+        "the rest."
+    )
     return (Caveat("memory-grows", f"{text}.", hint=hint),)

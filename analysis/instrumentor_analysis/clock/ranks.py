@@ -81,7 +81,10 @@ def late(found: Ranks | None) -> tuple[Caveat, ...]:
     told = []
     timed = [row for row in found.rows if row.samples]
     if len(timed) < found.world:
-        text = f"Only {len(timed)} of {found.world} ranks recorded steps; the others are not known."
+        text = (
+            f"Only {len(timed)} of {found.world} ranks recorded steps; nothing is known of the "
+            "others."
+        )
         told.append(Caveat("ranks-missing", text))
     percent = found.waited_percent or 0.0
     if found.slowest is not None and percent >= LATE_PERCENT:

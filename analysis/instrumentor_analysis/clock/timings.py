@@ -120,7 +120,7 @@ def read_timings(path: Path, batch_dim: int = 0, *, ended: bool = True) -> Timin
         if event is not None:
             events.append(event)
         elif line.strip():
-            text = f"{path.name}, line {at}, is no record and was left out."
+            text = f"{path.name}, line {at}, is not a record and was left out."
             if at == len(lines):
                 text = f"{path.name} ends within a record: the run was cut short there."
             warnings.append(Caveat("damaged-record", text))
@@ -260,8 +260,8 @@ def _waiting(events: Sequence[Event], barrier: Barrier | None) -> Iterator[Cavea
         yield Caveat("not-waited-for", f"{steps}: {refused[-1].get('reason')}. {hint}")
     if barrier is not None and barrier.left_ms is None:
         text = (
-            f"Not confirmed: {barrier.method} may leave work pending on the device "
-            f"{barrier.device}, because no tensor of the step was found to read."
+            f"The barrier is not confirmed: {barrier.method} may leave work pending on the device "
+            f"{barrier.device}, because no tensor of the step was found that could be read."
         )
         yield Caveat("barrier-unconfirmed", text)
 
@@ -346,7 +346,7 @@ def unfit_steps(timings: Timings) -> dict[str, str]:
         if sample.label != label:
             unfit[sample.name] = f"a sample of {sample.label}"
         elif sample.kind != "steady":
-            unfit[sample.name] = f"a {sample.kind} step by the record"
+            unfit[sample.name] = f"a {sample.kind} step"
         elif sample.name in slow:
             times = slow[sample.name].times_median
             unfit[sample.name] = f"an outlier, {times:.1f} times the median of the others"

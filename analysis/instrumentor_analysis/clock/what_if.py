@@ -31,11 +31,11 @@ from instrumentor_analysis.clock.order_statistics import CONFIDENCE
 from instrumentor_analysis.clock.phases import DATA, OTHER, PREPARE, Extra, whole_cycles
 from instrumentor_analysis.model import Interval, Iteration, WhatIf
 
-HIDDEN = "input hidden"
+HIDDEN = "no wait for data"
 #: What would be changed -> the phases that it takes off the iteration.
 CHANGES: Mapping[str, tuple[str, ...]] = {
     HIDDEN: (DATA,),
-    "input hidden, batch moved ahead": (DATA, PREPARE),
+    "no wait for data, batch moved ahead": (DATA, PREPARE),
     "no logging, clipping, callbacks": (OTHER,),
 }
 #: Changes that would save less than this share are not worth a row, percent.

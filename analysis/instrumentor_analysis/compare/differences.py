@@ -35,7 +35,7 @@ _ENVIRONMENT: dict[str, tuple[str, Weight, str]] = {
     "devices": ("devices", "doubt", ""),
     "cpu_count": ("CPUs", "doubt", ""),
     "cpu_model": ("CPU", "doubt", ""),
-    "torch_threads": ("threads of torch", "doubt", ""),
+    "torch_threads": ("torch threads", "doubt", ""),
     "simulator": ("simulator", "doubt", ""),
     "tt_xla": ("tt-xla checkout", "doubt", ""),
     "instrumentor": ("instrumentor", "doubt", ""),
@@ -106,7 +106,7 @@ def differences(base: Side, new: Side) -> tuple[Difference, ...]:
     sizes = base.batch_size, new.batch_size
     # Sizes that are known are divided out (times per sample), so that they raise no doubt.
     if None in sizes:
-        assumed = "assumed to be the same; --batch-size BASE,NEW says otherwise"
+        assumed = "assumed to be the same; if not, give --batch-size BASE,NEW"
         held("batch size", sizes, meaning=assumed)
     else:
         held("batch size", sizes, "note", "times per sample")
@@ -118,7 +118,7 @@ def differences(base: Side, new: Side) -> tuple[Difference, ...]:
     for name in sorted({name for each in known for name in each} - {"torch"}):
         if len(known) == 2:
             held(name, [each.get(name) for each in known])
-    held("came to its end", [_ended(side.summary) for side in both], meaning="part of a run")
+    held("completed", [_ended(side.summary) for side in both], meaning="one run is incomplete")
     return tuple(sorted(found, key=lambda each: each.weight != "doubt"))
 
 

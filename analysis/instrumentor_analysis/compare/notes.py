@@ -65,11 +65,14 @@ def notes(
 
 def _single(comparison: Comparison) -> str:
     """That one run each tells little, and the command that tells more."""
-    told = "Only one run on each side, so how much runs of the same code differ is unknown."
+    told = "There is only one run on each side, so run-to-run variation is unknown."
     command = in_turn(comparison.base, comparison.new)
     if command:
-        return f"{told} Both can be run in turn until it is known which is faster: {command}"
-    return f"{told} Make several of both (--repeat 3) and compare them, with -- between the two."
+        return f"{told} This runs both in turn until it is known which is faster: {command}"
+    return (
+        f"{told} Run each side several times (--repeat 3) and compare all of them, with -- between "
+        "the two sides."
+    )
 
 
 def _compiled(side: Side) -> str:
@@ -85,7 +88,10 @@ def _mixed(groups: tuple[Sequence[Side], Sequence[Side]]) -> Iterator[str]:
         what = [each.what for each in every if each.weight == "doubt" or each.what in _CODE]
         if what:
             names = ", ".join(dict.fromkeys(what))
-            yield f"The runs with {first.name} differ ({names}), so they are no repeats."
+            yield (
+                f"The runs on the side of {first.name} differ ({names}), so they are not repeats "
+                "of one another."
+            )
 
 
 def _doubted(sides: Sequence[Side], but: str) -> list[str]:
@@ -116,6 +122,6 @@ def _not_steady(sides: Sequence[Side], timing: Timing | None) -> Iterator[str]:
         by_steps = timing is not None and timing.between is None
         widened = " The interval is widened by that." if by_steps else ""
         yield (
-            f"Not steady, during the run steps got: {listed}.{widened} Measure again with "
-            f"--warmup {LONG_WARMUP}."
+            f"Not steady: steps got faster or slower during the run ({listed}).{widened} Measure "
+            f"again with --warmup {LONG_WARMUP}."
         )

@@ -27,8 +27,8 @@ _ROUNDS: tuple[Callable[[OpKind], object], ...] = (
 Pair = tuple[int | None, int | None]
 _PARTS = ("shapes", "types", "memory")
 NAMES_ONLY = (
-    "only the slowest ops are compared, and by name: a summary.json has no single ops; give run "
-    "folders for shapes and memory"
+    "only the slowest ops are compared, and by name, because a summary.json has no single ops; "
+    "give run folders to compare shapes and memory"
 )
 
 

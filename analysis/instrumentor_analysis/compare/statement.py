@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from instrumentor_analysis.clock.intervals import FEWEST
 from instrumentor_analysis.compare.ratio import Ratio
 from instrumentor_analysis.compare.runs import MOST_RUNS, Between
 from instrumentor_analysis.model import Interval
@@ -14,8 +13,8 @@ def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> s
     if ratio.interval is None:
         return (
             # The 4 here and below is ratio._surest(): fewer cannot separate two sides at 95 %.
-            f"No conclusion from {counts}: an interval takes {FEWEST} on each side, a significant "
-            f"result 4. By the medians alone {by_size(ratio.value, name)}."
+            f"No conclusion from {counts}: a significant result takes at least 4 on each side. By "
+            f"the medians alone {by_size(ratio.value, name)}."
         )
     between = _between(ratio.interval, ratio.value)
     if ratio.real:
@@ -23,13 +22,13 @@ def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> s
     if not ratio.enough:
         return (
             f"No conclusion. {by_size(ratio.value, name)} ({between}), but so few samples "
-            f"({counts}) may differ by chance. Take at least 4 on each side."
+            f"({counts}) may differ by chance. Measure at least 4 on each side."
         )
     if ratio.needed is None:
         return f"No difference ({between}){_resolution(ratio)}"
     return (
-        f"No conclusion. {by_size(ratio.value, name)} ({between}) by {counts}; a change of this "
-        f"size takes about {ratio.needed:,} steady steps on each side."
+        f"No conclusion. {by_size(ratio.value, name)} ({between}) by {counts}; to confirm a change "
+        f"of this size takes about {ratio.needed:,} steady steps on each side."
     )
 
 
@@ -65,7 +64,7 @@ def _resolution(ratio: Ratio) -> str:
 def by_size(ratio: float, name: str) -> str:
     """``new is 1.31 times as fast``; small changes in percent of the time."""
     if ratio == 1:
-        return f"{name} is as fast"
+        return f"{name} is exactly as fast"
     faster = ratio < 1
     factor = 1 / ratio if faster else ratio
     if factor >= 1.1:

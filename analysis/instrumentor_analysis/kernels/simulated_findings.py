@@ -66,8 +66,8 @@ def _error(facts: Simulated) -> Iterator[Finding]:
     where = f"{problem.thread}, line {problem.line}" if problem.line else "in the simulator"
     kind, title, change = "error", f"the kernel fails in {where}", _mend(problem)
     if problem.lacks:
-        kind, title = "simulator-lacks", f"the simulator does not know what {where} says"
-        change = "It may well be right: say it as the simulator knows it, or measure on a device"
+        kind, title = "simulator-lacks", f"the simulator does not know what {where} uses"
+        change = "It may well be right: write it as the simulator knows it, or measure on a device"
     said = problem.message.splitlines()[0] if problem.message else "no message"
     if problem.buffer:
         said += f" The block is one of {facts.named(problem.buffer)}."
@@ -84,9 +84,9 @@ def _stopped(facts: Simulated) -> Iterator[Finding]:
     yield Finding(
         "stopped",
         CORRECT,
-        f"it was ended in {problem.thread}, line {problem.line}",
+        f"the simulation was ended in {problem.thread}, line {problem.line}",
         f"by Ctrl-C or its time limit, while {facts.named(problem.thread)} ran{on}",
-        "Look whether the loop there can end; if it can, simulate a smaller tensor, or give it "
+        "Check whether the loop there can end; if it can, simulate a smaller tensor, or give it "
         "more time. The counts below end there.",
         limits=True,
     )
@@ -97,14 +97,14 @@ def _mend(problem: Problem) -> str:
     # It ends what it says of a block with what may follow.
     following = re.search(r"^Next: (?!.*Details)(.+)", problem.message, re.MULTILINE)
     if following and problem.buffer:
-        return f"tt-lang allows next: {following[1].rstrip('.')}"
+        return f"tt-lang allows this next: {following[1].rstrip('.')}"
     shape = re.search(r"Tensor shape \(([\d, ]{1,80})\)", problem.message)
     if shape and "0" in shape[1].split(", "):
         return (
-            "The slice begins at or behind the edge of the tensor, which leaves nothing of it: "
-            "look at the loop and the node that its bounds are made of"
+            "The slice begins at or beyond the edge of the tensor, which leaves nothing of it: "
+            "look at the loop and the node from which its bounds are computed"
         )
-    return "Mend that line"
+    return "Correct that line"
 
 
 def _wrong(facts: Simulated) -> Iterator[Finding]:
@@ -209,11 +209,11 @@ def _apart(facts: Simulated) -> Iterator[Finding]:
         yield Finding(
             "in-no-pipe",
             CORRECT if holes else CORES,
-            f"{amount} {are(len(apart))} in no pipe, and {'does' if len(apart) == 1 else 'do'} "
+            f"{amount} {are(len(apart))} in no pipe and {'does' if len(apart) == 1 else 'do'} "
             f"nothing: {facts.nodes(apart)}",
             f"{facts.at_grid}; pipes: {names}",
-            "Let the destinations of the PipeNet take in every node that is to work: the end of a "
-            "slice is not part of it, slice(1, 4) reaches nodes 1 to 3.",
+            "Let the destinations of the PipeNet include every node that is to work: the end of a "
+            "slice is exclusive, slice(1, 4) reaches nodes 1 to 3.",
             limits=not holes or not facts.approved,
         )
 
@@ -246,10 +246,11 @@ def _implied(facts: Simulated) -> Iterator[Finding]:
                         f"implied-{what}",
                         CORRECT,
                         f"{thread} does not {what} {buffer}",
-                        f"{row.implied:,} of {row.count:,} times it was done for it, at its next "
-                        f"{before}() or its end{_asked(facts, before, buffer, thread)}",
-                        f"`with {buffer}.{before}() as block:` or block.{what}() gives it on as "
-                        "soon as it can be.",
+                        f"the simulator did it for the thread {row.implied:,} of {row.count:,} "
+                        f"times, at its next {before}() or its end"
+                        f"{_asked(facts, before, buffer, thread)}",
+                        f"`with {buffer}.{before}() as block:` or block.{what}() hands the block "
+                        "on as soon as possible.",
                     )
 
 
@@ -454,7 +455,7 @@ def _depth(facts: Simulated) -> Iterator[Finding]:
                 "spare-blocks",
                 BLOCKS,
                 f"{name} has {of.blocks} blocks and never more than {of.deepest} in use",
-                f"{size(of.bytes)} of L1, in the simulator's order",
+                f"{size(of.bytes)} of L1, in the order in which the simulator runs the threads",
                 f"block_count={max(of.deepest, 2)} of {facts.named(name)}, and larger blocks.",
                 tries=(Try("block_count", name, to=max(of.deepest, 2)),),
             )
@@ -484,8 +485,8 @@ def _behind(facts: Simulated) -> Iterator[Finding]:
         BLOCKS,
         f"{facts.named(slowest)} is behind: {joined(list({row.thread: 0 for row in late}))} "
         f"{'waits' if len({row.thread for row in late}) == 1 else 'wait'} for it",
-        f"{', '.join(said)}; {slowest} itself waits {own[slowest]:.0%} of the time; in the "
-        "simulator's order of turns, which is no time",
+        f"{', '.join(said)}; {slowest} itself waits {own[slowest]:.0%} of the time; counted in the "
+        "simulator's turns, which are not time",
         _catch_up(facts, slowest, deeper)
         if moving
         else "Its work for a block is the longest chain of turns: larger blocks, or fewer buffers "

@@ -15,7 +15,7 @@ def _meant(facts: Simulated) -> str:
         return ""
     if facts.approved:
         return f" It is taken as meant: {facts.approver} passes."
-    return " If that is meant, let a check behind the call, --validate or --reference say so."
+    return " If that is meant, let a check after the call, --validate or --reference say so."
 
 
 def writes(facts: Simulated) -> Iterator[Finding]:

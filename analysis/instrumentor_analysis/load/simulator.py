@@ -50,7 +50,10 @@ def source_of(ops_csvs: Sequence[Path], arch: str | None) -> tuple[str | None, t
     if clocks and arch is None:
         return SIMULATED, (no_times(clocks),)
     if clocks:
-        text = f"{clocks}, as a simulator's does: as {arch}, its times are none of a device."
+        text = (
+            f"{clocks}, as only a simulator's does: no time here was measured on a device, "
+            f"whatever --arch {arch} says."
+        )
         return arch, (Caveat("architecture", text[0].upper() + text[1:]),)
     return arch, ()
 
@@ -60,7 +63,7 @@ def no_times(clocks: str = "") -> Caveat:
     if clocks:
         text = f"The device was simulated, because {clocks}. {_NO_TIMES}; if this is wrong, give "
         return Caveat("simulated", f"{text}--arch NAME.")
-    text = "The device was simulated: results are real, but no time here is one of a device."
+    text = "The device was simulated: results are real, but no time here was measured on a device."
     return Caveat("simulated", f"{text} {_NO_TIMES}.")
 
 

@@ -288,7 +288,7 @@ def unbalanced(devices: Devices | None) -> list[Caveat]:
     )
     for op in devices.ops[:1]:
         text += (
-            f"; most of all {op.op}: {quantity(op.slowest_us, 'us')} on device "
+            f"; the op that differs most is {op.op}: {quantity(op.slowest_us, 'us')} on device "
             f"{op.slowest_device}, {quantity(op.fastest_us, 'us')} on device {op.fastest_device}"
         )
     return [Caveat("unbalanced", text)]
@@ -309,8 +309,8 @@ def _doubtful(ops: Table, pooled: int) -> Iterator[Caveat]:
     """Figures that are missing, or more than the hardware can do."""
     invalid = _some((ops["invalid_duration"] & ~ops["is_signpost"] & ~ops["is_host"]).sum(), pooled)
     if invalid:
-        who, they = ("op has", "it counts") if invalid == 1 else ("ops have", "they count")
-        text = f"{invalid:,} {who} no valid device duration; {they} for nothing in the figures."
+        who, left = ("op has", "is") if invalid == 1 else ("ops have", "are")
+        text = f"{invalid:,} {who} no valid device duration and {left} left out of the figures."
         yield Caveat("invalid-durations", text)
     if ops["sparse_batches_missing"].any():
         text = (

@@ -322,7 +322,7 @@ def _by_names(files: Files, named: Named, arch: str | None) -> DeviceSteps:
     architecture, notes = resolve(ops, arch)
     merged, odd = merge_devices(rows)
     announced = (
-        () if named.given else (Caveat("no-steps", f"There are no step signposts; used: {how}."),)
+        () if named.given else (Caveat("no-steps", f"There are no step signposts; shown: {how}."),)
     )
     order: Order = "file" if named.file_order else "host-time"
     return DeviceSteps(

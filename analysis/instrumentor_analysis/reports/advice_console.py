@@ -55,8 +55,8 @@ def _gaps(report: Report) -> Iterator[list[str]]:
         yield [
             f"{formatting.plural(len(gaps.ids), 'op')} waited more than {GAP_THRESHOLD_US} us for "
             f"the host ({ids(gaps.ids)}): a runtime trace, with gaps of {TRACED_GAP_US:g} us, "
-            f"could save {gaps.saving_us:,.0f} us{share}; else look for what the host does between "
-            "them, or turn runtime arguments of the kernels into compile-time ones"
+            f"could save up to {gaps.saving_us:,.0f} us{share}; else look at what the host does "
+            "between them, or turn runtime arguments of the kernels into compile-time ones"
         ]
 
 

@@ -48,7 +48,7 @@ def sections(summary: Summary, most: Most) -> tuple[Section, ...]:
 
     The page has an order of its own: ``summary._page_sections``.
     """
-    time = "device time" if on_device(summary) else "their own time on the CPU"
+    time = "device time" if on_device(summary) else "self time"
     timed = any(_is_timed(op) for op in summary.slow_ops)
     found = (
         owners.section(summary.phases),

@@ -61,7 +61,9 @@ def _lines(summary: Summary) -> Iterator[Line]:
             yield line
     if summary.ranks is not None and summary.ranks.samples_per_s is not None:
         rate = formatting.quantity(summary.ranks.samples_per_s, "samples/s")
-        yield Line("all ranks", rate, f"{summary.ranks.world} together; the rest is rank 0's")
+        yield Line(
+            "all ranks", rate, f"{summary.ranks.world} together; the other figures are rank 0's"
+        )
     if summary.memory is not None:
         peaks = summary.memory.allocated_bytes, summary.memory.resident_bytes
         for peak, note in zip(peaks, ("on the GPU", "of the process"), strict=True):
@@ -108,7 +110,7 @@ def _fastest(wall: WallClock) -> Iterator[Line]:
     if whole is not None and not whole.is_mean:
         shown = {whole.word: whole.min_ms} | shown
     fastest = ", ".join(f"{name} {formatting.ms(each_ms)}" for name, each_ms in shown.items())
-    yield Line("fastest", fastest, "a quiet machine is near that")
+    yield Line("fastest", fastest, "other programs disturbed these least")
 
 
 def _cpu_time(summary: Summary, wall: WallClock) -> Iterator[Line]:
@@ -124,9 +126,7 @@ def _cpu_time(summary: Summary, wall: WallClock) -> Iterator[Line]:
     if threads == 1:
         yield Line("CPU time", a_step, f"in {wall.label}; waiting for a CPU is not in it")
     elif threads is not None:
-        note = (
-            f"in {wall.label}; {threads} threads spin on busy CPUs, OMP_NUM_THREADS=1 avoids that"
-        )
+        note = f"in {wall.label}; may hold spinning of {threads} threads: try OMP_NUM_THREADS=1"
         yield Line("CPU time", a_step, note)
 
 

@@ -82,7 +82,7 @@ def openmetrics(summary: Summary) -> str:
         lines += [*_head(name, unit, about), f"{name}{_braces(labels)} {value * factor:.12g}"]
     if summary.phases is not None:
         name = "instrument_phase_seconds"
-        lines += _head(name, "seconds", "who owns the time of an iteration")
+        lines += _head(name, "seconds", "time of each phase of an iteration")
         for each in summary.phases.phases:
             lines.append(f"{name}{_braces({**labels, 'phase': each.name})} {each.ms / 1e3:.12g}")
     if not lines:

@@ -168,11 +168,11 @@ def _barrier(found: Barrier | None) -> Iterator[Line]:
         check = f"reading {read}" if found.tensors_read else "waiting again"
         note += f"; {check} then found {formatting.ms(found.left_ms)} left"
         if found.cost_ms is not None:
-            note += f", and waiting for nothing takes {formatting.ms(found.cost_ms)}"
+            note += f", and waiting for an idle device takes {formatting.ms(found.cost_ms)}"
     else:
-        note += "; not checked, because no tensor was found"
+        note += "; not checked, because no tensor was found to read"
     for method, left in found.given_up.items():
-        note += f"; {method} had left {formatting.ms(left)}"
+        note += f"; {method} left {formatting.ms(left)} of work and is not used"
     yield Line("barrier", found.device, note)
 
 
@@ -230,7 +230,7 @@ def _unseen(wall: WallClock) -> Iterator[Line]:
     latencies = {90: wall.p90_ms, 95: wall.p95_ms, 99: wall.p99_ms}
     missing = [at for at, value in latencies.items() if not formatting.measured(value)]
     for percent in missing[:1]:
-        note = f"takes {PERCENTILES[percent]} steady steps (--steps)"
+        note = f"needs {PERCENTILES[percent]} steady steps (--steps)"
         yield Line(f"latency p{percent}", formatting.NOT_MEASURED, note, "absent")
 
 
@@ -266,8 +266,8 @@ def _in_update(found: Update | None) -> str:
     if found is None or found.ms is not None:
         return ""
     if found.micro_steps is None:
-        return "several to one update, how many was not seen"
-    return f"{found.micro_steps} to one update, of which none was measured whole"
+        return "several make one update, how many is unknown"
+    return f"{found.micro_steps} make one update, and no update was measured whole"
 
 
 def _of_kinds(found: Iteration) -> str:
@@ -569,7 +569,7 @@ def warnings(summary: Summary, *, notes: bool = True) -> tuple[Caveat, ...]:
     """What stands in the way of trusting the figures, the worst first."""
     found: list[Caveat] = []
     if summary.interrupted:
-        text = "The run was interrupted: the figures cover the steps before that."
+        text = "The run was interrupted: the figures cover the steps before the interrupt."
         found.append(Caveat("interrupted", text))
     elif summary.script_exit_code:
         ended = f"ended with exit code {summary.script_exit_code}"

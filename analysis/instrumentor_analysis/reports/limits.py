@@ -23,9 +23,9 @@ _SAID: Mapping[str, str] = {
     "flops_percent": "FLOPs {}",
 }
 _NOTE = (
-    "An op with several causes counts for each. Shares are of the kernel's time, waits of "
-    "compute's. A part that ends early was not waited for; where all end together it is unclear "
-    "which was."
+    "An op with several causes counts for each of them. Shares are of the kernel's time, waits of "
+    "the time of its compute part. A part that ends early was not waited for; where all parts end "
+    "together, it is unclear which one was."
 )
 
 
@@ -39,7 +39,7 @@ def section(found: Sequence[Limit]) -> Section:
         Column("share", [formatting.share(each.percent) for each in found]),
         Column("ops", [formatting.count(each.op_count) for each in found], optional=True),
         Column("because", [because(each) for each in found], right=False, least=36),
-        Column("most of all", [_first(each) for each in found], False, foreign=True, least=16,
+        Column("mainly", [_first(each) for each in found], False, foreign=True, least=16,
                optional=True),
         Column("try", [each.helps for each in found], False, "absent", optional=True),
     )  # fmt: skip

@@ -14,6 +14,7 @@ from instrumentor_analysis.reports.document import Column, Section, Table
 TITLE, OPS_TITLE = "Forward by module", "Ops by module"
 #: Ops that belong to none.
 NO_MODULE = "no module"
+_MERGED = "*: several layers of one class and size."
 #: A module of less than this share is not worth a row of the tree, percent.
 LEAST_PERCENT = 0.1
 
@@ -99,18 +100,22 @@ def _together(found: Sequence[ModuleOps]) -> list[ModuleOps]:
 
 def _of_ops(found: OpsByModule, left: int) -> str:
     """Whose time it is, and how it is known to be that."""
-    whose = "of their kernels" if found.on_device else "of their own on the CPU"
+    time = "Device time" if found.on_device else "Self time on the CPU"
     text = (
-        f"Time {whose}, {formatting.ms(found.ms)} in a profiled step, without what inner modules "
-        "run. Backward: of the nodes that the module's forward made."
+        f"{time} of the ops of a profiled step, {formatting.ms(found.ms)} in all; ops of inner "
+        "modules count there. Backward: ops of the autograd nodes that the module's forward made."
     )
     if any(each.kind is not None for each in found.modules):
-        text += " *: layers of one class and size."
+        text += f" {_MERGED}"
     if any(each.name is None for each in found.modules):
-        text += f" {NO_MODULE.capitalize()}: what is called outside of all, and sums of gradients."
+        text += f" {NO_MODULE.capitalize()}: ops called outside of all modules, sums of gradients."
     if found.unknown_percent >= LEAST_PERCENT:
         text += f" Of {formatting.percent(found.unknown_percent)} the module is not known."
-    return f"{text} {formatting.plural(left, 'more row')} in the JSON." if left > 0 else text
+    return text + _more(left)
+
+
+def _more(left: int) -> str:
+    return f" {formatting.plural(left, 'more row')} in summary.json." if left > 0 else ""
 
 
 def _table(shown: Sequence[ModuleTime], note: str) -> Table:
@@ -118,10 +123,10 @@ def _table(shown: Sequence[ModuleTime], note: str) -> Table:
     columns = (
         *_names(shown),
         Column("calls", [formatting.count(each.calls) for each in shown]),
-        Column("own time", formatting.column([each.self_ms for each in shown], "ms")),
+        Column("self time", formatting.column([each.self_ms for each in shown], "ms")),
         Column("share", [formatting.share(each) for each in shares]),
         Column("", shares=shares, right=False, colours="cyan", optional=True),
-        Column("with inner", formatting.column([each.ms for each in shown], "ms"), optional=True),
+        Column("total time", formatting.column([each.ms for each in shown], "ms"), optional=True),
         *_flops(shown),
     )
     return Table(columns, note)
@@ -160,26 +165,29 @@ def _tree(found: ModuleTree, most: int) -> Table:
     columns = (
         *_names(shown),
         Column("calls", [formatting.count(each.calls) for each in shown]),
-        Column("time", formatting.column([each.ms for each in shown], "ms")),
+        Column("total time", formatting.column([each.ms for each in shown], "ms")),
         Column("share", [formatting.share(each.percent) for each in shown]),
         Column("", shares=[each.percent for each in shown], right=False, colours="cyan"),
-        Column("own time", formatting.column([each.self_ms for each in shown], "ms")),
+        Column("self time", formatting.column([each.self_ms for each in shown], "ms")),
         *_flops(shown),
     )
     left = len(found.modules) - len(shown)
     note = f"{formatting.plural(left, 'more module')} in summary.json." if left else ""
-    return Table(columns, note, caption="As they are called, inner ones included", folded=True)
+    return Table(columns, note, caption="In the order of the calls, inner modules too", folded=True)
 
 
 def _note(found: ModuleTree, left: int, phases: Phases | None) -> str:
     """How it was measured, and what is missing."""
     text = (
         f"Medians of {formatting.plural(found.steps, 'extra step')}: {formatting.ms(found.ms)} of "
-        "forwards"
+        "forwards."
     )
     if phases is not None and phases.percent(FORWARD):
-        text += f"; {FORWARD} above is a {phases.statistic} of other {phases.word}s, with the loss"
-    text += ". *: layers of one class and size."
+        text += (
+            f" The {FORWARD} above includes the loss and is a {phases.statistic} of other "
+            f"{phases.word}s."
+        )
+    text += f" Self time: without inner modules. {_MERGED}"
     if found.uncounted:
         text += f" FLOPs without those of {', '.join(found.uncounted)}, which have no formula."
-    return f"{text} {formatting.plural(left, 'more row')} in the JSON." if left > 0 else text
+    return text + _more(left)

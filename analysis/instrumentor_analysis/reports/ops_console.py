@@ -79,7 +79,7 @@ def render_ops(
             paint=paint,
             gap=" " if narrow else "  ",
         ),
-        [f"{formatting.plural(hidden, 'op')} below {hide_below:g} % not shown"] if hidden else [],
+        _hidden(hidden, hide_below),
         _stacked(report.stacked, width, paint, narrow) if stacked else [],
         advice_lines(report, width, paint) if advice else [],
         warning_lines(by_weight(report.notes, notes=notes), width, paint),
@@ -118,10 +118,16 @@ def render_torch_ops(
         shapes = [formatting.tensors(each) for each in words]
         columns.append(Column("input shapes", shapes, right=False, least=12, optional=True))
     lines = table(columns, width=width, paint=painter(color))
-    hidden = len(ops) - len(shown)
-    if hidden:
-        lines += ["", f"{formatting.plural(hidden, 'op')} below {hide_below:g} % not shown"]
+    lines += ["", *found] if (found := _hidden(len(ops) - len(shown), hide_below)) else []
     return "\n".join(lines) + "\n"
+
+
+def _hidden(count: int, below: float | None) -> list[str]:
+    """How many ops are left out, and why; nothing where none is."""
+    if not count:
+        return []
+    text = f"{formatting.plural(count, 'op')} below {below:g} %"
+    return [f"{text} {'is' if count == 1 else 'are'} not shown"]
 
 
 def _columns(report: Report, ops: Table, narrow: bool, raw: bool) -> list[Column]:

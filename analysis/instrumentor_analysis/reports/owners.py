@@ -22,7 +22,7 @@ SAID = {
     names.OTHER: "the rest of the loop: clipping, logging, callbacks",
 }
 #: What belongs to none of them.
-_UNOWNED = "no owner"
+_UNOWNED = "unaccounted"
 _COLOURS = {
     names.DATA: "host",
     names.PREPARE: "tm",
@@ -34,11 +34,11 @@ _COLOURS = {
 _WIDTH, _LEFT, _PITCH, _BAR = 1000.0, 150.0, 30.0, 20.0
 #: What each kind of prediction rests on.
 _BASIS = {
-    "measured": "measured: extra iterations with the batch of the one before; the interval is of "
-    f"another run's median, if runs differ by {100 * ASSUMED:.0f} % as usual.",
-    "at most": "at most: the iteration less what it waits; behind a wait a host is slow for a "
-    "while, so that it would take less.",
-    "model": "model, not measured: the iteration without this, where the rest stays as it is.",
+    "measured": "measured: extra iterations that reuse the batch of the one before; the interval "
+    f"allows for the {100 * ASSUMED:.0f} % by which runs are assumed to differ.",
+    "at most": "at most: the iteration without its wait for data; a host is slow for a while after "
+    "a wait, so the true time is probably lower.",
+    "model": "model, not measured: the iteration without this part, all else unchanged.",
 }
 #: Share from which what has no owner is drawn, percent.
 _DRAWN_PERCENT = 0.1
@@ -113,9 +113,9 @@ def _of_ranks(found: Ranks) -> str:
         return f"How long ranks wait for each other is unknown: no collective was timed. {whose}"
     share = "" if found.waited_percent is None else f", {found.waited_percent:.0f} % of a step"
     return (
-        f"Waited: in {formatting.plural(found.calls, 'collective')} of "
-        f"{formatting.plural(found.steps, 'extra step')} under torch.profiler, for the rank that "
-        f"came last: {formatting.ms(found.waited_ms or 0.0)} by each of the others{share}. {whose}"
+        f"Waited: for the rank that arrived last, in {formatting.plural(found.calls, 'collective')}"
+        f" of {formatting.plural(found.steps, 'extra step')} under torch.profiler: "
+        f"{formatting.ms(found.waited_ms or 0.0)} by each of the others{share}. {whose}"
     )
 
 
@@ -136,7 +136,7 @@ def table(found: Phases, *, bars: bool = True) -> Table:
     """A row for each owner, the largest first; without bars where the waterfall shows them."""
     rows = sorted(found.phases, key=lambda each: -each.ms)
     columns = [
-        Column("owner", [each.name for each in rows], right=False),
+        Column("phase", [each.name for each in rows], right=False),
         Column("time", formatting.column([each.ms for each in rows], "ms")),
         Column("share", [formatting.share(each.percent) for each in rows]),
         *([_bars(rows)] if bars else []),
@@ -167,14 +167,14 @@ def note(found: Phases) -> str:
     """How it was measured, and what that cost."""
     extra = formatting.plural(found.count, f"extra {found.word}")
     text = (
-        f"{found.statistic.capitalize()} of {extra} behind the samples, with a barrier at each "
+        f"{found.statistic.capitalize()} of {extra} after the samples, with a barrier at each "
         f"border: {formatting.ms(found.ms)}"
     )
     if found.longer_percent is not None:
         text += f", {_against(found.longer_percent)}"
         # A barrier takes time: a gain is the difference between two steps of the script.
-        text += " (noise: a barrier saves none)" if found.longer_percent < 0 else ""
-    return f"{text}. {formatting.percent(found.unowned_percent)} of it has no owner."
+        text += " (noise: barriers save no time)" if found.longer_percent < 0 else ""
+    return f"{text}. {formatting.percent(found.unowned_percent)} of it is in none of the phases."
 
 
 def _against(longer_percent: float) -> str:

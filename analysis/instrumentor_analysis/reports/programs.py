@@ -18,8 +18,8 @@ def figures(found: DevicePrograms, *lines: Line) -> Figures:
     steps = formatting.plural(found.steps, "extra step")
     count = max((each.programs for each in found.chips), default=0)
     own = (
-        Line("programs", formatting.count(count), "of the busiest chip, a step"),
-        Line("device, the rest", formatting.ms(found.rest_ms), "behind the timed region"),
+        Line("programs", formatting.count(count), "of the busiest chip, per step"),
+        Line("device, the rest", formatting.ms(found.rest_ms), "after the timed region"),
     )
     return Figures(f"Device, {steps} with ttnn's real-time profiler", (*lines, *own))
 
@@ -37,8 +37,8 @@ def section(found: DevicePrograms | None, most: int) -> Section:
             Column("share", [formatting.share(each.percent) for each in kernels]),
             Column("", shares=[x.percent for x in kernels], right=False, colours="cyan"),
         ),
-        "A program's time is from its start to its end on the dispatch core: longer than Tracy's "
-        "kernel duration by up to some microseconds. Its name is that of its compute kernel.",
+        "A program's time is from its start to its end on the dispatch core, some microseconds "
+        "longer than Tracy's kernel duration. Its name is that of its compute kernel.",
     )
     return Section(TITLE, (*_chips(found), of_kernels))
 

@@ -26,11 +26,12 @@ def section(found: Telemetry | None) -> Section:
         Column("hottest", formatting.column([x.highest_temperature_c for x in rows], "°C")),
     )  # fmt: skip
     note = (
-        "During the steady steps, as the driver shows it. Slower: below 95 % of the highest clock."
+        "During the steady steps, as the driver shows it. Slower: share of the readings below "
+        "95 % of the highest clock."
     )
     if hidden(rows):
         note += (
-            " Of a card with two chips the driver shows the one that has the node, so there is no "
-            "power of all chips and no energy of a step."
+            " Of a card with two chips the driver shows only the one with the device node, so the "
+            "power of all chips and the energy of a step are unknown."
         )
     return Section("Clock, power, temperature", (Table(columns, note),))

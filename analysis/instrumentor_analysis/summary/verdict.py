@@ -188,7 +188,7 @@ def no_verdict(summary: Summary) -> tuple[str, str, tuple[Lever, ...]] | None:
         how = "--profiler torch names the ops, --profiler tracy those of a Tenstorrent device"
         return "no verdict", text, (*levers, Lever("a profiler", how))
     share = total_ms / wall.median_ms * 100
-    text = f"the ops take {share:.0f} % of {wall.label}; Python and calling them take the rest"
+    text = f"the ops take {share:.0f} % of {wall.label}; Python and dispatch take the rest"
     profile = Lever("profile the Python code", "py-spy record -- python SCRIPT shows its functions")
     return "nothing stands out", text, (*levers, _COMPILE, profile)
 
@@ -203,7 +203,10 @@ def _when_busy(summary: Summary) -> Iterator[Lever]:
     threads = summary.environment.get("torch_threads")
     # A device does the work where a barrier is waited for.
     if summary.barrier is None and isinstance(threads, int) and threads > 1:
-        how = "threads wait for each other on busy CPUs; of one, CPU time leaves such waits out"
+        how = (
+            "threads wait for each other on busy CPUs; with one thread, such waits are not in the "
+            "CPU time"
+        )
         yield Lever("OMP_NUM_THREADS=1", how)
     if script := shlex.join(started(summary.run)):
         command = f"instrument compare --refs HEAD~1..HEAD {script}"
@@ -313,9 +316,9 @@ def _checked(trace: Lever, summary: Summary) -> Lever:
     # torch_xla counts what it compiles, and its metrics tell of the host.
     counted = any(each.of == "torch_xla" for each in summary.host_layers)
     if obstacle:
-        return Lever(trace.what, f"first what keeps the step from it: {obstacle}; then {trace.how}")
+        return Lever(trace.what, f"first remove what prevents it: {obstacle}; then {trace.how}")
     if counted and wall is not None and wall.samples and not wall.compilations:
-        seen = f"nothing in {wall.samples} steady steps keeps them from it: {trace.how}"
+        seen = f"nothing was seen in {wall.samples} steady steps that prevents it: {trace.how}"
         return Lever(trace.what, seen)
     return trace
 

@@ -18,7 +18,7 @@ from instrumentor_analysis.model import GAP_THRESHOLD_US, Interval, Summary, Wha
 #: What a replay of a trace takes on the host, and at most, milliseconds: as tt-blacksmith's guide
 #: to trace training has it; not measured here.
 REPLAY_MS, REPLAY_MOST_MS = 50.0, 150.0
-TRACE = "trace on"
+TRACE = "runtime trace"
 #: The profiled step stands for the others when it takes as long as their median, within this share.
 ALIKE = 0.5
 
@@ -51,7 +51,7 @@ def _changes(summary: Summary) -> Iterator[tuple[str, float, float]]:
     """What would be changed, what that saves, and what it costs at most, in milliseconds."""
     waits = summary.ranks.waited_ms if summary.ranks is not None else _skew_ms(summary)
     if waits is not None:
-        yield "skew gone", waits, 0.0
+        yield "no skew", waits, 0.0
     step_ms, device_ms = summary.step_wall_clock_ms, summary.device_time_ms
     if step_ms is None or device_ms is None or not _alike(summary, step_ms):
         return

@@ -19,7 +19,7 @@ def test_a_finding_of_each_kind_with_place_and_remedy() -> None:
     read = Cause("fallback", "aten::_local_scalar_dense", "t.py", 9)
     again = Cause(**RECOMPILED)  # type: ignore[arg-type]
     one, other = by_place([again, again, read])
-    assert "compiled again: size mismatch at t.py:3, and 1 more of the kind" in str(one)
+    assert "compiled again: size mismatch at t.py:3, and 1 more like it" in str(one)
     assert "reading a value" in str(other) and "t.py:9" in str(other)
     assert one.hint and other.hint
 
@@ -31,4 +31,4 @@ def test_what_keeps_a_step_from_being_replayed_is_one_sentence_with_its_line() -
     said = keeps_from_replay([broken, power, Cause("gradients dropped", "zero_grad", "t.py", 8)])
     assert said == "new graph at t.py:7 (aten::pow: 3, then 4), and 1 more"
     for found in by_place([power]):
-        assert "at t.py:7: aten::pow: 3, then 4" in str(found) and "compile again" in str(found)
+        assert "at t.py:7: aten::pow: 3, then 4" in str(found) and "keep recompiling" in str(found)

@@ -55,9 +55,10 @@ def test_a_growth_is_told_with_when_the_devices_are_full(tmp_path: Path) -> None
         each["memory"] = {"resident": 9 * MB, "held": (at + 1) * MB, "room": 64 * MB, "held_l1": at}
     summary = summarise(run_folder(tmp_path / "run", *events, profiler="wallclock"))
     (caveat,) = [each for each in summary.warnings if each.code == "W221"]
-    assert "by 1.0 MB with each step: they are full after 57 more" in caveat.message
+    assert "by 1.0 MB with each step: it is full after 57 more" in caveat.message
     text = " ".join(console(summary, width=120).split())
-    assert "device memory 7.0 MB at the end of a step" in text and "there is 64.0 MB" in text
+    assert "device memory 7.0 MB the most at the end of a step" in text
+    assert "total device memory 64.0 MB" in text
     counters = [e for e in json.loads(render(summary))["traceEvents"] if e["ph"] == "C"]
     told = [e["args"]["B"] for e in counters if e["name"] == "memory of the devices"]
     assert told == [at * MB for at in range(1, 8)]

@@ -177,7 +177,7 @@ def test_what_turned_out_to_compile_is_no_steady_step(tmp_path: Path) -> None:
     assert wall.samples_ms == (12.2, 12.3, 12.4, 12.5)
     assert (wall.compile_ms, wall.outliers) == (90_000.0, ())
     assert wall.compilations == (Compilation("step_steady_1", 70_000.0),)
-    assert unfit_steps(timings)["step_steady_1"] == "a compile step by the record"
+    assert unfit_steps(timings)["step_steady_1"] == "a compile step"
 
 
 def test_steps_that_drift_widen_the_interval_of_their_median() -> None:
@@ -204,4 +204,4 @@ def test_how_the_device_was_waited_for(tmp_path: Path) -> None:
     (only,) = texts(timings.warnings)
     assert only.startswith("1 step was not counted as a sample: nothing to read")
     unsure = read_timings(record(tmp_path / "t.jsonl", waited, failed))
-    assert "Not confirmed: read one may leave work pending" in texts(unsure.warnings)[0]
+    assert "is not confirmed: read one may leave work pending" in texts(unsure.warnings)[0]

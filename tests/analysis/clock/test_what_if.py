@@ -25,7 +25,7 @@ def extra(data: float, forward: float, other: float = 0.0, stepped: int = 1) -> 
 
 def test_an_iteration_without_its_wait_for_data() -> None:
     hidden, quiet = what_if([extra(50, 40, 10)] * 6, None)
-    assert (hidden.change, hidden.ms, hidden.saving_percent) == ("input hidden", 50.0, 50.0)
+    assert (hidden.change, hidden.ms, hidden.saving_percent) == ("no wait for data", 50.0, 50.0)
     # Behind a wait a host is slow for a while: no more than a bound.
     assert hidden.basis == "at most" and hidden.interval_ms is None
     assert quiet.basis == "model" and quiet.interval_ms == Interval(90.0, 90.0, ANY)
@@ -110,9 +110,9 @@ def test_every_format_says_what_a_prediction_rests_on() -> None:
     bound = Summary("wallclock", what_if=what_if(taken, without))
     seen = Summary("wallclock", what_if=what_if(taken, without, again(*[31.0] * 15)))
     for show in (console, markdown, html):
-        for summary, words in ((bound, "at most: the iteration less"), (seen, "measured: extra")):
+        for summary, words in ((bound, "at most: the iteration"), (seen, "measured: extra")):
             text = " ".join(show(summary).split())
-            assert "input hidden" in text and words in text and "model, not measured" in text
+            assert "no wait for data" in text and words in text and "model, not measured" in text
 
 
 def test_nothing_is_predicted_of_a_busy_machine(tmp_path: Path) -> None:

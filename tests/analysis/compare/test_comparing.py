@@ -236,9 +236,9 @@ def test_the_history_tells_how_runs_differ_where_there_is_one_on_a_side() -> Non
 
 def test_one_run_on_each_side_cannot_know_the_noise() -> None:
     found = compare(side(STEADY), side(scaled(2), "new"))
-    assert any(note.startswith("Only one run on each side") for note in found.notes)
+    assert any(note.startswith("There is only one run on each side") for note in found.notes)
     several = compare_runs(runs(0.99, 1.0), runs(1.0, 1.01, name="new"))
-    assert not any(note.startswith("Only one run on each side") for note in several.notes)
+    assert not any(note.startswith("There is only one run on each side") for note in several.notes)
 
 
 def test_runs_of_one_side_that_are_not_alike_are_no_repeats() -> None:
@@ -247,7 +247,7 @@ def test_runs_of_one_side_that_are_not_alike_are_no_repeats() -> None:
         side(STEADY, "b", run={"arguments": []}),
     ]
     found = compare_runs(mixed, runs(1.0, 1.0, name="new"))
-    assert any("The runs with a differ (arguments)" in note for note in found.notes)
+    assert any("The runs on the side of a differ (arguments)" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -400,7 +400,7 @@ def test_why_there_is_no_conclusion_is_said_once() -> None:
     found = compare(calm, loaded)
     assert found.iteration is not None and "[W201]" in found.iteration.statement
     assert found.timing is not None
-    assert found.timing.statement == "No conclusion; by the medians alone new is as fast."
+    assert found.timing.statement == "No conclusion; by the medians alone new is exactly as fast."
 
 
 def test_more_than_twenty_runs_are_never_asked_for() -> None:

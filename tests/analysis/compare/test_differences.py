@@ -60,7 +60,7 @@ def test_device_times_alone_are_comparable() -> None:
         (
             {"environment": {"torch_threads": 2}},
             {"environment": {"torch_threads": 1}},
-            ("threads of torch", "1", "doubt"),
+            ("torch threads", "1", "doubt"),
         ),
         ({"batch_size": 32}, {}, ("batch size", "unknown", "doubt")),
         (
@@ -78,7 +78,7 @@ def test_device_times_alone_are_comparable() -> None:
              ("ttnn", "2", "doubt"))
             for was in ({"ttnn": "1"}, {})
         ),
-        ({}, {"interrupted": True}, ("came to its end", "interrupted", "doubt")),
+        ({}, {"interrupted": True}, ("completed", "interrupted", "doubt")),
     ],
 )  # fmt: skip
 def test_what_differs(

@@ -225,7 +225,7 @@ def test_a_node_that_no_pipe_reaches_is_told_of_the_pipes(tmp_path: Path) -> Non
     ]
     kinds = found(tmp_path, document)
     said = kinds["in-no-pipe"]
-    assert said.title == "1 node is in no pipe, and does nothing: (2, 0)" and said.goal == 1
+    assert said.title == "1 node is in no pipe and does nothing: (2, 0)" and said.goal == 1
     assert "pipe_(0,0)_to_(0:2,0)" in said.evidence and "idle-nodes" not in kinds
     document["tensors"]["y"]["units"] = 3 * document["tensors"]["y"]["units"]
     assert found(tmp_path, document)["in-no-pipe"].goal == 4
@@ -239,9 +239,8 @@ def test_a_node_that_no_pipe_reaches_is_told_of_the_pipes(tmp_path: Path) -> Non
 def test_a_run_that_was_ended_tells_where_it_stood(tmp_path: Path) -> None:
     problem = {"kind": "stopped", "line": 28, "thread": "compute", "node": 1}
     (finding,) = found(tmp_path, changed(complete=False, problem=problem)).values()
-    assert (
-        finding.title == "it was ended in compute, line 28" and "on node (1, 0)" in finding.evidence
-    )
+    assert finding.title == "the simulation was ended in compute, line 28"
+    assert "on node (1, 0)" in finding.evidence
     problem["line"] = 0
     assert not found(tmp_path, changed(complete=False, problem=problem))
 
@@ -268,7 +267,7 @@ def _turns(reader: int, computing: int) -> dict[str, Any]:
 def test_who_is_behind_is_who_others_wait_for(tmp_path: Path) -> None:
     reader = found(tmp_path, _turns(0, 9))["behind"]
     assert reader.title == "read (line 9) is behind: compute waits for it" and not reader.limits
-    assert "no time" in reader.evidence and "block_count" not in reader.change
+    assert "which are not time" in reader.evidence and "block_count" not in reader.change
     short = _turns(3, 9)
     for row in short["blocks"]:
         row[5] = 9 if row[1] == "write" and row[3] == "wait" else row[5]
@@ -336,10 +335,10 @@ def test_a_block_that_refuses_is_named_with_what_may_follow(tmp_path: Path) -> N
     problem = {"kind": "error", "message": said, "thread": "compute", "line": 9, "buffer": "a_dfb"}
     error = found(tmp_path, changed(complete=False, problem=problem))["error"]
     assert "The block is one of a_dfb (line 6)." in error.evidence
-    assert error.change.startswith("tt-lang allows next: out_block.store(this_block).")
+    assert error.change.startswith("tt-lang allows this next: out_block.store(this_block).")
     problem["message"] = said.replace("out_block.store(this_block)", "see allowed ops in Details")
     error = found(tmp_path, changed(complete=False, problem=problem))["error"]
-    assert error.change.startswith("Mend that line.")
+    assert error.change.startswith("Correct that line.")
 
 
 def test_a_slice_behind_the_edge_is_told_as_that_with_its_node(tmp_path: Path) -> None:
@@ -347,10 +346,10 @@ def test_a_slice_behind_the_edge_is_told_as_that_with_its_node(tmp_path: Path) -
     problem = {"kind": "error", "message": said, "thread": "read", "line": 9, "node": 1}
     error = found(tmp_path, changed(complete=False, problem=problem))["error"]
     assert error.evidence == f"{said} On node (1, 0)."
-    assert error.change.startswith("The slice begins at or behind the edge of the tensor")
+    assert error.change.startswith("The slice begins at or beyond the edge of the tensor")
     problem.update(message=said.replace("(64, 0)", "(60, 32)"), node=7)
     error = found(tmp_path, changed(complete=False, problem=problem))["error"]
-    assert "On node" not in error.evidence and error.change.startswith("Mend that line.")
+    assert "On node" not in error.evidence and error.change.startswith("Correct that line.")
 
 
 def test_a_tensor_that_is_read_in_part_is_told_where_nothing_checks_the_result(

@@ -49,7 +49,7 @@ def test_the_slowest_device_and_its_op() -> None:
     assert (skew.fastest_us, skew.slowest_us, skew.skew_us) == (350.0, 691.0, 341.0)
     (said,) = unbalanced(found)
     assert said.message == (
-        "Device 1 worked 702 us, 1.32 times the mean of the 2 devices; most of all "
+        "Device 1 worked 702 us, 1.32 times the mean of the 2 devices; the op that differs most is "
         "RingJointSDPADeviceOperation: 691 us on device 1, 350 us on device 0"
     )
     assert unbalanced(replace(found, max_over_mean=1.04)) == []

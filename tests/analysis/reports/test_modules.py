@@ -37,7 +37,7 @@ def test_the_costliest_first_and_the_tree_on_demand() -> None:
 def test_the_other_forward_of_a_report_is_told_apart() -> None:
     above = Phases(20, 31.0, (Phase("forward", 15.4, 50.0),), 1.0, statistic="mean")
     note = section(TREE, 10, phases=above).tables[0].note
-    assert "10.0 ms of forwards; forward above is a mean of other iterations" in note
+    assert "The forward above includes the loss and is a mean of other iterations." in note
 
 
 def test_what_is_not_shown_is_said() -> None:
@@ -73,7 +73,7 @@ def test_ops_of_layers_of_one_class_and_size_are_one_row() -> None:
     assert (forward.texts[0], backward.texts[0]) == ("4.000 ms", "3.500 ms")
     # The script names modules, and what belongs to none is our word.
     assert (module.is_foreign(0), module.is_foreign(1)) == (True, False)
-    assert "of their kernels" in table.note and "Of 8" in table.note
+    assert "Device time of the ops" in table.note and "Of 8" in table.note
 
 
 @pytest.mark.parametrize("width", [40, 50, 60, 120])

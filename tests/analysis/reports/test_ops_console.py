@@ -69,7 +69,7 @@ def test_minor_ops_are_grey_or_hidden(tmp_path: Path) -> None:
     shown = render_ops(report, width=140, hide_below=10.0)
     assert "PermuteDevice" not in shown.split("Device time by kind")[0]
     assert "aten::add" in shown, "host ops always stay"
-    assert "3 ops below 10 % not shown" in shown
+    assert "3 ops below 10 % are not shown" in shown
 
 
 def last_row(shown: str) -> str:

@@ -32,7 +32,7 @@ def test_the_largest_owner_comes_first_and_the_cost_is_said() -> None:
     assert (
         "20 extra iterations" in table.note and "2.5 % longer than without barriers" in table.note
     )
-    assert "1.0 % of it has no owner" in table.note
+    assert "1.0 % of it is in none of the phases" in table.note
     assert [column.title for column in table.columns][4] == "on the host"
 
 
@@ -57,11 +57,11 @@ def test_the_axis_has_room_for_its_last_value() -> None:
 
 def test_each_bar_of_the_waterfall_begins_where_the_last_one_ends() -> None:
     bars = [shape for shape in owners.waterfall(FOUND).shapes if isinstance(shape, Bar)]
-    assert len(bars) == 4 and "no owner: " in bars[-1].tip
+    assert len(bars) == 4 and "unaccounted: " in bars[-1].tip
     for one, following in pairwise(bars):
         assert abs(one.x + one.width - following.x) < 0.1
     owned = msgspec.structs.replace(FOUND, unowned_percent=0.0)
-    assert "no owner" not in owners.waterfall(owned).says
+    assert "unaccounted" not in owners.waterfall(owned).says
 
 
 @pytest.mark.parametrize(("ms", "unit"), [(0.2, "us"), (100.0, "ms"), (12_000.0, "s")])

@@ -316,7 +316,7 @@ def test_where_every_steady_step_is_odd_the_last_is_shown_and_named(tmp_path: Pa
     summary = summarise(of_two(tmp_path / "run", event("step_compile", 9.0), warmup))
     assert summary.window.step == "step_steady_1"
     assert (
-        "step_steady_1, which is shown, is a warmup step by the record: no other steady step is "
+        "step_steady_1, which is shown, is a warmup step: no other steady step is "
         "complete." in texts(summary.warnings)
     )
 

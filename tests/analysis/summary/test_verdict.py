@@ -213,7 +213,7 @@ def test_advice_is_that_of_the_runtime_that_ran(device: str, words: str, not_sai
             (),
             "fallback at t.py:9 (aten::nonzero)",
         ),
-        ((), (), "nothing in 30 steady steps keeps them from it: set TT_RUNTIME_TRACE"),
+        ((), (), "nothing was seen in 30 steady steps that prevents it: set TT_RUNTIME_TRACE"),
         ((), (Compilation("step_steady_9", 3.0),), "set TT_RUNTIME_TRACE_REGION_SIZE"),
     ],
 )
@@ -271,7 +271,7 @@ def test_a_run_without_a_verdict_says_why_and_what_to_try() -> None:
     assert reason == "timers alone do not tell what fwd+bwd is spent on"
     whole = Iteration(9, 12.0, 11.0, 13.0, parts=(Part("data", 2.0, 17.0),))
     name, reason, tries = no_more(op_self_time_ms=3.0, clock={"iteration": whole})
-    assert reason == "the ops take 30 % of fwd+bwd; Python and calling them take the rest"
+    assert reason == "the ops take 30 % of fwd+bwd; Python and dispatch take the rest"
     assert tries[0] == "the 17 % of the iteration that wait for data"
 
 

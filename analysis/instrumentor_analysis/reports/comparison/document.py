@@ -19,8 +19,8 @@ from instrumentor_analysis.shared.caveats import Caveat
 _LONG = Limits(ops=500, lines=200, modules=100)
 _MIDDLE = Limits(ops=15, lines=10, modules=10)
 _NOTE = (
-    "The intervals cover the steps of these runs only: two runs of the same code can differ by "
-    "more."
+    "An interval from one run on each side covers the steps of these two runs only: two runs of "
+    "the same code can differ by more."
 )
 
 
@@ -71,7 +71,7 @@ def _part(comparison: Comparison) -> Document:
 
 def _document(comparison: Comparison, limits: Limits) -> Document:
     statements = tuple(_statement(comparison, each) for each in rows.every_timing(comparison))
-    untimed = Statement("", "no wall clock on both sides", "absent")
+    untimed = Statement("", "No conclusion: only one side has a wall clock.", "absent")
     return Document(
         f"{comparison.new.name} against {comparison.base.name}",
         _subtitle(comparison),
@@ -116,7 +116,7 @@ def _against(comparisons: Sequence[Comparison]) -> Section:
     tones: list[tuple[str, Tone]] = [(timing.statement, rows.tone(timing)) for timing in timed]
     count = len(comparisons)
     note = (
-        f"{count} comparisons of 95 % each: the chance that one of them is wrong is about "
+        f"{count} comparisons of 95 % each: the chance that at least one of them is wrong is about "
         f"{(1 - 0.95**count) * 100:.0f} %"
     )
     said = tuple(Statement("", *each) for each in tones)

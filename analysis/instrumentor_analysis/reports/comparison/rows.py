@@ -108,9 +108,9 @@ def _figures(comparison: Comparison) -> Section | None:
     if comparison.iteration is not None:
         timed |= {f"wall_clock_ms.iteration.{name}" for name in ("median_ms", "update.ms")}
     rows = [_figure(each) for each in comparison.figures if each.key not in timed]
-    note = "one measurement on each side, so without an interval"
+    note = "one measurement on each side, so there is no interval"
     if comparison.base.runs or comparison.new.runs:
-        note = "from the run in the middle of each side, so without an interval"
+        note = "from the median run of each side, so there is no interval"
     note = _doubted(comparison, note)
     table = Table.of(_heads(comparison, "", "change"), rows, least=_LEAST, note=note)
     return Section("Figures", (table,)) if rows else None
@@ -139,9 +139,9 @@ def _owners(comparison: Comparison) -> Section | None:
     """Phases of the iteration on both sides, the one that changed most first."""
     shown = comparison.owners
     rows = _sided([share.name for share in shown], comparison, shown)
-    note = "extra iterations with a barrier around each phase, without an interval"
+    note = "from extra iterations with a barrier around each phase, so there is no interval"
     note = _doubted(comparison, note)
-    table = Table.of(_heads(comparison, "owner", "change"), rows, least=_LEAST, note=note)
+    table = Table.of(_heads(comparison, "phase", "change"), rows, least=_LEAST, note=note)
     heading = owners.title(comparison.owners_of) + cells.per_sample(comparison)
     return Section(heading, (table,)) if shown else None
 

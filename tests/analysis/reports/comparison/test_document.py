@@ -140,7 +140,7 @@ def test_a_narrow_page_shows_all_of_a_chart_and_breaks_an_interval_between_its_e
 def test_the_conclusion_comes_first_and_shared_warnings_once() -> None:
     text = document.html(timed(2.0, 0.5))
     assert text.index(">Conclusion<") < text.index(">Warnings<") < text.index("<svg")
-    assert text.count("Only one run on each side") == 1
+    assert text.count("There is only one run on each side") == 1
     assert "&lt;section" not in text
 
 
