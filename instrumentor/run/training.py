@@ -63,9 +63,13 @@ from instrumentor_analysis.shared.files import RUNS_FOLDER
 if TYPE_CHECKING:
     from instrumentor_analysis.model import Summary
 
+#: How a run is measured, by the name of a profiler; torch's is on in extra steps alone.
+_UNDER = {
+    "torch": ", and a few more under torch.profiler",
+    "tracy": " under Tracy",
+    "wallclock": " with timers alone",
+}
 # tt-blacksmith has a `train.py` for each model: only the folder tells which one.
-#: How a run is measured, by the name of a profiler under which that is said in other words.
-_UNDER = {"torch": "under torch.profiler", "tracy": "under Tracy", "wallclock": "with timers alone"}
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
 _TORCH = re.compile(rb"^[ \t]*(?:import|from)\s+torch\b", re.MULTILINE)
 
@@ -353,11 +357,11 @@ class TrainingRun(InstrumentedRun[RunResult]):
             self._write_facts()
         options = self.prepared.plan.options
         steps = f"{options.samples} steps"
-        under = _UNDER.get(profiler.name, f"under {profiler.name}")
+        under = _UNDER.get(profiler.name, f" under {profiler.name}")
         if options.budget_s is not None and profiler.name != "tracy":
-            at_most = f"at most {options.budget_s:g} s of steady steps"
-            steps = f"until the median is known to 1 %, {at_most},"
-        self.progress.stage("running", f"{steps} {under}")
+            at_most = f"at most {options.budget_s:g} s"
+            steps = f"until the median is known to 1 % ({at_most} of steady steps)"
+        self.progress.stage("running", f"{steps}{under}")
 
     def judge(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
         """Whether it ended well, and really measured the step of the instrumented script."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from instrumentor.shared import console
@@ -20,6 +21,7 @@ class Narrator(console.Narrator):
     def __init__(self, *, quiet: bool) -> None:
         super().__init__(quiet=quiet)
         self.folder: Path | None = None
+        self.survey: Survey = {}
         self.left_s: float | None = None  # of all trials, when the one that runs began
 
     def note(self, text: str) -> None:
@@ -38,15 +40,19 @@ class Narrator(console.Narrator):
         self._say(f"  If that lasts, {end}; better wait until it is quiet")
 
     def began(self, folder: Path, survey: Survey) -> None:
-        """The folder is there, with the journal in it; where each setting acts, or why not."""
-        self.folder = folder
-        for name, at in survey.items():
-            if not isinstance(at, NotApplicable):
-                own = "" if at.own is None else f", now {_WORDS.get(str(at.own), at.own)}"
-                self._say(f"{name}: {console.shown(at.file)}:{at.line} ({at.how}{own})")
+        """The folder is there, with the journal in it; which settings the script rules out."""
+        self.folder, self.survey = folder, survey
         left = [name for name, at in survey.items() if isinstance(at, NotApplicable)]
         if left:
             self._say(f"Not applicable to this script: {', '.join(left)} (tune.md says why)")
+
+    def tries(self, names: Sequence[str]) -> None:
+        """Which settings can act where the steps run, and at which line each does."""
+        for name in names:
+            at = self.survey[name]
+            if not isinstance(at, NotApplicable):
+                own = "" if at.own is None else f", now {_WORDS.get(str(at.own), at.own)}"
+                self._say(f"Will try {name}: {console.shown(at.file)}:{at.line} ({at.how}{own})")
 
     def begins(self, trial: Trial, number: int, left: int, left_s: float | None) -> None:
         """A trial starts.

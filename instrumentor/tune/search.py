@@ -126,6 +126,7 @@ class Search(Struct):
         allow_busy: go on and recommend although the machine is busy or too noisy.
         withheld: why nothing is recommended although something was kept; else empty.
         tell: hears what is decided on the way.
+        settled: hears which settings are tried, once the device of the steps is known.
     """
 
     trials: Trials
@@ -141,6 +142,7 @@ class Search(Struct):
     withheld: str = ""
     _left_out: set[tuple[str, Value | None]] = field(default_factory=set)
     tell: Callable[[str], None] = lambda text: None
+    settled: Callable[[Sequence[str]], None] = lambda names: None
 
     @property
     def noise(self) -> Noise:
@@ -315,6 +317,7 @@ class Search(Struct):
                 f"{', '.join(self.without_effect)} would have no effect",
                 "Run on a machine with the device, or give other --settings.",
             )
+        self.settled([axis.name for axis in self.axes])
 
     def _baseline_at_the_end(self) -> None:
         """The script as it is once more: what drifted in the meantime is no gain."""
@@ -349,6 +352,20 @@ class Search(Struct):
         own = [row.outcome for row in self.rows if not row.trial.configuration.values]
         samples = (ms for made in own if made.measured for ms in made.samples_ms)
         return replace(own[0], samples_ms=tuple(samples))
+
+    def promising(self) -> tuple[str, Value] | None:
+        """What to hold against the script as it is where nothing is recommended.
+
+        The fastest value that was kept, else the first one that can act; None without any.
+        """
+        alone = {axis.name: axis for axis in self.axes if not axis.brings}
+        kept = [row for row in self.rows if row.kept and row.trial.setting in alone]
+        for row in sorted(kept, key=lambda row: row.judgement.time):
+            value = row.trial.configuration.get(row.trial.setting)
+            if value is not None:
+                return row.trial.setting, value
+        others = ((name, v) for name, axis in alone.items() for v in axis.values if v != axis.own)
+        return next(others, None)
 
     # -- trials ----------------------------------------------------------------------------------
 

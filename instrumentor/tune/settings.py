@@ -183,6 +183,11 @@ class Configuration(Struct, frozen=True):
         return ", ".join(spelled(*pair) for pair in self.values) or "baseline"
 
 
+def assigned(name: str, value: Value) -> str:
+    """A setting with its value, as :func:`parsed` reads it: ``amp=bfloat16``, ``tf32=on``."""
+    return f"{name}={_WORDS[value][0] if isinstance(value, bool) else value}"
+
+
 def spelled(name: str, value: Value) -> str:
     """A setting with its value, for people."""
     return name if value is True else f"{name} {value}"

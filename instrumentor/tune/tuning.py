@@ -233,7 +233,14 @@ def _go(
     ]
     trials = Trials(target, journal, options, executor, narrator, own_batch)
     judge = Judge(loss_tolerance=options.loss_tolerance)
-    search = Search(trials, axes, judge, allow_busy=options.allow_busy, tell=narrator.note)
+    search = Search(
+        trials,
+        axes,
+        judge,
+        allow_busy=options.allow_busy,
+        tell=narrator.note,
+        settled=narrator.tries,
+    )
     try:
         with FileLock(folder / ".lock").acquire(timeout=0):
             search.run(options.strategy)

@@ -54,7 +54,7 @@ class Trainer:
 
     def fit(self):
         for x in self.data:
-            self.model(x).mean().backward()
+            self.model.forward(x).mean().backward()
             self.optimizer.step()
             self.optimizer.zero_grad()
 """
@@ -63,7 +63,7 @@ import torch
 from trainlib import Trainer
 
 model = torch.nn.Linear(8, 1)
-data = [torch.randn(4, 8) for _ in range(50)]
+data = torch.utils.data.DataLoader(torch.randn(200, 8), batch_size=4)
 Trainer(model, torch.optim.AdamW(model.parameters()), data).fit()
 """
 
@@ -115,6 +115,8 @@ def test_whole_steps_of_a_trainer_of_an_installed_package(
     summary = read(ran.folder)
     assert summary["scope"] == "whole step"
     assert summary["wall_clock_ms"]["samples"] >= 4
+    assert summary["wall_clock_ms"]["batch_shape"] == [4, 8]
+    assert summary["wall_clock_ms"]["samples_per_s"] > 0
     assert summary["loop"] == {"file": str(repo / "train.py"), "line": 6}
     assert any("Data loading, logging and callbacks" in each for each in texts(summary["warnings"]))
     assert summary["verification"]["verified"] == ["forward", "backward", "optimizer"]

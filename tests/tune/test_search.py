@@ -152,8 +152,9 @@ def test_a_grid_holds_what_belongs_together() -> None:
 def test_what_cannot_act_on_the_device_is_not_tried(strategy: str) -> None:
     trials = ByFormula(times, device="cpu")
     told: list[str] = []
+    tried: list[str] = []
     names = "optimization_level", "dtype", "bfp8", "trace"
-    search = Search(trials, axes(*names), Judge(), tell=told.append)
+    search = Search(trials, axes(*names), Judge(), tell=told.append, settled=tried.extend)
     search.run(strategy)
     assert trials.asked == ["baseline", "baseline #1", "dtype bfloat16", "baseline #2"]
     reason = "the steps ran on cpu, this acts on an XLA device"
@@ -164,6 +165,7 @@ def test_what_cannot_act_on_the_device_is_not_tried(strategy: str) -> None:
         "trace": either,
     }
     assert told[0] == "Not applicable on cpu: optimization_level, bfp8, trace"
+    assert tried == ["dtype"]
 
 
 def test_nothing_can_act_on_the_device() -> None:
@@ -231,6 +233,7 @@ def test_baselines_that_differ_by_a_fifth_end_it() -> None:
     search = Search(trials, axes("optimization_level", "dtype"), Judge())
     search.run("one-at-a-time")
     assert trials.asked == ["baseline", "baseline #1"]
+    assert search.promising() == ("optimization_level", 1)  # the script's own is 0
     assert search.withheld == "two runs of the unchanged script differ by 25 %"
     assert search.rows[1].judgement.text == "25.0 % apart; the machine is too noisy"
     trials = Noisy(times)
@@ -251,6 +254,17 @@ def test_a_busy_machine_gives_no_conclusion(allowed: bool) -> None:
     assert bool(search.best.values) is allowed
     assert bool(search.withheld) is not allowed
     assert allowed or "busy in 1 of the trials" in search.withheld
+
+
+def test_what_seemed_to_help_on_a_busy_machine_is_worth_pairs() -> None:
+    class Busy(ByFormula):
+        def _one(self, trial: Trial) -> Outcome | None:
+            made = super()._one(trial)
+            return made and replace(made, busy=True)
+
+    search = Search(Busy(times), axes("optimization_level", "dtype", "bfp8"), Judge())
+    search.run("one-at-a-time")
+    assert search.withheld and search.promising() == ("optimization_level", 1)
 
 
 def test_a_script_that_cannot_be_measured_ends_it() -> None:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from instrumentor.cli import common
+from instrumentor.cli import common, next_commands
 from instrumentor.cli.signature import Only, Verb, Without
 from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import WHERE, option
 from instrumentor.tune.options import TrialOptions, TuneOptions
+from instrumentor.tune.settings import assigned
 from instrumentor_analysis.load.run_folder import read_facts
 
 #: Of the table: what a terminal of ordinary width, a log and a pull request show whole.
@@ -89,10 +90,14 @@ def tune(
         raise
     report = make_report(tuned)
     write(tuned, report)
-    _show(tuned, report, json=shown.json, quiet=shown.quiet)
+    _show(tuned, report, json=shown.json)
+    fate = _fate(tuned.folder, quiet=shown.quiet)
+    if not shown.quiet:
+        console.say(f"Wrote {console.shown(tuned.folder)}/ ({fate})")
+        console.say(f"Next: {_next(context, tuned, report)}")
 
 
-def _show(tuned: Tuned, report: Report, *, json: bool, quiet: bool) -> None:
+def _show(tuned: Tuned, report: Report, *, json: bool) -> None:
     from instrumentor.tune.report import conclusion, table
     from instrumentor_analysis.reports.terminal import painter, table_lines
 
@@ -108,18 +113,30 @@ def _show(tuned: Tuned, report: Report, *, json: bool, quiet: bool) -> None:
             console.out(f"- {note}")
         console.out()
         console.out(conclusion(document))
-    fate = _fate(tuned.folder, quiet=quiet)
-    if quiet:
-        return
-    folder = console.shown(tuned.folder)
-    console.say(f"Wrote {folder}/ ({fate})")
+
+
+def _next(context: typer.Context, tuned: Tuned, report: Report) -> str:
+    """Go on, make the best configuration one's own, or find out another way what helps."""
+    document, target = report.document, tuned.target
     if tuned.search.out_of_budget:
-        console.say(f"Next: instrument tune --resume {console.quoted(folder)}")
-    elif document["patch"]:
+        return f"instrument tune --resume {console.quoted(console.shown(tuned.folder))}"
+    if document["patch"]:
         root = console.shown(Path(document["patch_root"]))
         inside = () if root == "." else ("-C", root)
-        patch = tuned.folder / document["patch"]
-        console.say(f"Next: {console.quoted('git', *inside, 'apply', patch)}")
+        return console.quoted("git", *inside, "apply", tuned.folder / document["patch"])
+    arguments = document["best_arguments"] or target.arguments
+    script = [console.word(Path(console.shown(target.script))), *arguments]
+    promising = tuned.search.promising()
+    if document["withheld"] and promising is not None:
+        # Pairs see the same machine, whatever goes on there.
+        words = [*_typed(context, "compare"), "--set", assigned(*promising), *script]
+        return f"instrument compare {console.quoted(*words)}"
+    return next_commands.run(_typed(context, "run"), script)
+
+
+def _typed(context: typer.Context, sibling: str) -> list[str]:
+    """The options that another command takes as well; a folder of this one is none of its."""
+    return next_commands.without(next_commands.typed(context, sibling), ("--resume", "--output"))
 
 
 def _fate(folder: Path, *, quiet: bool) -> str:

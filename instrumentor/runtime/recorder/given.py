@@ -14,7 +14,7 @@ from instrumentor.runtime.recorder.produced import trained
 
 #: Tensors of one make, with as many axes each, that a batch has for fields: ids, masks, types, ...
 MOST_FIELDS = 4
-_Shape = Tuple[Optional[List[int]], Optional[str]]
+Shape = Tuple[Optional[List[int]], Optional[str]]
 
 
 class Given:
@@ -22,7 +22,7 @@ class Given:
 
     def __init__(self) -> None:
         self.model: Any = None
-        self.calls: List[_Shape] = []
+        self.calls: List[Shape] = []
         self.handle: Any = None
 
     def find(self, values: Tuple[Any, ...]) -> None:
@@ -52,7 +52,7 @@ class Given:
         agree = rows is not None and (returned is None or returned[0] == rows)
         self.calls.append((shape, kind) if agree else (None, None))
 
-    def unwatch(self) -> List[_Shape]:
+    def unwatch(self) -> List[Shape]:
         """A sample ends: the shape and data type of each call."""
         if self.handle is not None:
             self.handle.remove()
@@ -61,14 +61,14 @@ class Given:
         return calls
 
 
-def batch_shape(batch: Any) -> _Shape:
+def batch_shape(batch: Any) -> Shape:
     """Shape and data type of a batch; where it holds its samples one by one, their number alone."""
     shape, kind = first_tensor(batch)
     count = separate(batch)
     return (shape, kind) if count is None else ([count], kind)
 
 
-def first_tensor(value: Any, depth: int = 0) -> _Shape:
+def first_tensor(value: Any, depth: int = 0) -> Shape:
     """Shape and data type of the first tensor in a batch, or (None, None)."""
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:

@@ -41,6 +41,7 @@ class Marks:
         dropped: where an optimizer let its gradients go, the user's places; None unless it did.
         tell: is told the kind of each outermost mark, and whether it opens; within a step also
             CLOSURE, in which marks are outermost ones again.
+        after_batch: is told the frame of a loader's iterator that hands out a batch.
         untold: is told in words that a step's own time is not known.
     """
 
@@ -58,6 +59,7 @@ class Marks:
         self.dropped: Optional[List[Place]] = None
         self.tell: Optional[Callable[[str, bool], None]] = None
         self.after_step: Optional[Callable[[Any], None]] = None
+        self.after_batch: Optional[Callable[[Any], None]] = None
         self.undo: Dict[str, Tuple[Any, Any]] = {}  # name -> torch's function, ours
 
     def on(self) -> None:
@@ -118,6 +120,8 @@ class Marks:
                 if holding is not None and holding.grad is None:
                     self.dropped = places_of(caller())
                 kind = self.kinds.pop()
+                if kind == DATA and self.after_batch is not None:
+                    self.after_batch(caller())
                 if not self.open:
                     self.close(kind)
             return result

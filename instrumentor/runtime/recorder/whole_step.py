@@ -6,6 +6,7 @@ that happens in between: data loading, logging, callbacks, the update itself.
 
 from typing import Any, List, Optional
 
+from instrumentor.runtime.recorder.handed import Handed
 from instrumentor.runtime.recorder.recorder import Recorder
 
 LABEL = "whole step"
@@ -17,10 +18,13 @@ class WholeSteps:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.optimizer: Optional[Any] = None
+        self.handed = Handed()
 
     def start(self) -> None:
         """Begin to time steps, as torch's own marks tell them."""
         self.recorder.marks.after_step = self.stepped
+        if self.recorder.records.rank is None:  # else a batch may be shared out among the ranks
+            self.recorder.marks.after_batch = self.handed.note
         self.recorder.marks.on()
 
     def stepped(self, optimizer: Any) -> None:
@@ -31,6 +35,9 @@ class WholeSteps:
             return
         if self.recorder.done:
             raise SystemExit(0)
+        batches = self.handed.stepped()
+        if batches and self.recorder.behind is None:
+            self.recorder.batches.seen = batches
         self.recorder.end(*trained_by(optimizer), label=LABEL)
         if self.recorder.finished():
             raise SystemExit(0)
