@@ -27,7 +27,7 @@ TESTED_IN = {
     "tests/end_to_end/test_in_place.py": "cli/verbs/restore",
     "tests/end_to_end/test_readiness.py": "cli/verbs/doctor",
     "tests/end_to_end/test_sampling.py": "cli/verbs/repeat",
-    "tests/end_to_end/test_tune.py": "cli/verbs/tune tune/trials",
+    "tests/end_to_end/test_tune.py": "tune/trials",
     "tests/kernels/test_cli.py": "cli/verbs/kernel",
     "tests/kernels/test_gate.py": "runtime/kernel_gate",
     "tests/kernels/test_run.py": "kernels/device kernels/pipeline",

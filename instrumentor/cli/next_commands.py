@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ def typed(context: typer.Context, sibling: str = "") -> list[str]:
     """The options of the command line, as they are typed.
 
     Args:
-        sibling: another command of the same group; only the options that it has, too.
+        sibling: another verb, or command of the same group; only the options that it has, too.
     """
     words: list[str] = []
     names = _names(context, sibling)
@@ -53,7 +54,9 @@ def typed(context: typer.Context, sibling: str = "") -> list[str]:
 
 def _names(context: typer.Context, sibling: str) -> set[str]:
     group: Any = context.parent.command if context.parent is not None else None
-    command = group.commands[sibling] if sibling else context.command
+    command = group.commands.get(sibling) if sibling else context.command
+    if command is None:  # a verb that this command line was not made with
+        return {*getattr(import_module(f"instrumentor.cli.verbs.{sibling}"), sibling).declared}
     return {str(each.name) for each in command.params}
 
 

@@ -148,7 +148,7 @@ def table(document: dict[str, Any]) -> Table:
             Column("memory", [_memory(t) for t in trials], optional=True),
             Column("first ms", [_figure(t["compile_ms"]) for t in trials], optional=True),
             Column(
-                "against the best so far (95 %)",
+                "vs best so far (95 %)",
                 [_judged(t) for t in trials],
                 right=False,
                 least=16,

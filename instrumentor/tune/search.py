@@ -406,7 +406,7 @@ class Search(Struct):
 
 def _apart(noise: Noise) -> str:
     said = f"{noise.time * 100:.1f} % apart"
-    return f"{said}; the machine is too noisy" if noise.time > TOO_NOISY else said
+    return f"{said}: too noisy" if noise.time > TOO_NOISY else said
 
 
 class _BudgetUsed(Exception):

@@ -95,7 +95,7 @@ def test_the_table_and_the_figure_name_every_trial(tmp_path: Path) -> None:
     assert columns["configuration"][:2] == ["baseline", "baseline again"]
     assert [row for row in range(table.rows) if columns[""][row]] == [2, 3, 4, 6, 7]
     assert columns["step ms"][-2] == ""
-    assert "too large" in columns["against the best so far (95 %)"][-2]
+    assert "too large" in columns["vs best so far (95 %)"][-2]
     drawing = throughput(done.search.rows)
     labels = [shape.text for shape in drawing.shapes if isinstance(shape, Label)]
     assert {row.name for row in done.search.rows} <= set(labels) and "out of memory" in labels
