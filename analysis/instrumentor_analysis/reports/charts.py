@@ -22,7 +22,7 @@ from instrumentor_analysis.reports.drawing import (
     Line,
     Scale,
     Shape,
-    at_both_widths,
+    at_every_width,
     grid,
     in_unit,
 )
@@ -40,6 +40,8 @@ _HEIGHT, _BAR, _PITCH = 180.0, 28.0, 62.0
 _LONGEST_NAME = 40
 #: Share from which a part is named within its bar, where the name has room, percent.
 _NAMED_PERCENT = 6.0
+#: Width of a character of such a name, where many of them may be wide ones, units.
+_WIDE = 7.5
 #: Room for a step's name below its bar, units; with less, round numbers.
 _NAME_ROOM = 25.0
 #: Room for a number below the bars, units.
@@ -69,7 +71,7 @@ def steps(summary: Summary) -> Drawing | None:
     timed = [step for step in summary.steps if formatting.measured(step.wall_clock_ms)]
     if len(timed) < 2:
         return None
-    return at_both_widths(lambda width: _steps(summary, timed, width))
+    return at_every_width(lambda width: _steps(summary, timed, width))
 
 
 def _steps(summary: Summary, timed: Sequence[Step], width: float) -> Drawing:
@@ -233,7 +235,7 @@ def stacks(
         named: parts in the keys.
     """
     given = {name: parts for name, parts in bars.items() if parts}
-    return at_both_widths(lambda width: _stacks(title, given, named, width)) if given else None
+    return at_every_width(lambda width: _stacks(title, given, named, width)) if given else None
 
 
 def _stacks(
@@ -279,7 +281,7 @@ def _within(part: Part, x: float, y: float, width: float) -> list[Label]:
     """
     if part.percent < _NAMED_PERCENT:
         return []
-    name, room = formatting.visible(formatting.plain_op(part.name)), int((width - 12) / CHARACTER)
+    name, room = formatting.visible(formatting.plain_op(part.name)), int((width - 12) / _WIDE)
     texts = _words(name, part.figure), name, formatting.squeezed(name)
     whole = next((text for text in texts if formatting.width(text) <= room), "")
     colour = "text" if part.kind in ("rest", "wait") else "card"

@@ -51,8 +51,9 @@ PARTS = 8
 FORM = "{:,.10g}".format
 #: Units of the clock at an axis, and how many of each a millisecond has.
 _PER_MS = {"us": 1e3, "ms": 1.0, "s": 1e-3, "min": 1 / 60e3}
-#: Width of a figure, and of the same on a page as narrow as a phone, units.
-WIDTH, NARROW = 1000.0, 460.0
+#: Width of a figure, of the same on a page of a tablet, and of a phone, units: letters keep their
+#: size, so that as many of them have room as on the page.
+WIDTH, MIDDLE, NARROW = 1000.0, 700.0, 460.0
 #: Width of most characters of a label, units.
 CHARACTER = 7.0
 _SIZE = 12
@@ -124,6 +125,7 @@ class Drawing(Struct, frozen=True):
         note: a sentence below it.
         id: on a page, whose script lets a keyboard walk from dot to dot.
         fits: it has so few labels that a narrow page can show all of it, with larger letters.
+        middle: the same for a page of a tablet, :data:`MIDDLE` units wide.
         narrow: the same for a page as narrow as a phone, :data:`NARROW` units wide.
     """
 
@@ -135,6 +137,7 @@ class Drawing(Struct, frozen=True):
     note: str = ""
     id: str = ""
     fits: bool = False
+    middle: Drawing | None = None
     narrow: Drawing | None = None
 
 
@@ -168,10 +171,9 @@ class Scale(Struct, frozen=True):
         return [round(at * step, 12) for at in range(first, last + 1)]
 
 
-def at_both_widths(draw: Callable[[float], Drawing | None]) -> Drawing | None:
-    """What is drawn at the usual width, with the same for a narrow page."""
-    drawing = draw(WIDTH)
-    return None if drawing is None else replace(drawing, narrow=draw(NARROW))
+def at_every_width(draw: Callable[[float], Drawing]) -> Drawing:
+    """What is drawn at the usual width, with the same for narrower pages."""
+    return replace(draw(WIDTH), middle=draw(MIDDLE), narrow=draw(NARROW))
 
 
 def decades(values: Sequence[float], length: float, *, flipped: bool = False) -> Scale:

@@ -64,17 +64,21 @@ def _visible(value: Any) -> Any:
 def _svg(drawing: Drawing) -> Any:
     """A drawing as markup; one with an id takes the keyboard's focus.
 
-    Where there is another for a narrow page, the style sheet shows the one that suits the page.
+    Where there are others for narrower pages, the style sheet shows the one that suits the page.
     """
     from markupsafe import Markup
 
-    attributes = f' id="{drawing.id}" tabindex="0"' if drawing.id else ""
-    names = ["fits"] * drawing.fits + ["broad"] * (drawing.narrow is not None)
-    attributes += f' class="{" ".join(names)}"' if names else ""
-    shown = svg(drawing, attributes=attributes)
-    if drawing.narrow is not None:
-        shown += "\n" + svg(drawing.narrow, attributes=' class="narrow"')
-    return Markup(shown)
+    others = {"middle": drawing.middle, "narrow": drawing.narrow}
+    classes = ["fits"] * drawing.fits
+    classes += [f"not-{name}" for name, other in others.items() if other is not None]
+    every = {" ".join(classes): drawing, **others}
+    name, focus = (f' id="{drawing.id}"', ' tabindex="0"') if drawing.id else ("", "")
+    shown = []
+    for kind, each in every.items():
+        said = " ".join(filter(None, (kind, drawing.id)))
+        attributes = name * (each is drawing) + focus + (f' class="{said}"' if said else "")
+        shown += [svg(each, attributes=attributes)] if each is not None else []
+    return Markup("\n".join(shown))
 
 
 def _link(path: str) -> str | None:

@@ -21,6 +21,7 @@ from instrumentor_analysis.reports.drawing import (
     Line,
     Scale,
     Shape,
+    at_every_width,
     decades,
     grid,
 )
@@ -28,7 +29,7 @@ from instrumentor_analysis.reports.drawing import (
 #: Points drawn; ops of less time are left out.
 MOST_POINTS = 1500
 #: Size of the plot, units.
-_WIDTH, _HEIGHT = 1000.0, 400.0
+_HEIGHT = 400.0
 _COLOURS = {"DRAM": "ccl", "FLOP": "compute", "BOTH": "good"}
 _KEYS = (
     Key("tm", "SLOW: below both"),
@@ -109,15 +110,19 @@ def roofline(detail: Detail) -> Drawing | None:
     every, arch = op_points(detail), detail.architecture
     if not every or arch is None or not arch.has_peaks:
         return None
+    return at_every_width(lambda width: _roofline(every, arch, width))
+
+
+def _roofline(every: tuple[OpPoint, ...], arch: Architecture, width: float) -> Drawing:
     # FLOPs per byte times TB/s are TFLOP/s.
     points, peaks, tb_s = every[:MOST_POINTS], _ceilings(arch, every), arch.dram_gb_s / 1000
     ridges = (peak / tb_s for peak in peaks.values())
     # With the ridges, where slope and ceiling meet, even if no op is near them.
-    x = decades([*(point.intensity for point in points), *ridges], _WIDTH)
+    x = decades([*(point.intensity for point in points), *ridges], width)
     y = decades([*(p.tflops for p in points), *peaks.values()], _HEIGHT, flipped=True)
     shapes: list[Shape] = [
-        *grid(x, y, (_WIDTH, _HEIGHT)),
-        Label(_WIDTH, _HEIGHT + 38, "FLOPs per byte of DRAM traffic", anchor="end"),
+        *grid(x, y, (width, _HEIGHT)),
+        Label(width, _HEIGHT + 38, "FLOPs per byte of DRAM traffic", anchor="end"),
         Label(6, -4, "TFLOP/s"),
         *(shape for name, peak in peaks.items() for shape in _roof(name, peak, tb_s, x, y)),
     ]
@@ -131,7 +136,7 @@ def roofline(detail: Detail) -> Drawing | None:
         f"Roofline, {arch.name}",
         "Roofline: achieved TFLOP/s over FLOPs per byte of DRAM traffic, "
         f"{len(points)} kinds of op. Arrow keys go from op to op, the slowest first.",
-        (-56, -18, _WIDTH + 80, _HEIGHT + 66),
+        (-56, -18, width + 80, _HEIGHT + 66),
         tuple(shapes),
         _KEYS,
         _NOTE + (f" {left_out} shorter kinds of op are not drawn." if left_out else ""),

@@ -18,7 +18,7 @@ from instrumentor_analysis.reports.drawing import (
     Line,
     Scale,
     Shape,
-    at_both_widths,
+    at_every_width,
     grid,
 )
 
@@ -46,7 +46,7 @@ def samples(comparisons: Sequence[Comparison]) -> Drawing | None:
     if not timed or len({timing.basis for _, timing in timed}) > 1:
         return None
     base_name = comparisons[0].base.name
-    return at_both_widths(lambda width: _samples(base_name, timed, width))
+    return at_every_width(lambda width: _samples(base_name, timed, width))
 
 
 def _samples(base_name: str, timed: Sequence[tuple[str, Timing]], width: float) -> Drawing:
@@ -75,7 +75,7 @@ def ratios(comparisons: Sequence[Comparison]) -> Drawing | None:
     """The interval of each run; None where none has one."""
     timed = _timed(comparisons)
     known = [(name, t, t.interval) for name, t in timed if t.interval is not None]
-    return at_both_widths(lambda width: _ratios(known, width)) if known else None
+    return at_every_width(lambda width: _ratios(known, width)) if known else None
 
 
 def _ratios(known: Sequence[tuple[str, Timing, Interval]], width: float) -> Drawing:

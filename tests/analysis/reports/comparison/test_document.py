@@ -108,10 +108,12 @@ def test_foreign_names_are_text(tmp_path: Path) -> None:
 
 def test_every_sample_and_every_interval_is_drawn() -> None:
     whole = document.html(timed(2.0, 0.5))
-    broad = re.findall(r'<svg[^>]*class="broad".*?</svg>', whole, re.DOTALL)
-    narrow = re.findall(r'<svg[^>]*class="narrow".*?</svg>', whole, re.DOTALL)
-    assert len(broad) == len(narrow) == whole.count("<svg") / 2
-    for text in ("".join(broad), "".join(narrow)):
+    drawn = [
+        re.findall(rf'<svg[^>]*class="{name}".*?</svg>', whole, re.DOTALL)
+        for name in ("not-middle not-narrow", "middle", "narrow")
+    ]
+    assert {len(each) for each in drawn} == {whole.count("<svg") / 3}
+    for text in map("".join, drawn):
         assert len(re.findall(r"<circle[^>]*steady step", text)) == 18
         assert text.count("<circle") - 18 == 2
     text = whole
