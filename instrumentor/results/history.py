@@ -114,7 +114,7 @@ def _refuse_flood(connection: sqlite3.Connection, table: str, columns: Collectio
     lengths = "+".join(f"total(length({name}))" for name in columns)
     rows, characters = connection.execute(f"SELECT count(*), {lengths} FROM {table}").fetchone()
     if rows > MOST_ROWS or characters > MOST_CHARACTERS:
-        raise ValueError(f"its {table} are more than any history has ({rows:,})")
+        raise ValueError(f"its table {table} holds more than any history has ({rows:,})")
 
 
 class History:
@@ -183,14 +183,16 @@ class History:
         """Runs without a figure, of the script given or of all, oldest first."""
         if not self.path.is_file():
             return ()
-        names = ", ".join(each.name for each in fields(Failed))
+        columns = [each.name for each in fields(Failed)]
         with self._read() as connection:
             self._check(connection)
             there = "SELECT 1 FROM sqlite_master WHERE name = 'failed' AND type = 'table'"
             if connection.execute(there).fetchone() is None:
                 return ()
+            _refuse_flood(connection, "failed", columns)
+            names = ", ".join(columns)
             rows = connection.execute(f"SELECT {names} FROM failed ORDER BY id").fetchall()
-        found = tuple(converted(dict(row), Failed, strict=False) for row in rows)
+            found = [converted(dict(row), Failed, strict=False) for row in rows]
         return tuple(e for e in found if place is None or (e.project, e.script) == place)
 
     def of_script(self, place: tuple[str, str]) -> tuple[Entry, ...]:

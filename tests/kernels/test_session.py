@@ -83,6 +83,18 @@ def test_whatever_a_session_is_said_to_hold(tmp_path: Path) -> None:
                 raise
 
 
+@pytest.mark.parametrize("numbers", [(2, 3, 4), (1, 3, 2), (1, 1, 3), (1, 2, -3)])
+def test_versions_that_are_not_numbered_as_ours_are_none(
+    tmp_path: Path, numbers: tuple[int, ...]
+) -> None:
+    made = session(tmp_path / "s")
+    renumbered = zip(made.versions, numbers, strict=True)
+    document = replace(made, versions=tuple(replace(v, number=n) for v, n in renumbered)).to_json()
+    (made.folder / "session.json").write_text(json.dumps(document))
+    with pytest.raises(UsageError, match=r"session\.json: cannot be read: version \d is none"):
+        open_session(made.folder, SETTINGS)
+
+
 def test_versions_without_times_are_held_against_each_other_by_counts(tmp_path: Path) -> None:
     made = open_session(tmp_path / "s", {"mode": "simulated"})
     for version in (replace(BASE, wall_us=()), replace(FAST, state="better", wall_us=())):

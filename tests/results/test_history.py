@@ -17,9 +17,9 @@ from instrumentor.results import history as module
 from instrumentor.results.history import SCHEMA_VERSION, History, default_path, place_of
 from instrumentor.shared import private
 from instrumentor.shared.errors import UsageError
-from instrumentor_analysis.summary.history_entry import Headline, conditions
+from instrumentor_analysis.summary.history_entry import Failed, Headline, conditions
 from tests.analysis.compare.sides import summary
-from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+from tests.attackers import NOBODY, TWO_USERS, as_another_user, shared_tmp
 from tests.waiting import HANG_S
 
 __all__ = ["shared_tmp"]
@@ -230,6 +230,12 @@ CREATE VIEW runs AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FR
 SELECT id, '/project' AS project, 'train.py' AS script FROM n
 """
 
+# Whatever module it names computes its rows.
+VIRTUAL = """
+DROP TABLE runs;
+CREATE VIRTUAL TABLE runs USING fts4(project, script, label)
+"""
+
 
 @pytest.mark.parametrize(
     ("planted", "said"),
@@ -238,6 +244,7 @@ SELECT id, '/project' AS project, 'train.py' AS script FROM n
         ("UPDATE runs SET samples = 'many'", "Expected `int`"),
         ("UPDATE runs SET started = CAST(x'ff' AS TEXT)", "decode"),
         (VIEW, "is not a history database"),
+        (VIRTUAL, "is not a history database"),
         ("DROP TABLE baselines", "is not a history database"),
         (
             "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM runs; END",
@@ -245,12 +252,12 @@ SELECT id, '/project' AS project, 'train.py' AS script FROM n
         ),
         (
             "UPDATE runs SET label = hex(zeroblob(40000000))",
-            r"its runs are more than any history has \(1\)",
+            r"its table runs holds more than any history has \(1\)",
         ),
         (
             "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 250001) "
             "INSERT INTO baselines SELECT 'p', 's', x, 1 FROM n",
-            "its baselines are more than any history has",
+            "its table baselines holds more than any history has",
         ),
     ],
 )
@@ -263,6 +270,38 @@ def test_a_store_that_somebody_prepared_is_refused(tmp_path: Path, planted: str,
     with pytest.raises(UsageError, match=said) as error:
         history.of_script(PLACE)
     assert str(history.path) in error.value.message and "--history" in error.value.hint
+
+
+FAILED = Failed("/project", "train.py", None, "/runs/1", "killed")
+
+
+@pytest.mark.parametrize(
+    ("planted", "said"),
+    [
+        ("UPDATE failed SET why = x'ff00'", "Expected `str`, got `bytes`"),
+        (VIEW, "is not a history database"),
+        (
+            "UPDATE failed SET why = hex(zeroblob(40000000))",
+            r"its table failed holds more than any history has \(1\)",
+        ),
+        (
+            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 250001) "
+            "INSERT INTO failed SELECT x + 1, 'p', 's', NULL, 'f', 'w' FROM n",
+            "its table failed holds more than any history has",
+        ),
+    ],
+)
+def test_runs_without_a_figure_that_somebody_prepared_are_refused(
+    tmp_path: Path, planted: str, said: str
+) -> None:
+    history = History(tmp_path / "history.sqlite")
+    history.add_failed(FAILED)
+    assert history.failed() == (FAILED,)
+    with closing(sqlite3.connect(history.path)) as connection:
+        connection.executescript(planted)
+        connection.commit()
+    with pytest.raises(UsageError, match=said):
+        history.failed()
 
 
 @pytest.mark.parametrize(
@@ -319,6 +358,14 @@ def test_a_link_of_another_user_in_a_stores_place_makes_and_changes_no_file(
         with pytest.raises(UsageError, match="is a symbolic link of another user"):
             history.add(tmp_path, document(), PLACE)
         assert mine.exists() == there and not (there and mine.read_bytes())
+
+
+@TWO_USERS
+def test_a_store_of_another_user_that_is_no_link_is_read(tmp_path: Path) -> None:
+    history = History(tmp_path / "h.sqlite")
+    history.add(tmp_path, document(), PLACE)
+    os.chown(history.path, NOBODY, NOBODY)
+    assert len(history.of_script(PLACE)) == 1
 
 
 def test_the_folders_of_the_users_own_store_are_closed(
