@@ -162,7 +162,7 @@ def _fault(folder: Path, *, tighten: bool) -> str:
         return "is a symbolic link"
     if not stat.S_ISDIR(facts.st_mode):
         return "is not a folder"
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         facts = os.fstat(descriptor)
         if facts.st_uid != os.getuid():

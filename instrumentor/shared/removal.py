@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_READ = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NAMED = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -64,7 +63,7 @@ def _empty(top: int, last: str, faults: list[OSError]) -> None:
 def _entered(name: str, above: int | None = None) -> Iterator[int]:
     with _named(name, above) as named:
         # Not by its name once more: something else may stand there by now.
-        descriptor = os.open(".", _READ, dir_fd=named)
+        descriptor = os.open(".", os.O_RDONLY, dir_fd=named)
     try:
         yield descriptor
     finally:

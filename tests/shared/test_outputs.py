@@ -7,13 +7,16 @@ import os
 import shutil
 import stat
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from instrumentor.shared import outputs
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.outputs import (
+    filled_below,
     mark_latest,
     new_below,
     refuse_misplaced,
@@ -24,6 +27,7 @@ from instrumentor.shared.outputs import (
     write_new,
 )
 from instrumentor_analysis.shared import files
+from tests.attackers import NOBODY, TWO_USERS
 from tests.conftest import git
 
 
@@ -232,11 +236,47 @@ def test_runs_stand_in_one_place_that_git_ignores(tmp_path: Path) -> None:
     assert start("a") == place / "a-4"
 
 
-def test_what_a_user_calls_latest_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
+def test_what_a_user_calls_latest_stays(tmp_path: Path, make: Callable[[Path], None]) -> None:
     latest = tmp_path / "instrument-runs" / "latest"
-    latest.mkdir(parents=True)
+    latest.parent.mkdir()
+    make(latest)
     mark_latest(run_folder(tmp_path, None, "a", "run.json"))
-    assert not latest.is_symlink()
+    assert latest.exists() and not latest.is_symlink()
+
+
+def test_beside_a_run_that_is_kept_elsewhere_nothing_is_called_latest(tmp_path: Path) -> None:
+    mark_latest(run_folder(tmp_path, Path("mine"), "a", "run.json"))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("theirs", ["filled", pytest.param("owned", marks=TWO_USERS)])
+def test_a_folder_that_was_exchanged_as_soon_as_it_was_made_is_not_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str
+) -> None:
+    place = tmp_path / "wandb"
+
+    def exchanged(folder: Path, name: str) -> Path:
+        place.mkdir()
+        if theirs == "filled":
+            (place / "settings").touch()
+        else:
+            os.chown(place, NOBODY, NOBODY)
+        return place
+
+    monkeypatch.setattr(outputs, "new_below", exchanged)
+    with pytest.raises(OSError, match="was exchanged"), filled_below(tmp_path, "wandb"):
+        pytest.fail("it was given")
+    assert [path.name for path in place.iterdir()] == ["settings"] * (theirs == "filled")
+
+
+def test_what_a_run_can_make_again_is_replaced_and_its_records_are_not(tmp_path: Path) -> None:
+    for name in ("run.json", "page.html"):
+        (tmp_path / name).write_bytes(b"before")
+    write_new(tmp_path / "page.html", b"new", force=True)
+    assert (tmp_path / "page.html").read_bytes() == b"new"
+    with pytest.raises(UsageError, match="is a record of the run"):
+        write_new(tmp_path / "run.json", b"new", force=True)
 
 
 def test_a_folder_in_one_of_ours_is_new_and_behind_no_link(tmp_path: Path) -> None:

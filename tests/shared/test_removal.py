@@ -134,6 +134,26 @@ def test_a_folder_exchanged_for_a_link_is_not_followed(tmp_path: Path, monkeypat
     assert precious.is_dir() and precious.stat().st_mode & 0o777 == 0o500
 
 
+def test_a_folder_exchanged_for_a_second_name_of_a_file_changes_no_mode(
+    tmp_path: Path, monkeypatch
+) -> None:
+    precious = tmp_path / "precious"
+    precious.touch()
+    precious.chmod(0o444)
+    (tmp_path / "tree" / "folder").mkdir(parents=True)
+    rename = os.rename
+
+    def exchanged(old: str, new: str, **more: int) -> None:
+        rename(old, new, **more)
+        os.rmdir(new, dir_fd=more["dst_dir_fd"])
+        os.link(precious, new, dst_dir_fd=more["dst_dir_fd"])
+
+    monkeypatch.setattr(os, "rename", exchanged)
+    with pytest.raises(LeftOver):
+        remove_tree(tmp_path / "tree")
+    assert precious.stat().st_mode & 0o777 == 0o444
+
+
 def test_a_folder_exchanged_after_the_look_at_it_is_not_entered(
     tmp_path: Path, monkeypatch
 ) -> None:

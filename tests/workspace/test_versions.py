@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -267,3 +268,18 @@ def test_a_copy_with_a_file_larger_than_any_that_is_read_at_once_has_a_digest(
     with (tmp_path / "weights.bin").open("ab") as large:
         large.write(b"1")
     assert copy.digest() != first
+
+
+def test_a_link_counts_by_where_it_leads_and_what_stands_there_is_not_read(tmp_path: Path) -> None:
+    root, pipe = tmp_path / "copy", tmp_path / "pipe"
+    root.mkdir()
+    os.mkfifo(pipe)
+    copy = Frozen(root, root, ())
+    digests = []
+    for target in (pipe, tmp_path, root / "nothing", tmp_path / "file"):
+        (root / "link").symlink_to(target)
+        digests.append(copy.digest())
+        (root / "link").unlink()
+    (tmp_path / "file").touch()
+    (root / "link").symlink_to(tmp_path / "file")
+    assert len(set(digests)) == 4 and copy.digest() == digests[-1]

@@ -18,7 +18,7 @@ from instrumentor.workspace.in_place import journal
 from instrumentor.workspace.in_place.disk import Disk
 from instrumentor.workspace.in_place.journal import Entry, Journal
 from instrumentor.workspace.in_place.restoring import restore
-from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+from tests.attackers import NOBODY, TWO_USERS, as_another_user, shared_tmp
 from tests.conftest import git
 from tests.workspace.test_in_place import TEXT, opened
 
@@ -403,6 +403,28 @@ def test_a_ref_removes_no_file_that_it_calls_its_journal(
     assert [each.action for each in restore(repo)] == ["restored"]
     assert path.read_bytes() == EVIL
     assert location.exists() != (holds == "the same" and name == f"{NAME}.json")
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", pytest.param("another user's", marks=TWO_USERS)])
+def test_what_is_no_file_of_ours_where_a_ref_has_its_journal_holds_nothing_up(
+    repo: Path, tmp_path: Path, kind: str
+) -> None:
+    """Nobody could take it: so it would count as held, by a run that is alive."""
+    path, location = repo / "train.py", tmp_path / f"{NAME}.json"
+    present = journal.digest(path.read_bytes())
+    found = replace(planted(repo, path, instrumented_sha256=present), location=location)
+    if kind == "pipe":
+        os.mkfifo(location)
+    else:
+        mine = tmp_path / "mine.json" if kind == "link" else location
+        mine.write_bytes(found.text())
+        if kind == "link":
+            location.symlink_to(mine)
+        else:
+            os.chown(location, NOBODY, NOBODY)
+    held(found, repo)
+    assert [each.action for each in restore(repo)] == ["restored"]
+    assert path.read_bytes() == EVIL and os.path.lexists(location)
 
 
 def test_a_ref_that_waits_for_a_run_takes_no_branch_along(repo: Path) -> None:

@@ -14,7 +14,7 @@ from instrumentor.shared.errors import Restored, RestoreNeeded
 from instrumentor.workspace.in_place import inspect, journal, put
 from instrumentor.workspace.in_place.disk import Disk
 from instrumentor.workspace.in_place.journal import Journal
-from instrumentor.workspace.in_place.restoring import restore
+from instrumentor.workspace.in_place.restoring import restore, state
 from tests.workspace.test_in_place import INSTRUMENTED, TEXT, facts, left_over, listing
 
 SAVED = b"mine\n"
@@ -216,3 +216,14 @@ def test_a_project_that_is_gone_for_good_can_be_given_up(repo: Path) -> None:
     assert found.text.endswith(f"to give up on it: rm {record.location}")
     record.location.unlink()
     assert restore() == ()
+
+
+def test_a_link_that_appears_after_the_look_is_not_read(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (entry,) = killed(repo).entries
+    link, before = tmp_path / "link", entry.path.lstat()
+    link.symlink_to(entry.path)
+    assert state(entry, entry.path) == "instrumented"
+    monkeypatch.setattr(Path, "lstat", lambda _: before)
+    assert state(entry, link) == "other"
