@@ -98,6 +98,25 @@ def test_folders_that_are_not_ours_are_never_removed(repo, cache) -> None:
     assert len(left(cache)) == 4
 
 
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_what_stands_in_a_slots_place_and_is_no_folder_is_passed_over(
+    repo, cache, tmp_path: Path, kind: str
+) -> None:
+    place = slots.slot_of(find_project(repo / "train.py").root).folder
+    place.parent.mkdir(parents=True, mode=0o700)
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / slots.MARKER).touch()
+    if kind == "link":
+        place.symlink_to(foreign)
+    else:
+        place.write_text("mine")
+    with opened(repo) as shadow_of:
+        assert shadow_of.root.parent.name == f"{place.name}-2"
+    assert left(cache) == [place.name] and (foreign / slots.MARKER).exists()
+    assert kind == "link" or place.read_text() == "mine"
+
+
 def test_a_place_in_which_a_process_still_works_is_left_alone(repo, cache) -> None:
     with opened(repo) as workspace:
         process = subprocess.Popen([sys.executable, "-c", "input()"], cwd=workspace.cwd,

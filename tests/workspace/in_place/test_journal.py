@@ -77,7 +77,14 @@ def test_one_of_another_kind_is_refused_with_the_reason(
 
 @pytest.mark.parametrize(
     "change",
-    [{"mode": 0o10000}, {"mtime_ns": 10**30}, {"blob": "--batch"}, {"sha256": ""}, {"stem": "x"}],
+    [
+        {"mode": 0o10000},
+        {"mtime_ns": 10**30},
+        {"blob": "--batch"},
+        {"sha256": ""},
+        {"stem": "x"},
+        {"instrumented_blob": "--batch"},
+    ],
 )
 def test_an_entry_that_the_system_could_not_take_is_refused(
     repo: Path, change: dict[str, object]

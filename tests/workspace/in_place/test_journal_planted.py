@@ -388,6 +388,15 @@ def test_a_link_in_the_place_of_a_living_runs_journal_is_not_read(
         journal.read(tmp_path / "link.json")
 
 
+@TWO_USERS
+def test_a_journal_of_another_user_is_not_read(repo: Path, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.json"
+    theirs.write_bytes(planted(repo, repo / "train.py").text())
+    os.chown(theirs, NOBODY, NOBODY)
+    with pytest.raises(OSError, match="belongs to another user"):
+        journal.read(theirs)
+
+
 @pytest.mark.parametrize("name", ["notes.txt", "copy.json", f"{NAME}.json"])
 @pytest.mark.parametrize("holds", ["words", "the same", "another journal"])
 def test_a_ref_removes_no_file_that_it_calls_its_journal(
