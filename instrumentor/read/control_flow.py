@@ -52,6 +52,7 @@ class Flow:
         self.failing: dict[int, list[int]] = defaultdict(list)  # points -> handlers
         self.begins: dict[ast.stmt, int] = {}
         self.completes: dict[ast.stmt, int] = {}
+        self._ahead: dict[tuple[int, bool], set[int]] = {}
         self.following[START] = [self._suite(body, END, _Jumps())]
         self.statements = list(self.begins)[::-1]
         self.order = {s: n for n, s in enumerate(self.statements)}
@@ -75,20 +76,28 @@ class Flow:
         failing: bool = False,
     ) -> bool:
         """Whether a path leads from a point to another without meeting the avoided ones."""
-        wanted = {goals} if isinstance(goals, int) else set(goals)
-        waiting, seen = [start], set(avoiding)
-        if start in seen:
-            return False
+        wanted = (goals,) if isinstance(goals, int) else goals
+        if avoiding:
+            return start not in avoiding and not self._met(start, avoiding, failing).isdisjoint(
+                wanted
+            )
+        met = self._ahead.get((start, failing))
+        if met is None:
+            met = self._ahead[start, failing] = self._met(start, (), failing)
+        return not met.isdisjoint(wanted)
+
+    def _met(self, start: int, avoiding: Collection[int], failing: bool) -> set[int]:
+        """Points that paths from a point meet; an avoided one ends a path."""
+        waiting, met = [start], set[int]()
         while waiting:
             point = waiting.pop()
             more = self.failing.get(point, ()) if failing else ()
             for following in (*self.following[point], *more):
-                if following in wanted:
-                    return True
-                if following not in seen:
-                    seen.add(following)
-                    waiting.append(following)
-        return False
+                if following not in met:
+                    met.add(following)
+                    if following not in avoiding:
+                        waiting.append(following)
+        return met
 
     def reaches(self, first: ast.stmt, second: ast.stmt) -> bool:
         """Whether the second statement may run once the first has begun."""

@@ -89,9 +89,10 @@ class Answers:
 
     def _forget(self, first: int) -> None:
         """What this round closed is asked again in the next."""
-        for member in self._order[first:]:
-            del self._closed[member]
-        del self._order[first:]
+        if len(self._order) > first:
+            for member in self._order[first:]:
+                del self._closed[member]
+            del self._order[first:]
 
     @property
     def incomplete(self) -> bool:

@@ -48,7 +48,8 @@ class Modules(Struct, eq=False, dict=True):
     bindings: dict[Source, Bindings] = field(default_factory=dict)
     broken: dict[Path, SyntaxError] = field(default_factory=dict)
     _modules: dict[tuple[str, Path, int], Path | None] = field(default_factory=dict)
-    _heads: dict[tuple[Path, str], bool] = field(default_factory=dict)
+    _heads: dict[tuple[str, Path, int], list[Path]] = field(default_factory=dict)
+    _held: dict[tuple[Path, str], bool] = field(default_factory=dict)
     _additions: dict[tuple[Path, int, bool], Added] = field(default_factory=dict)
     _adders: dict[str, Adder] = field(default_factory=dict)
     _adding: list[Path] = field(default_factory=list)
@@ -60,16 +61,22 @@ class Modules(Struct, eq=False, dict=True):
         """The file of a module inside the roots: `a/b.py` or `a/b/__init__.py`, else None."""
         key = (name, near, level)
         if key not in self._modules:
-            above = near.parents
-            bases = [above[min(level, len(above)) - 1]] if level else self._search_path(near)
-            head = name.partition(".")[0]
-            found = (_module_in(base, name) for base in bases if self._holds(base, head))
+            above, head = near.parents, name.partition(".")[0]
+            bases = [above[min(level, len(above)) - 1]] if level else self._holding(head, near)
+            found = (_module_in(base, name) for base in bases)
             self._modules[key] = next((path for path in found if path is not None), None)
         return self._modules[key]
 
-    def _search_path(self, near: Path) -> list[Path]:
-        """Where a module looks for others: the roots, its folder, and what the program adds."""
+    def _holding(self, head: str, near: Path) -> list[Path]:
+        """Where a module looks for others, if modules of that first name may lie there."""
         self._look_for_adding()
+        key = head, near, len(self._adding)
+        if key not in self._heads:
+            self._heads[key] = [b for b in self._search_path(near) if self._holds(b, head)]
+        return self._heads[key]
+
+    def _search_path(self, near: Path) -> list[Path]:
+        """The roots, a module's folder, and what the program adds."""
         added = [self._added(path) for path in dict.fromkeys((self.entry.path, near))]
         added += [self._added(path, on_import=True) for path in self._adding]
         first = [folder for one in added for folder in one.first]
@@ -98,10 +105,10 @@ class Modules(Struct, eq=False, dict=True):
 
     def _holds(self, base: Path, head: str) -> bool:
         """Whether modules of that first name may lie there: asked of `torch` once, not by each."""
-        if (base, head) not in self._heads:
+        if (base, head) not in self._held:
             there = (base / f"{head}.py").is_file() or (base / head).is_dir()
-            self._heads[base, head] = there
-        return self._heads[base, head]
+            self._held[base, head] = there
+        return self._held[base, head]
 
     def imported_files(self, source: Source) -> Iterator[Path]:
         """Files of the modules that a module imports; of computed names, any that they may mean."""

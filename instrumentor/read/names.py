@@ -108,8 +108,10 @@ class Names(Modules, eq=False, dict=True):
         """What a name may refer to where it is read."""
         where = self.binder(source, scope, name)
         if where is not None:
-            found = self.bound(source, where, name)
-            return self._kept((where, name), lambda: self._of_bindings(source, where, found))
+            return self._kept(
+                (where, name),
+                lambda: self._of_bindings(source, where, self.bound(source, where, name)),
+            )
         for star in self.bindings_of(source).stars:
             module = self.module(star.module, source, star.level)
             if isinstance(module, Source) and module is not source:
@@ -122,11 +124,13 @@ class Names(Modules, eq=False, dict=True):
         """The scope that binds a name, from the given one outwards."""
         tables = self.bindings_of(source).scopes
         current = scope
-        while not tables.get(current, {}).get(name):
+        while True:
+            table = tables.get(current)
+            if table is not None and table.get(name):
+                return current
             if not isinstance(current, FUNCTIONS):
                 return None
             current = source.scope_of(current)
-        return current
 
     def bound(self, source: Source, scope: ScopeNode, name: str) -> list[Binding]:
         """What binds a name in the scope whose variable it is."""
@@ -532,12 +536,16 @@ class Names(Modules, eq=False, dict=True):
 
     def resolve(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
         """The program's functions that a call may run; empty when it leaves the program."""
+        return self.run_by(source, scope, call.func)
+
+    def run_by(self, source: Source, scope: ScopeNode, called: ast.expr) -> list[Function]:
+        """The program's functions that calling an expression may run."""
         return self._answers.ask(
-            ("functions", call), lambda: self._resolve(source, scope, call), []
+            ("functions", called), lambda: self._run_by(source, scope, called), []
         )
 
-    def _resolve(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
-        values = self.of(source, scope, call.func)
+    def _run_by(self, source: Source, scope: ScopeNode, called: ast.expr) -> list[Function]:
+        values = self.of(source, scope, called)
         found: list[Function] = []
         for value in values:
             if isinstance(value, Function):
@@ -545,11 +553,11 @@ class Names(Modules, eq=False, dict=True):
             elif isinstance(value, Class):
                 found += self.methods(value, "__init__", overrides=False)
             elif isinstance(value, Object) and isinstance(value.made_by, Class):
-                called = self.methods(value.made_by, "__call__", overrides=False)
-                found += called or self._training_forward(value.made_by)
-        if not found and isinstance(call.func, ast.Attribute):
+                own = self.methods(value.made_by, "__call__", overrides=False)
+                found += own or self._training_forward(value.made_by)
+        if not found and isinstance(called, ast.Attribute):
             if all(isinstance(v, Member) and _is_unknown(v.owner) for v in values):
-                found = self._only_method(source, scope, call)
+                found = self._only_method(source, scope, called.attr)
         return list(dict.fromkeys(found))
 
     def _training_forward(self, cls: Class) -> list[Function]:
@@ -560,9 +568,8 @@ class Names(Modules, eq=False, dict=True):
         found = self.methods(cls, "forward", overrides=False)
         return [f for f in found if any(callee(c) == "backward" for c in own_calls(f.node))]
 
-    def _only_method(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[Function]:
+    def _only_method(self, source: Source, scope: ScopeNode, name: str) -> list[Function]:
         """On an object of unknown type: the program's only method of that name (by spelling)."""
-        name = callee(call)
         found = self.methods_by_name.get(name, [])
         if len(found) != 1 or name in handed_on.COMMON_METHODS:
             return []
@@ -642,4 +649,4 @@ def _is_unknown(value: Value) -> bool:
 
 
 def _union(parts: Iterable[Values]) -> Values:
-    return tuple(dict.fromkeys(v for part in parts for v in part))[:_MANY]
+    return tuple(dict.fromkeys(chain.from_iterable(parts)))[:_MANY]

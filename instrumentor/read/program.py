@@ -144,13 +144,21 @@ class Program(Names, eq=False, dict=True):
         found: dict[ScopeNode, None] = {}
         while stack:
             where, call = stack.pop()
-            handed = [a for a in arguments(call) if isinstance(a, (ast.Name, ast.Attribute))]
-            for each in (call, *(ast.Call(a, [], []) for a in handed)):
-                for function in self.resolve(self.source_of_scope[where], where, each):
-                    if function.node not in found:
-                        found[function.node] = None
-                        stack += [(function.node, c) for c, _ in self.calls.get(function.node, ())]
+            for function in self._run_with(where, call):
+                if function.node not in found:
+                    found[function.node] = None
+                    stack += [(function.node, c) for c, _ in self.calls.get(function.node, ())]
         return found
+
+    def _run_with(self, scope: ScopeNode, call: ast.Call) -> list[Function]:
+        """Functions that a call may run: the one that it calls, and those that it hands on."""
+
+        def run() -> list[Function]:
+            handed = [a for a in arguments(call) if isinstance(a, (ast.Name, ast.Attribute))]
+            source = self.source_of_scope[scope]
+            return [f for each in (call.func, *handed) for f in self.run_by(source, scope, each)]
+
+        return self._answers.ask(("with what it hands on", call), run, [])
 
     def reached_by_tests(self, test: str) -> dict[ScopeNode, None]:
         """Scopes that pytest may come to by tests of the entry.

@@ -6,6 +6,7 @@ import ast
 import warnings
 from collections.abc import Iterator
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -347,13 +348,20 @@ def contains(outer: ast.AST, inner: ast.AST) -> bool:
     """Whether a node of the same file lies within another, judged by position (constant time)."""
     if outer is inner:
         return True
-    return _span(outer)[0] <= _span(inner)[0] and _span(inner)[1] <= _span(outer)[1]
+    line, column, end_line, end_column = _span(outer)
+    first, at, last_line, end = _span(inner)
+    return (line, column) <= (first, at) and (last_line, end) <= (end_line, end_column)
 
 
-def _span(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
-    start = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
-    end = (getattr(node, "end_lineno", None) or 1 << 30, getattr(node, "end_col_offset", None) or 0)
-    return start, end
+_position = attrgetter("lineno", "col_offset", "end_lineno", "end_col_offset")
+
+
+def _span(node: ast.AST) -> tuple[int, int, int, int]:
+    try:
+        line, column, end_line, end_column = _position(node)
+    except AttributeError:  # a module has no position
+        return 0, 0, 1 << 30, 0
+    return line, column, end_line or 1 << 30, end_column or 0
 
 
 def beside(source: Source, statement: ast.stmt, other: ast.stmt) -> ast.stmt:

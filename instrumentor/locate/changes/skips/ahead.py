@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -38,17 +39,47 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp)
 _MANY = 24
 
 
-class Ahead(Struct, eq=False):
-    """Statements that ran before a piece, with the functions that only they call."""
+class Ahead(Struct, eq=False, dict=True):
+    """What ran once before a statement, the loops around it and the calls that lead to it."""
 
     facts: Facts
-    gone: Gone
-    functions: set[ScopeNode]
+    place: Place
+
+    @cached_property
+    def _statements(self) -> list[tuple[Source, ast.stmt]]:
+        return [each for outer in self.facts.once(*self.place) for each in _before(outer)]
+
+    @cached_property
+    def _gone(self) -> Gone:
+        source, _, statement = self.place
+        return Gone(self.facts.program, [(source, statement)], self._statements)
+
+    @cached_property
+    def _functions(self) -> set[FunctionNode]:
+        """Functions that nothing but these statements calls."""
+        program, closed = self.facts.program, self.facts.closed
+        found: set[FunctionNode] = {
+            f
+            for source, statement in self._statements
+            for f in program.called_from(source.scope_of(statement), [statement])
+            if isinstance(f, FUNCTIONS) and f in closed.functions
+            if not suspends(f) and closed.is_called_in_sight(f)
+        }
+        while outside := {
+            f
+            for f in found
+            if any(
+                scope not in found and not self._gone.holds(program.source_of_scope[scope], call)
+                for scope, call, _ in program.callers.get(f, ())
+            )
+        }:
+            found -= outside
+        return found
 
     def holds(self, mention: Mention) -> bool:
         """Whether a place is passed for the last time before the piece runs."""
         source, scope, node = mention
-        if scope not in self.functions and not self.gone.holds(source, node):
+        if not self._gone.holds(source, node) and scope not in self._functions:
             return False
         statement = source.statement_of(node)
         return statement is not None and not is_delayed(statement, node)
@@ -163,30 +194,6 @@ class Ahead(Struct, eq=False):
                 return None
             found += kept
         return found
-
-
-def ahead_of(facts: Facts, place: Place) -> Ahead:
-    """What ran once before a statement, the loops around it and the calls that lead to it."""
-    program, closed = facts.program, facts.closed
-    before = [each for outer in facts.once(*place) for each in _before(outer)]
-    gone = Gone(program, [(place[0], place[2])], before)
-    found: set[FunctionNode] = {
-        f
-        for source, statement in before
-        for f in program.called_from(source.scope_of(statement), [statement])
-        if isinstance(f, FUNCTIONS) and f in closed.functions
-        if not suspends(f) and closed.is_called_in_sight(f)
-    }
-    while outside := {
-        f
-        for f in found
-        if any(
-            scope not in found and not gone.holds(program.source_of_scope[scope], call)
-            for scope, call, _ in program.callers.get(f, ())
-        )
-    }:
-        found -= outside
-    return Ahead(facts, gone, {*found})
 
 
 def _before(place: Place) -> Iterator[tuple[Source, ast.stmt]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
-from instrumentor.locate.changes.skips.ahead import Ahead, ahead_of
+from instrumentor.locate.changes.skips.ahead import Ahead
 from instrumentor.locate.changes.skips.candidates import Piece, When
 from instrumentor.locate.changes.skips.effects import Change, Effects, Files, shown
 from instrumentor.locate.changes.skips.facts import Facts, Mention, Place
@@ -60,7 +60,7 @@ def prove(
         What goes, what stays, and what goes without a proof with the reason why it would stay.
     """
     left, kept, forced = list(pieces), list[Kept](), dict[Piece, str]()
-    ahead = {p: ahead_of(facts, (p.source, p.scope, p.statement)) for p in pieces}
+    ahead = {p: Ahead(facts, (p.source, p.scope, p.statement)) for p in pieces}
     modes: dict[Piece, TrainingMode] = {}
     while True:
         taken = {piece: [piece.statement] for piece in left}
