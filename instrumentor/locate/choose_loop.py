@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from instrumentor.locate.changes.host_reads import find_host_reads
-from instrumentor.locate.changes.skips import find_skips, warnings_of
+from instrumentor.locate.changes.skips import Skips, find_skips, warnings_of
 from instrumentor.locate.changes.stop import find_stops
 from instrumentor.locate.gradients.forward import Forward, find_forwards, unfollowed
 from instrumentor.locate.located import Declined, Located, Reason, Stop
@@ -301,41 +301,20 @@ def _understand(
     guesses: bool,
     never: Iterable[Place] = (),
 ) -> Located:
-    knowledge, reasons = candidate.knowledge, list(reasons_against(candidate))
+    reasons = list(reasons_against(candidate))
     if reasons:
         raise Declined(*dict.fromkeys(reasons))
     candidate, left_out = _as_called_step(_as_iterated(candidate), called_with)
-    body, forwards = _with_forward(step_function(candidate, options.scope) or candidate)
+    body, regions = _timed(candidate, options, guesses=guesses)
     if not isinstance(body.loop, FUNCTIONS):
         candidate = body
-    regions = find_regions(body, forwards, options)
-    for region in regions:
-        no_update_inside(region)
-    no_phase_inside(regions)
-    read = (r.forward.is_typed and not r.forward.after_unread for r in regions)
-    if not guesses and not all(read):
-        raise Guessed
-    for region in regions:
-        no_forward_ahead(region)
     first = regions[0]
     site = next(s for s in candidate.sites if s.backward is first.sites[0].backward)
     counter = find_counter(candidate, site, first.begin)
     stops = [_behind(candidate, regions, stop) for stop in find_stops(candidate)]
     if options.test is not None:
         stops = [replace(stop, strategy="skip") for stop in stops]
-    keep = options.keep_validation
-    asked = [*["validation"] * options.skip_validation, *["checkpoint"] * options.skip_saving]
-    skips = find_skips(
-        knowledge,
-        candidate,
-        regions,
-        stops,
-        keep_validation=keep,
-        asked=asked,
-        called_with=called_with,
-    )
-    runs = [k for k in skips.kept if not called_with.rule_out(k.source, k.statement)]
-    skips = replace(skips, kept=runs)
+    skips = _left_out(candidate, regions, stops, options, called_with)
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
     moved, told = find_host_reads(regions, counter, as_written=as_written)
     not_run = [*called_with.left_out_of(body.source, body.flow.statements)]
@@ -362,6 +341,49 @@ def _understand(
             *beside_the_step(regions, without),
         ),
     )
+
+
+def _timed(
+    candidate: Candidate, options: Options, *, guesses: bool
+) -> tuple[Candidate, tuple[Region, ...]]:
+    """What a sample covers, and the loop or the function of whose body that is a part.
+
+    Raises:
+        Declined: these lines are no step by themselves.
+        Guessed: a forward would have to be told by its spelling.
+    """
+    body, forwards = _with_forward(step_function(candidate, options.scope) or candidate)
+    regions = find_regions(body, forwards, options)
+    for region in regions:
+        no_update_inside(region)
+    no_phase_inside(regions)
+    read = (r.forward.is_typed and not r.forward.after_unread for r in regions)
+    if not guesses and not all(read):
+        raise Guessed
+    for region in regions:
+        no_forward_ahead(region)
+    return body, regions
+
+
+def _left_out(
+    candidate: Candidate,
+    regions: Sequence[Region],
+    stops: Sequence[Stop],
+    options: Options,
+    called_with: ScriptOptions,
+) -> Skips:
+    """What the copy leaves out; what the script's own options leave out needs no word."""
+    skips = find_skips(
+        candidate.knowledge,
+        candidate,
+        regions,
+        stops,
+        keep_validation=options.keep_validation,
+        asked=[*["validation"] * options.skip_validation, *["checkpoint"] * options.skip_saving],
+        called_with=called_with,
+    )
+    runs = [k for k in skips.kept if not called_with.rule_out(k.source, k.statement)]
+    return replace(skips, kept=runs)
 
 
 def _as_iterated(candidate: Candidate) -> Candidate:

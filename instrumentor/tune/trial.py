@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, ValidationError
 from msgspec.structs import replace
@@ -30,7 +29,7 @@ from instrumentor.tune.executors import take_over
 from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.settings import Configuration
 from instrumentor.tune.target import read_target
-from instrumentor_analysis.shared.caveats import read_caveats
+from instrumentor_analysis.model import Summary
 from instrumentor_analysis.shared.documents import read
 from instrumentor_analysis.shared.files import Unfit, read_text
 
@@ -115,33 +114,38 @@ def _run(spec: Spec) -> Outcome:
         raise KeyboardInterrupt from error
     except InstrumentError as error:
         return _failed(error, folder, options.timeout_s)
-    return _measured(folder, result.summary.to_json())
+    return _measured(folder, result.summary)
 
 
-def _measured(folder: Path, summary: Mapping[str, Any]) -> Outcome:
-    wall = summary.get("wall_clock_ms") or {}
-    label = str(wall.get("label") or "")
-    text = read_text(folder / "timings.jsonl")
-    records = [record_of(line) or {} for line in text.splitlines()]
-    samples = [r for r in records if r.get("event") == "sample" and r.get("label") == label]
-    steady = [sample for sample in samples if sample.get("kind") == "steady"]
-    # What the user waits for, data and optimizer included; the region alone where none was seen.
-    iteration = wall.get("iteration") or {}
-    whole = tuple(iteration.get("values_ms") or ())
-    warned = read_caveats(summary.get("warnings"))
+def _measured(folder: Path, summary: Summary) -> Outcome:
+    """What a run that ended well showed."""
+    records = list(filter(None, map(record_of, read_text(folder / "timings.jsonl").splitlines())))
     memory = [int(r["bytes"]) for r in records if r.get("event") == "memory"]
-    return Outcome(
+    found = Outcome(
         outcome.MEASURED,
         folder=str(folder),
-        label=ITERATION if whole else label,
-        samples_ms=whole or tuple(wall.get("values") or ()),
-        compile_ms=wall.get("compile"),
+        cuda_max_memory_allocated_bytes=memory[-1] if memory else None,
+        warnings=tuple(map(str, summary.warnings)),
+        busy=any(each.kind == "busy-machine" for each in summary.warnings),
+    )
+    wall = summary.wall_clock
+    if wall is None:
+        return found
+    steady = [
+        r
+        for r in records
+        if (r.get("event"), r.get("label"), r.get("kind")) == ("sample", wall.label, "steady")
+    ]
+    # What the user waits for, data and optimizer included; the region alone where none was seen.
+    whole = wall.iteration.values_ms if wall.iteration is not None else ()
+    return replace(
+        found,
+        label=ITERATION if whole else wall.label,
+        samples_ms=whole or wall.samples_ms,
+        compile_ms=wall.compile_ms,
         batch_shape=_usual(tuple(s.get("batch_shape") or ()) for s in steady),
         losses=tuple(float(s["loss"]) for s in steady if s.get("loss") is not None),
-        cuda_max_memory_allocated_bytes=memory[-1] if memory else None,
         device=str(steady[-1].get("device") or "") if steady else "",
-        warnings=tuple(map(str, warned)),
-        busy=any(each.kind == "busy-machine" for each in warned),
     )
 
 

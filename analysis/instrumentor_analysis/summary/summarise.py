@@ -99,6 +99,24 @@ def analyse(
         named: another window of the ops than a step.
     """
     sources = (source,) if isinstance(source, Path) else tuple(source)
+    folder = _opened(sources)
+    timings = read_timings(folder.timings, folder.batch_dim, ended=folder.ended)
+    simulated = _told(folder, timings)
+    device = SIMULATED if simulated else arch
+    analysis = Analysis(_base(folder, timings), timings, folder)
+    analysis = _with_ops(analysis, sources, step, device, named)
+    summary = replace(analysis.summary, steps=_steps(analysis))
+    if simulated or not (analysis.device is None or analysis.device.timed):
+        return replace(analysis, summary=_of_simulated(summary))
+    summary = _without_tracy(summary)
+    if summary.verdict is None:
+        summary = replace(summary, verdict=decide(summary))
+    summary = replace(summary, what_if=(*summary.what_if, *of_device(summary)))
+    return with_mfu(replace(analysis, summary=summary), arch=arch)
+
+
+def _opened(sources: Sequence[Path]) -> RunFolder:
+    """The run of these sources, where what it timed is the step."""
     folder = open_run(*sources)
     if len(sources) > 1 and not all(path.is_file() for path in sources):
         raise BadOption("several sources have to be ops CSVs, one of each host")
@@ -107,35 +125,37 @@ def analyse(
             f"{sources[0]}: the timed region of this run is not the step: {_problem(folder)}",
             "Give the lines of the step with --region, and run again.",
         )
-    timings = read_timings(folder.timings, folder.batch_dim, ended=folder.ended)
-    analysis, told = Analysis(_base(folder, timings), timings, folder), _told(folder, timings)
+    return folder
+
+
+def _with_ops(
+    analysis: Analysis,
+    sources: Sequence[Path],
+    step: StepChoice,
+    arch: str | None,
+    named: Named | None,
+) -> Analysis:
+    """With what a profiler saw of the device's ops; the wall clock alone where none did."""
+    folder = analysis.folder
     if folder.profiler == "tracy" and folder.ops_csv is not None:
         csvs = sources if len(sources) > 1 else (folder.ops_csv,)
-        device = SIMULATED if told else arch
-        analysis = _tracy(analysis, csvs, step, device, named)
-    elif step is not None or (named is not None and named.given):
+        return _tracy(analysis, csvs, step, arch, named)
+    if step is not None or (named is not None and named.given):
         text = f"{sources[0]} has no ops of a device, of which --step or a signpost chooses"
         raise NoSuchStep(text, "Leave the option out: the report is of all steps of this run.")
-    elif folder.profiler == "torch" and folder.torch_csv is not None:
-        analysis = _torch(analysis, folder.torch_csv)
-    elif analysis.summary.wall_clock is None:
+    if folder.profiler == "torch" and folder.torch_csv is not None:
+        return _torch(analysis, folder.torch_csv)
+    if analysis.summary.wall_clock is None:
         raise NothingMeasured(
             f"{sources[0]} holds no timed step and no ops",
             f"It is a kernel's run: instrument kernel report {sources[0]}"
             if (folder.text("schema") or "").startswith("instrument-kernel")
             else "Read run.log in it: the script may have ended before its first step.",
         )
-    elif folder.profiler != "wallclock" and not _ops_explained(analysis.summary):
-        text = f"The {folder.profiler} profile holds no ops; there is the wall clock alone."
-        analysis = replace(analysis, summary=_warn(analysis.summary, Caveat("no-ops", text)))
-    summary = replace(analysis.summary, steps=_steps(analysis))
-    if told or not (analysis.device is None or analysis.device.timed):
-        return replace(analysis, summary=_of_simulated(summary))
-    summary = _without_tracy(summary)
-    if summary.verdict is None:
-        summary = replace(summary, verdict=decide(summary))
-    summary = replace(summary, what_if=(*summary.what_if, *of_device(summary)))
-    return with_mfu(replace(analysis, summary=summary), arch=arch)
+    if folder.profiler == "wallclock" or _ops_explained(analysis.summary):
+        return analysis
+    text = f"The {folder.profiler} profile holds no ops; there is the wall clock alone."
+    return replace(analysis, summary=_warn(analysis.summary, Caveat("no-ops", text)))
 
 
 def _ops_explained(summary: Summary) -> bool:
