@@ -14,9 +14,6 @@ functions work on bytes: every encoding that Python sources can have writes the 
 
 from __future__ import annotations
 
-import io
-import re
-import tokenize
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from enum import Enum
@@ -31,7 +28,6 @@ _BEGIN = BEGIN.encode()
 _END = END.encode()
 _OFF = OFF.encode()
 _BLANK = b" \t\f"
-_LINE_FORM = re.compile(r"# \[instrument\](?: begin| end| off\| .*)?\Z", re.DOTALL)
 
 
 class Line(Enum):
@@ -84,22 +80,3 @@ def strip(instrumented: bytes) -> bytes:
         # The instrumented file ends as the original did: without a newline.
         kept[-1] = kept[-1].rstrip(b"\r\n")
     return bom + b"".join(kept)
-
-
-def is_instrumented(source: bytes) -> bool:
-    """Tell whether a file holds comments in our format; the marker inside a string is none.
-
-    A file that cannot be told apart so far (it does not even split into tokens) counts as
-    instrumented when it holds the marker.
-    """
-    if _MARKER not in source:
-        return False
-    # The tokenizer, unlike the parser, knows no lone CR.
-    text = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    try:
-        return any(
-            token.type == tokenize.COMMENT and _LINE_FORM.search(token.string) is not None
-            for token in tokenize.tokenize(io.BytesIO(text).readline)
-        )
-    except (tokenize.TokenError, SyntaxError, UnicodeDecodeError):
-        return True

@@ -23,11 +23,11 @@ from instrumentor.rewrite.engine.actions import gather, refusal
 from instrumentor.rewrite.engine.pairs import pair
 from instrumentor.rewrite.engine.parsing import parse
 from instrumentor.rewrite.engine.rewriter import Rewriter
-from instrumentor.rewrite.line_format import MARKER, Line, classify, is_instrumented, strip
+from instrumentor.rewrite.line_format import MARKER, Line, classify, strip
 from instrumentor.shared.edits import Edit, Statement
 from instrumentor.shared.errors import ProofFailed, UsageError
 
-__all__ = ["MARKER", "apply_edits", "check_reversible", "is_instrumented", "strip"]
+__all__ = ["MARKER", "apply_edits", "check_reversible", "strip"]
 
 _MAX_DEPTH = 1500  # levels of the syntax tree, less than half of what LibCST's stack holds
 # Not splitlines(): of a str it also breaks at form feeds and U+2028, which end no Python line.
