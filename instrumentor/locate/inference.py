@@ -15,7 +15,7 @@ from instrumentor.locate.changes.cleanup import cleanup_behind
 from instrumentor.locate.changes.stop import strategy_of
 from instrumentor.locate.choose_loop import several
 from instrumentor.locate.gradients.forward import Forward
-from instrumentor.locate.gradients.walk import Gradients
+from instrumentor.locate.gradients.walk import gradients_of
 from instrumentor.locate.located import Declined, Located, Stop
 from instrumentor.locate.loop.counter import Counter, header_count
 from instrumentor.locate.loop.loops import Candidate, outwards
@@ -131,7 +131,7 @@ def _model_statements(candidate: Candidate) -> list[ast.stmt]:
     """Statements of a loop's own scope that run a model, gradients on or off."""
     knowledge, source, scope = candidate.knowledge, candidate.source, candidate.scope
     body = candidate.loop.body
-    found: set[ast.stmt | None] = {*Gradients(knowledge).forwards(source, scope, body)}
+    found: set[ast.stmt | None] = {*gradients_of(knowledge).forwards(source, scope, body)}
     for call in own_calls(ast.Module(body, [])):
         if callee(call) == "generate" and _is_of_a_model(knowledge, source, scope, call):
             found.add(source.statement_of(call))

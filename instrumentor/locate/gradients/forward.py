@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from instrumentor.locate.gradients.differentiable import PASSING
 from instrumentor.locate.gradients.tracked_values import Made
-from instrumentor.locate.gradients.walk import Gradients
+from instrumentor.locate.gradients.walk import Differentiated, gradients_of
 from instrumentor.locate.loop.counter import runs_once
 from instrumentor.locate.loop.loops import Candidate, Site, from_callers
 from instrumentor.locate.meaning import libraries, methods
@@ -62,12 +62,10 @@ def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forw
     return found
 
 
-def _differentiated(
-    knowledge: Knowledge, candidate: Candidate
-) -> Mapping[tuple[ast.stmt, ast.Call], tuple[Made, ...]]:
+def _differentiated(knowledge: Knowledge, candidate: Candidate) -> Differentiated:
     loop = candidate.loop
     fresh = binds(loop.target) if isinstance(loop, (ast.For, ast.AsyncFor)) else set[str]()
-    return Gradients(knowledge).differentiated(
+    return gradients_of(knowledge).differentiated(
         candidate.source, candidate.scope, loop.body, sorted(fresh)
     )
 
@@ -83,7 +81,7 @@ def made_ahead(candidate: Candidate, site: Site) -> Made | None:
     places += from_callers(program, candidate.source, candidate.scope, site)
     for source, scope, seen in places:
         around = candidate.loop if scope is candidate.scope else seen.statement
-        made = Gradients(knowledge).differentiated(source, scope, scope.body)
+        made = gradients_of(knowledge).differentiated(source, scope, scope.body)
         for one in made.get((seen.statement, seen.backward), ()):
             if one.is_typed and not one.detached and not contains(around, one.unit):
                 return one

@@ -54,6 +54,10 @@ Attribute: TypeAlias = tuple[Object, str]
 _DEPTH = 8
 
 
+#: By the statement that runs a backward and the backward itself, in the order of what is made.
+Differentiated: TypeAlias = Mapping[tuple[ast.stmt, ast.Call], tuple[Made, ...]]
+
+
 class Summary(Struct, frozen=True):
     """What a function does with differentiable values, in terms of what it is given.
 
@@ -70,15 +74,26 @@ class Summary(Struct, frozen=True):
     runs: bool = False
 
 
+def gradients_of(knowledge: Knowledge) -> Gradients:
+    """The differentiable values of a program, read once for all who ask."""
+    found: Gradients | None = knowledge.__dict__.get("_gradients")
+    if found is None:
+        found = knowledge.__dict__["_gradients"] = Gradients(knowledge)
+    return found
+
+
 class Gradients(Struct, eq=False):
-    """Differentiable values of a program; summaries of its functions are kept."""
+    """Differentiable values of a program; what its functions and iterations do is kept."""
 
     knowledge: Knowledge
     _summaries: Answers = field(default_factory=lambda: Answers(_DEPTH))
+    _iterations: dict[tuple[ast.stmt, tuple[str, ...]], Differentiated] = field(
+        default_factory=dict
+    )
 
     def differentiated(
         self, source: Source, scope: ScopeNode, body: Sequence[ast.stmt], fresh: Iterable[str] = ()
-    ) -> Mapping[tuple[ast.stmt, ast.Call], tuple[Made, ...]]:
+    ) -> Differentiated:
         """What each backward of an iteration differentiates, in the order in which it is made.
 
         Args:
@@ -87,6 +102,15 @@ class Gradients(Struct, eq=False):
         Returns:
             By the statement of `scope` that runs the backward, and the backward itself.
         """
+        key = body[0], tuple(fresh)
+        found = self._iterations.get(key)
+        if found is None:
+            found = self._iterations[key] = self._iteration(source, scope, body, key[1])
+        return found
+
+    def _iteration(
+        self, source: Source, scope: ScopeNode, body: Sequence[ast.stmt], fresh: Sequence[str]
+    ) -> Differentiated:
         walk = _Walk(self, source, scope)
         for name in fresh:
             walk.held.values[(walk.held.binder(name), name)] = NO_VALUE

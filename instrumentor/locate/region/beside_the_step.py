@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor.locate.gradients.forward import leading_to
-from instrumentor.locate.gradients.walk import Gradients
+from instrumentor.locate.gradients.walk import gradients_of
 from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.host_values import host_reads, is_validation_name
@@ -110,7 +110,7 @@ def _reads_beside_the_last(region: Region, inside: Iterable[ast.stmt]) -> Iterat
 
 def _evaluations(region: Region, calls: Iterable[tuple[ast.Call, ast.stmt]]) -> Iterator[ast.Call]:
     """Calls that run a model with gradients off, and that no loss comes from."""
-    body, gradients = region.candidate, Gradients(region.candidate.knowledge)
+    body, gradients = region.candidate, gradients_of(region.candidate.knowledge)
     feeding = set[ast.stmt]().union(*(leading_to(body, site) for site in region.sites))
     for call, statement in calls:
         if statement in feeding or not body.evaluates(call):

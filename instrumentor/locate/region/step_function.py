@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from instrumentor.locate.gradients.forward import Forward, call_of, find_forwards
-from instrumentor.locate.gradients.walk import Gradients
+from instrumentor.locate.gradients.walk import gradients_of
 from instrumentor.locate.loop.loops import Body, Candidate, Site, find_updates
 from instrumentor.locate.meaning import libraries
 from instrumentor.locate.meaning.calls import Knowledge, is_stub
@@ -252,7 +252,7 @@ def _evaluates(body: Body, backwards: list[ast.stmt]) -> ast.stmt | None:
 def _is_evaluation(body: Body, statement: ast.stmt) -> bool:
     knowledge, source, scope = body.knowledge, body.source, body.scope
     if knowledge.without_gradients(source, statement):
-        return bool(Gradients(knowledge).forwards(source, scope, [statement]))
+        return bool(gradients_of(knowledge).forwards(source, scope, [statement]))
     return any(map(body.evaluates, own_calls(statement)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from instrumentor.locate.gradients.walk import Gradients
+from instrumentor.locate.gradients.walk import gradients_of
 from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate
 from instrumentor.locate.meaning.roles import Evidence, Kind
@@ -195,7 +195,7 @@ class Asynchronous(Decline):
 
 def line_search(candidate: Candidate) -> Iterator[Reason]:
     """An update in a loop of the iteration that runs the forward again, beside the backwards."""
-    gradients, sites = Gradients(candidate.knowledge), [s.statement for s in candidate.sites]
+    gradients, sites = gradients_of(candidate.knowledge), [s.statement for s in candidate.sites]
     for update in candidate.updates:
         source, scope = update.source, update.scope
         for loop in source.loops_around(update.statement):
