@@ -311,7 +311,7 @@ def _understand(
     first = regions[0]
     site = next(s for s in candidate.sites if s.backward is first.sites[0].backward)
     counter = find_counter(candidate, site, first.begin)
-    stops = [_behind(candidate, regions, stop) for stop in find_stops(candidate)]
+    stops = [_behind(regions, stop) for stop in find_stops(candidate)]
     if options.test is not None:
         stops = [replace(stop, strategy="skip") for stop in stops]
     skips = _left_out(candidate, regions, stops, options, called_with)
@@ -456,12 +456,13 @@ def _by_branch(source: Source, statement: ast.stmt) -> Caveat:
     )
 
 
-def _behind(candidate: Candidate, regions: Iterable[Region], stop: Stop) -> Stop:
+def _behind(regions: Iterable[Region], stop: Stop) -> Stop:
     """A stop is never inside a region that closes behind the whole step."""
     for region in regions:
-        if stop.source is candidate.source and contains(region.end, stop.after):
-            if stop.after is not region.end and region.whole:
-                return replace(stop, unit=region.end, after=region.end)
+        if stop.source is not region.candidate.source or not region.whole:
+            continue
+        if contains(region.end, stop.after) and stop.after is not region.end:
+            return replace(stop, unit=region.end, after=region.end)
     return stop
 
 

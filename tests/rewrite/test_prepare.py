@@ -49,6 +49,43 @@ def test_a_reason_stands_at_the_end_of_the_statement_that_it_follows(git_repo: R
     assert len(headers) > 2 and "next batch" not in ends
 
 
+AGENT = """\
+import torch
+
+class Agent:
+    def __init__(self, tuned):
+        self.critic, self.policy, self.tuned = torch.nn.Linear(4, 1), torch.nn.Linear(4, 4), tuned
+        self.critic_optim = torch.optim.SGD(self.critic.parameters())
+        self.policy_optim = torch.optim.SGD(self.policy.parameters())
+
+    def update(self, x):
+        critic_loss = self.critic(x).mean()
+        self.critic_optim.zero_grad()
+        critic_loss.backward()
+        self.critic_optim.step()
+        if self.tuned:
+            loss = self.critic(self.policy(x)).mean()
+            self.policy_optim.zero_grad()
+            loss.backward()
+            self.policy_optim.step()
+        return critic_loss.item()
+"""
+
+
+@pytest.mark.parametrize("line", range(14, 20))
+def test_the_stop_stays_in_the_loops_file_where_the_step_is_in_another(
+    git_repo: RepoFactory, line: int
+) -> None:
+    ahead = "import torch\nfrom agent import Agent\nagent = Agent(True)\n"
+    loop = "for n in range(9):\n    agent.update(torch.zeros(2, 4))\n    print(n)\n"
+    repo = git_repo(
+        {"train.py": ahead + "\n" * (line - 5) + loop, "agent.py": AGENT, "pyproject.toml": ""}
+    )
+    replaced = prepare(repo / "train.py", Options()).replacements
+    assert b"finished()" in replaced[repo / "train.py"]
+    assert b"begin(" in replaced[repo / "agent.py"]
+
+
 def test_nothing_is_written(git_repo: RepoFactory) -> None:
     repo = git_repo({"train.py": script()})
     before = snapshot(repo)
