@@ -208,7 +208,7 @@ def judged(comparisons: Sequence[Comparison], percent: float) -> Iterator[str]:
                 _more_runs(each, gate),
             )
         yield (
-            f"No regression by more than {percent:g} % ({_of([each])}) is shown, one by "
+            f"No regression by more than {percent:g} % ({_of([each])}) is shown, and one of "
             f"{gate.seen_percent:g} % or more is ruled out: {bounds}"
         )
 

@@ -539,7 +539,11 @@ def _judge(paired: Paired) -> None:
     percent = paired.gate_percent or 0.0
     told = f"slower than {paired.base.name} by more than {percent:g} %"
     if paired.gate == "regression":
-        raise RegressionFound(f"{paired.new.name} is {told}", "Compare the runs op by op.")
+        last = paired.folder / f"{len(paired.pairs):02}"
+        runs = console.quoted(*(console.shown(Path(f"{last}_{each}")) for each in ("base", "new")))
+        raise RegressionFound(
+            f"{paired.new.name} is {told}", f"What grew in the last pair: instrument compare {runs}"
+        )
     if paired.gate == "undecided":
         raise Undecided(
             f"undecided whether {paired.new.name} is {told}, after {len(paired.pairs)} pairs",

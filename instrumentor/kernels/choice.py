@@ -44,7 +44,9 @@ def _named(found: Found, name: str) -> Kernel:
     if not matches:
         raise UsageError(f"--kernel {name}: there is no such kernel", f"There are: {known}.")
     if len(matches) > 1:
-        raise UsageError(f"--kernel {name}: several have this name", f"Give one of: {known}.")
+        raise UsageError(
+            f"--kernel {name}: several kernels have this name", f"Give one of: {known}."
+        )
     return matches[0]
 
 

@@ -177,7 +177,7 @@ def _read(file: Path, simulated: bool) -> _Saved:
     for number, version in enumerate(found.versions, 1):
         counted = converted(dict(version.metrics), _Metrics).simulated
         if version.number != number or (untimed and version.good and counted is None):
-            raise ValueError(f"version {number} is none")
+            raise ValueError(f"there is no version {number}")
     return found
 
 

@@ -75,7 +75,7 @@ class Execution(Struct, frozen=True):
                 return RunFailed(
                     f"the clock stood still or went back at {sample.get('name')}: the script, or "
                     "what it imports, replaces time.perf_counter",
-                    "Profile it without that, such as freezegun; no figures are kept.",
+                    "Run it without that, such as freezegun; no figures are kept.",
                 )
             last_s[pid] = start_s
         return None

@@ -114,7 +114,7 @@ class Judge(Struct, frozen=True):
             return KEPT, shown
         if interval.low > 1:
             return WORSE, shown
-        return NO_GAIN, f"{shown}, no more than two equal runs differ"
+        return NO_GAIN, f"{shown}, within what two equal runs differ by"
 
     def _same_loss(self, change: float) -> bool:
         return change <= self.loss_tolerance or (self._loss_is_noise() and math.isfinite(change))

@@ -186,14 +186,14 @@ def conclusion(document: dict[str, Any]) -> str:
     if document["withheld"]:
         return f"No recommendation: {document['withheld']}."
     if not document["best"]:
-        return "No setting brings a significant gain: keep the baseline."
+        return "No setting brings a significant gain: keep the script as it is."
     text = f"Best: {', '.join(spelled(*pair) for pair in document['best'].items())}"
     gain = document["best_against_baseline"]
     if gain is not None:
         text += f", {gain['times_as_fast']:.2f} times as fast as the baseline"
         if gain["interval"] is not None:
             low, high = gain["interval"]
-            text += f" (95 % interval {low:.2f} .. {high:.2f})"
+            text += f" (95 %: {low:.2f} to {high:.2f})"
     if document["best_arguments"] is not None:
         text += f"; with the arguments {' '.join(document['best_arguments'])}"
     return text + "."

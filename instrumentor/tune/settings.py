@@ -136,7 +136,7 @@ def setting(name: str) -> Setting:
         if one.name == name:
             return one
     known = ", ".join(one.name for one in SETTINGS)
-    raise UsageError(f"--settings: there is no setting {name!r}", f"Settings: {known}.")
+    raise UsageError(f"there is no setting {name!r}", f"Settings: {known}.")
 
 
 _WORDS = {True: ("on", "true", "1"), False: ("off", "false", "0")}

@@ -113,7 +113,9 @@ def frozen(
         linked = tuple(project.root / name for name in links)
         made = Frozen(slot.tree, project.root, linked)
         if not made.counterpart((cwd / script).absolute()).is_file():
-            raise UsageError(f"{script}: not in {commit or 'the copy'}", "Was it called otherwise?")
+            raise UsageError(
+                f"{script}: not in {commit or 'the copy'}", "Name a commit that has this file."
+            )
         yield made
 
 

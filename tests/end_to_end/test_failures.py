@@ -69,7 +69,7 @@ def test_a_script_that_fails_before_its_loop_has_a_summary_all_the_same(
     assert read(ran.folder, "run.json")["script_exit_code"] == 7
     assert "Nothing was measured\n" in ran.err and "wall clock" not in ran.err
     shown = f"instrument-runs/{ran.folder.name}"
-    assert f"Kept in {shown}/: the output in {shown}/run.log\n" in ran.err
+    assert f"Kept in {shown}/: the script's output, run.log\n" in ran.err
 
 
 def test_the_exit_code_of_a_script_that_was_measured_counts(measured: Measure) -> None:

@@ -62,6 +62,6 @@ def test_names_and_numbers_that_do_not_exist() -> None:
 def test_two_kernels_of_one_name_need_their_factories() -> None:
     body = "    @ttl.kernel()\n    def k(a, out):\n        pass\n    return k\n"
     source = f"import ttl\ndef one():\n{body}def two():\n{body}one()(1, 2)\ntwo()(1, 2)\n"
-    with pytest.raises(UsageError, match="several have this name"):
+    with pytest.raises(UsageError, match="several kernels have this name"):
         planned(source, "k")
     assert planned(source, "two.k").kernel.factory == "two"

@@ -99,7 +99,7 @@ def test_versions_without_times_are_held_against_each_other_by_counts(tmp_path: 
     made = open_session(tmp_path / "s", {"mode": "simulated"})
     for version in (replace(BASE, wall_us=()), replace(FAST, state="better", wall_us=())):
         made = made.add(version, {})
-    with pytest.raises(UsageError, match="version 1 is none"):
+    with pytest.raises(UsageError, match="there is no version 1"):
         open_session(made.folder, {"mode": "simulated"})
 
 

@@ -59,7 +59,7 @@ def test_a_gain_within_what_two_equal_runs_differ_by_is_none() -> None:
     assert Judge().judge(BASE, slightly, BASE).verdict == j.KEPT
     made = Judge(Noise(time=0.08)).judge(BASE, slightly, BASE)
     assert made.verdict == j.NO_GAIN
-    assert "no more than two equal runs differ" in made.text
+    assert "within what two equal runs differ by" in made.text
 
 
 def test_a_loss_that_is_never_the_same_says_nothing_and_that_is_said() -> None:

@@ -77,7 +77,7 @@ def test_nothing_helps_leaves_no_patch_also_of_an_earlier_time(tmp_path: Path) -
     report.write(done, made)
     assert not (tmp_path / "best.diff").exists()
     assert made.document["best_against_baseline"] is None
-    assert "keep the baseline" in (tmp_path / "tune.md").read_text()
+    assert "keep the script as it is" in (tmp_path / "tune.md").read_text()
 
 
 def test_a_budget_used_up_at_once_is_said(tmp_path: Path) -> None:

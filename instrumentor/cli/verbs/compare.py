@@ -117,7 +117,8 @@ def compare(
 
 def _judge_pairs(folder: Path, asked: Asked, resolution: float, *, json: bool) -> None:
     if asked.html or asked.markdown:
-        told = "A page shows finished runs: name some of them, those of a version before the --."
+        runs = console.quoted(folder / "01_base", folder / "01_new")
+        told = f"A page is of single runs, for example: instrument compare {runs} --html FILE"
         raise UsageError(f"{folder}: pairs have no page", told)
     show_earlier(
         folder,
@@ -152,7 +153,8 @@ def _groups(runs: list[str]) -> list[list[str]]:
     groups = [runs[:at], runs[at + 1 :]]
     if not all(groups) or _AGAINST in groups[1]:
         raise UsageError(
-            "-- separates the runs of two versions, once", "compare A1 A2 A3 -- B1 B2 B3"
+            "-- separates the runs of two versions, once",
+            "For example: instrument compare A1 A2 A3 -- B1 B2 B3",
         )
     return groups
 

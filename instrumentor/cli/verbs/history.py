@@ -70,7 +70,10 @@ def history(
         _show_all(History(store.history), asked, json=shown.json)
         return
     if plot is not None and plot.suffix not in _PLOTS:
-        raise UsageError(f"--plot {plot}: not {', '.join(_PLOTS)}", "Give such a file name.")
+        raise UsageError(
+            f"--plot {plot}: the name has to end in {', '.join(_PLOTS)}",
+            "For example: --plot medians.png",
+        )
     refuse_outputs([plot], force=asked.force)
     place = place_of(script)
     kept = History(store.history)
@@ -180,7 +183,10 @@ def _draw(entries: tuple[Entry, ...], target: Path, script: str, *, force: bool)
 
     drawn = figure(entries, script)
     if drawn is None:
-        raise UsageError("no run has a steady step: there is nothing to plot", "Run more steps.")
+        raise UsageError(
+            "no run has a steady step: there is nothing to plot",
+            "Measure one with more steps: instrument run --steps 20 SCRIPT",
+        )
     write_new(target, plots.encode(drawn, _PLOTS[target.suffix]), force=force)
     console.say(f"Wrote {target}")
 

@@ -309,7 +309,7 @@ def iterate(
     if asked.once and last is not None and last.state in ("invalid", "failed"):
         raise RunFailed(
             f"version {last.number}: {last.problem}",
-            f"Go back: instrument kernel iterate --restore {script}",
+            f"Go back: instrument kernel iterate --restore {console.quoted(script)}",
         )
 
 
@@ -376,7 +376,7 @@ class _Rounds:
         if not sys.stdin.isatty():
             self.say(
                 f"  version {best} is the best so far; go back to it with: instrument "
-                f"kernel iterate --restore {self.script}"
+                f"kernel iterate --restore {console.quoted(self.script)}"
             )
             return
         question = f"  Restore version {best}, the best so far, over {number}?"

@@ -49,6 +49,4 @@ def _show(result: Profiled, *, json: bool) -> None:
         console.say(f"Host and device timeline: open {result.trace} in tt-metal's Tracy GUI")
         console.say(f"  ({GUI})")
     ops = console.quoted(result.csv)
-    console.say(
-        f"Next: instrument report {ops}" if result.simulated else f"Next: tt-perf-report {ops}"
-    )
+    console.say(f"Next: instrument report {ops}")

@@ -120,7 +120,7 @@ def _measure(script: Path, arguments: list[str], options: RunOptions, asked: Ask
         _show(partial if asked.json else structs.replace(partial, summary=figures), asked)
         folder = console.shown(partial.folder)
         samples = "" if _is_empty(partial) else "what was measured, and "
-        console.say(f"Kept in {folder}/: {samples}the output in {folder}/run.log")
+        console.say(f"Kept in {folder}/: {samples}the script's output, run.log")
 
     narrator = asked.narrator
     narrator.total = options.rewrite.steps or 0  # unknown

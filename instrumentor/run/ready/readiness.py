@@ -103,7 +103,7 @@ def free_devices(planned: PlannedRun, progress: Progress, *, end: bool, needed: 
         holders = tuple(holder for holder in holders if holder.pid in left)
         if holders:
             raise NotReady(
-                f"still there after SIGINT and SIGTERM: {_pids(holders)}",
+                f"SIGINT and SIGTERM did not end what holds the device: {_pids(holders)}",
                 "Ask its owner. Never use kill -9: it leaves the device in a bad state.",
             )
 

@@ -122,7 +122,7 @@ def test_a_plot_replaces_nothing_and_nothing_else_is_done(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--plot", "x.txt"], "not .png"),
+        (["--plot", "x.txt"], "has to end in .png"),
         (["--run", "1"], "says which run to pin"),
         (["--baseline", "x", "--run", "9"], "no run of"),
         (["--baseline", "last"], "not a name"),
