@@ -270,6 +270,16 @@ def test_an_update_that_is_cut_short_leaves_nothing_to_be_believed(
         assert inodes(workspace) != before
 
 
+def test_while_a_run_has_a_copy_nothing_says_that_it_can_be_believed(repo: Path) -> None:
+    """A kill ends the run at any moment, and nothing is done after it."""
+    with opened(repo) as workspace:
+        folder = workspace.slot.folder
+    assert kept_mark.is_kept(folder)
+    with opened(repo) as workspace:
+        assert workspace.slot.folder == folder and not kept_mark.is_kept(folder)
+    assert kept_mark.is_kept(folder)
+
+
 @pytest.mark.parametrize("said", [b"", b"\xc1", b"\x93\xc4\x01/\xc4\x01x\x91", None])
 def test_a_record_that_says_something_else_counts_for_nothing(
     repo: Path, said: bytes | None
