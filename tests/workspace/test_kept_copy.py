@@ -349,6 +349,28 @@ def test_what_a_script_put_in_the_place_of_its_slot_is_not_touched(
     assert (mine / "precious").read_text() == "x"
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_a_link_in_the_place_of_the_copy_itself_is_not_gone_through(
+    repo: Path, tmp_path: Path, later: bool
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "precious").write_text("x")
+
+    def exchange(root: Path) -> None:
+        root.rename(root.with_name("moved"))
+        root.symlink_to(mine)
+
+    with opened(repo) as workspace:
+        if not later:
+            exchange(workspace.root)
+    if later:
+        exchange(workspace.root)
+    with opened(repo) as workspace:
+        assert as_in(workspace, repo) and not workspace.root.is_symlink()
+    assert [path.name for path in mine.iterdir()] == ["precious"]
+
+
 def forged(workspace: Workspace) -> None:
     """What a script would say of its copy to have its changes believed."""
     names = ["same.py", "edited.py"]
