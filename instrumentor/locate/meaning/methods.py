@@ -136,6 +136,8 @@ ACCELERATOR_SAVES = words("save save_state save_model")
 METHODS_THAT_SAVE = words(
     "write writelines write_text write_bytes unlink rmdir mkdir touch savefig to_csv"
 )
+#: Of a path, which is as it was behind them, whatever lies there.
+METHODS_OF_PATHS = words("write_text write_bytes unlink rmdir mkdir touch read_text read_bytes")
 METHODS_THAT_LOAD = words(
     "read readline readlines read_text read_bytes load_state load_checkpoint from_pretrained"
 )
@@ -185,7 +187,10 @@ _MAKE_NEW = (
     *rows("torch.", "Tensor FloatTensor DoubleTensor LongTensor IntTensor BoolTensor ByteTensor"),
 )
 #: What may be walked over only once: whoever does so changes it for all others.
-ITERATORS = (*rows("builtins.", "iter map filter zip enumerate reversed open"), "itertools.*")
+ITERATORS = (
+    *rows("builtins.", "iter map filter zip enumerate reversed open"),
+    *rows("", "itertools.* csv.reader csv.DictReader"),
+)
 #: What a loop walks over that only counts.
 _COUNTS = ("builtins.range", "itertools.count", "*trange")
 

@@ -156,7 +156,7 @@ class LibraryCalls(Struct, eq=False):
         if word in methods.WRITES_FILE and self.objects.is_file(*where, written=word == "close"):
             return Effects(files=Files.WRITES)
         if word in methods.METHODS_THAT_SAVE | methods.METHODS_THAT_LOAD:
-            found = changes(frame, call, own.cells)
+            found = changes(frame, call, () if word in methods.METHODS_OF_PATHS else own.cells)
             saves = word in methods.METHODS_THAT_SAVE
             found.files = _FOLDERS.get(word, _MAKES_FILE) if saves else Files.READS
             return found

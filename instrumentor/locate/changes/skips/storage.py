@@ -749,7 +749,8 @@ class Storage(Struct, eq=False, dict=True):
         if full in methods.COPIES:
             parts = [self.of(frame, a).element for a in arguments(call)]
             return Reach(held=frozenset().union(*(r.cells | r.held for r in parts)), fresh=True)
-        if last(full)[:1].isupper():  # an object that keeps what it is given
+        keeps = last(full)[:1].isupper() and not methods.is_iterator(full)
+        if keeps:  # an object that keeps what it is given
             return replace(given, makes=full in _LOADERS and _stacks(call))
         return self._walked(frame, call, full, given)
 

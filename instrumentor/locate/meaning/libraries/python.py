@@ -34,6 +34,7 @@ LIBRARY = Library(
         (Effect.SAVES, rows("os.", "makedirs mkdir remove unlink rename replace symlink rmdir")),
         (Effect.SAVES, rows("", "pickle.dump json.dump shutil.*")),
         (Effect.LOADS, rows("", "pickle.load json.load")),
+        (Effect.NOTHING, rows("csv.", "reader DictReader writer DictWriter")),
         (
             Effect.FIRST,
             rows("", "builtins.next random.shuffle operator.*item operator.i* *.shuffle"),

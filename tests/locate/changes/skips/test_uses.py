@@ -51,6 +51,17 @@ GOES: dict[str, Evaluation] = {
         "rows = torch.zeros(4)\nfor i in range(3):\n    rows[i] = total", "scale(state)"
     ),
     "rows_of_a_file": Evaluation(LOG, "log.add([total])", "log.add([loss.item()])"),
+    "columns_of_a_table": Evaluation(
+        "import csv\nnames = ['n']\nfile = open('x', 'w')",
+        "rows = csv.DictWriter(file, fieldnames=names)\nrows.writerow({'n': 1})",
+        "scale(names)",
+    ),
+    "a_folder_of_a_path": Evaluation(
+        "from pathlib import Path\nroot = Path('a/b')", "root.parent.mkdir()", "scale(root.parent)"
+    ),
+    "a_text_at_a_path": Evaluation(
+        "from pathlib import Path\nroot = Path('a/b')", "root.write_text('done')", "scale(root)"
+    ),
     "a_copy": Evaluation(STATE, "own = state.copy()\nown['n'] = total", "scale(state)"),
     "what_a_closure_counts": Evaluation(f"{STATE}\n{COUNTED}", "measure(total)", "scale(state)"),
     "a_comparison_that_is_given": Evaluation(
@@ -77,6 +88,27 @@ GOES: dict[str, Evaluation] = {
 }  # fmt: skip
 
 STAYS: dict[str, Evaluation] = {
+    "a_table_that_training_reads_on": Evaluation(
+        "import csv\nrows = csv.reader(open('x'))", "next(rows)", "scale(next(rows))"
+    ),
+    "a_table_that_is_walked_over": Evaluation(
+        "import csv\nrows = csv.DictReader(open('x'))",
+        "for row in rows:\n    print(row)",
+        "scale(list(rows))",
+    ),
+    "a_table_that_is_made_a_list": Evaluation(
+        "import csv\nrows = csv.DictReader(open('x'))", "print(list(rows))", "scale(list(rows))"
+    ),
+    "a_file_below_a_table": Evaluation(
+        "import csv\nfile = open('x')",
+        "for row in csv.reader(file):\n    print(row)",
+        "scale(file.readline())",
+    ),
+    "a_text_that_is_read_back": Evaluation(
+        "from pathlib import Path\nroot = Path('a/b')",
+        "root.write_text('done')",
+        "scale(root.read_text())",
+    ),
     "a_branch_that_the_options_may_take": Evaluation(
         OPTIONS, rest="if args.sizes:\n    scale(v)", call="v = validate(model)"
     ),
