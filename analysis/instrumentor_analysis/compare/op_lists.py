@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from instrumentor_analysis.load.table import Floats, Table
     from instrumentor_analysis.summary.analysis import Analysis
 
+#: What the times of ops are called that the host took.
+HOST_TIME = "self time"
 _TENSORS = ("input_0", "input_1", "output_0")
 #: Axes in the CSV's column names, outermost first: INPUT_0_W, INPUT_0_Z and so on.
 _AXES = ("w", "z", "y", "x")
@@ -127,7 +129,7 @@ def _torch_ops(ops: Table) -> OpList:
         tuple(kinds),
         tuple(which.tolist()),
         _times(ops["device_time_us" if on_device else "self_time_us"]),
-        "device time" if on_device else "self time",
+        "device time" if on_device else HOST_TIME,
     )
 
 

@@ -35,6 +35,8 @@ from instrumentor_analysis.shared.files import opened_text
 
 TIMES = ("duration_us", "self_time_us", "device_time_us")
 COLUMNS = ("op", "start_us", "duration_us", "self_time_us", "device_time_us")
+#: What torch calls the evaluation of a node of autograd, ahead of the node's own name.
+_EVALUATION = "autograd::engine::evaluate_function: "
 
 
 class TorchOps(Struct, frozen=True):
@@ -80,15 +82,47 @@ def read_torch_ops(path: Path) -> TorchOps:
     }
     op = Categorical.of(["" if text in BLANKS else text for text in cells["op"]])
     category = op.map([torch_category(name) for name in op.values])
-    every = Table({**columns, "op": op, "torch_category": category})
-    steps = _steps(every)
-    on_device = any_known(every["device_time_us"])
+    steps = _steps(_nodes_once(Table({**columns, "op": op, "torch_category": category})))
+    on_device = any(any_known(step["device_time_us"]) for step in steps)
     return TorchOps(
         _told(_middle(steps, "device_time_us" if on_device else "self_time_us"), steps),
         steps,
         _median_ms(steps, "self_time_us"),
         _median_ms(steps, "device_time_us"),
     )
+
+
+def _nodes_once(every: Table) -> Table:
+    """The rows with one for each node of autograd: torch has another around it, of its evaluation.
+
+    What the evaluation takes by itself counts for the node. One that has no row of its own inside
+    keeps that of its evaluation, by the node's name.
+    """
+    ops = every["op"].tolist()
+    if not any(op.startswith(_EVALUATION) for op in ops):
+        return every
+    blank = [None] * len(ops)
+    where = [every[x].tolist() if x in every else blank for x in ("step", "thread")]
+    latest: dict[tuple[str | None, ...], int] = {}
+    inner: dict[int, int] = {}  # row of an evaluation -> that of its node
+    for at, (op, *place) in enumerate(zip(ops, *where, strict=True)):
+        before = latest.get(tuple(place))
+        if before is not None and ops[before] == _EVALUATION + op:
+            inner[before] = at
+        latest[tuple(place)] = at
+    outer = np.array([*inner], np.intp)
+    nodes = np.array([*inner.values()], np.intp)
+    times = {name: every[name].copy() for name in COLUMNS[1:]}
+    for name in ("start_us", "duration_us"):
+        times[name][nodes] = times[name][outer]
+    for name in ("self_time_us", "device_time_us"):
+        of_both = np.array([times[name][outer], times[name][nodes]])
+        known = ~np.isnan(of_both).all(axis=0)
+        times[name][nodes] = np.where(known, np.nansum(of_both, axis=0), np.nan)
+    gone = set(inner.values())
+    rows = [inner.get(at, at) for at in range(len(ops)) if at not in gone]
+    names = every["op"].map([op.removeprefix(_EVALUATION) for op in every["op"].values])
+    return every.assign(op=names, **times).take(np.array(rows, np.intp))
 
 
 def _steps(every: Table) -> tuple[Table, ...]:

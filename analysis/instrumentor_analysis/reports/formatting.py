@@ -131,7 +131,7 @@ def squeezed(name: str) -> str:
 
 def plain_op(name: str) -> str:
     """A name of torch's ops without what nearly all of them begin with."""
-    return name.removeprefix("aten::").removeprefix("autograd::engine::evaluate_function: ")
+    return name.removeprefix("aten::")
 
 
 def tensors(shapes: str) -> str:

@@ -33,6 +33,7 @@ class Figure(Struct, frozen=True):
         compared: taken once in a run; comparisons show it for both sides.
         tile: among the few at the top of a page.
         signed: a change, shown with its sign.
+        of_device: a device measured it, which no other program on the host disturbs.
     """
 
     key: str
@@ -45,6 +46,12 @@ class Figure(Struct, frozen=True):
     compared: bool = False
     tile: bool = False
     signed: bool = False
+    of_device: bool = False
+
+    @property
+    def disturbed(self) -> bool:
+        """Other programs on the machine change it: neither a count, nor memory, nor a device's."""
+        return self.unit not in ("", "B") and not self.of_device
 
     def text(self, value: float | None) -> str:
         """The value as a reader sees it."""
@@ -123,9 +130,10 @@ FIGURES: tuple[Figure, ...] = (
     _row("untraced", "profiler_cost_percent", "profiler's cost", "%",
          "added to the median step in the figures above", signed=True),
     _step("step_wall_clock_ms", "wall clock", "ms", grows=True, tile=True),
-    _step("device_time_ms", "device time", "ms", grows=True, compared=True, tile=True),
+    _step("device_time_ms", "device time", "ms", grows=True, compared=True, tile=True,
+          of_device=True),
     _step("device_time.firmware_ms", "by firmware", "ms", "the same ops, launch included",
-          grows=True, compared=True),
+          grows=True, compared=True, of_device=True),
     _step("op_self_time_ms", "time within ops", "ms", "elapsed, all threads, under torch.profiler",
           grows=True, compared=True, tile=True),
     _step("overhead_percent", "overhead", "%", compared=True, tile=True),
@@ -136,11 +144,11 @@ FIGURES: tuple[Figure, ...] = (
     _step("device_time.busy_percent", "device busy", "%", better="higher"),
     _step("matmul_flops_percent", "matmul FLOPs", "%",
           "of the peak of the cores used, weighted by device time", better="higher",
-          compared=True, tile=True),
+          compared=True, tile=True, of_device=True),
     _step("dram_percent", "DRAM", "%", "of the peak, over the whole device time", better="higher",
-          compared=True),
+          compared=True, of_device=True),
     _step("program_cache_hit_percent", "program cache", "%", "of the ops hit it", better="higher",
-          compared=True),
+          compared=True, of_device=True),
     _step("gaps.median_us", "op-to-op gap", "us", "median", compared=True),
 )  # fmt: skip
 

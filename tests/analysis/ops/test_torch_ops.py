@@ -31,6 +31,34 @@ def test_cpu_times_are_self_times(tmp_path: Path) -> None:
     assert (second.category, second.device_time_ms) == ("TM", None)
 
 
+def test_a_node_of_autograd_is_one_op_with_the_time_of_its_evaluation(tmp_path: Path) -> None:
+    """torch has a range of the evaluation around that of the node, and of some nodes that alone."""
+    around = "autograd::engine::evaluate_function: "
+    rows = (
+        f"{around}AddmmBackward0,cpu_op,0,20,5,,,1",
+        f"{around}MulBackward0,cpu_op,1,9,2,,,2",  # another thread, meanwhile
+        'AddmmBackward0,cpu_op,2,17,4,,"[[2, 2]]",1',
+        'MulBackward0,cpu_op,3,7,1,,"[[3]]",2',
+        "aten::mm,cpu_op,4,13,13,3,,1",
+        f"{around}AccumulateGrad,cpu_op,30,6,6,,,1",
+        'AddmmBackward0,cpu_op,40,8,8,,"[[4]]",1',  # evaluated by nothing that torch tells
+    )
+    header = HEADER.strip() + ",thread\n"
+    ops = read_torch_ops(write(tmp_path / "ops.csv", "\n".join(rows), header))
+    frame = ops.frame
+    assert frame["op"].tolist() == [
+        "AddmmBackward0", "MulBackward0", "aten::mm", "AccumulateGrad", "AddmmBackward0",
+    ]  # fmt: skip
+    assert frame["start_us"].tolist() == [0, 1, 4, 30, 40]
+    assert frame["duration_us"].tolist() == [20, 9, 13, 6, 8]
+    assert frame["self_time_us"].tolist() == [9, 3, 13, 6, 8]
+    assert frame["input_shapes"].tolist() == ["[[2, 2]]", "[[3]]", None, None, "[[4]]"]
+    assert str(frame["device_time_us"].tolist()) == "[nan, nan, 3.0, nan, nan]"
+    assert ops.op_self_time_ms == 0.039  # none is counted twice, none lost
+    of_nodes = {each.op: each.count for each in torch_slow_ops(ops.steps)}
+    assert of_nodes["AddmmBackward0"] == 2
+
+
 def test_an_op_has_the_median_of_the_profiled_steps(tmp_path: Path) -> None:
     """One step that was interrupted within an op does not make that op the slowest."""
     header = HEADER.strip() + ",step\n"

@@ -16,9 +16,11 @@ from instrumentor_analysis.compare.model import (
     Share,
     Timing,
 )
+from instrumentor_analysis.compare.op_lists import HOST_TIME
 from instrumentor_analysis.reports import formatting, owners
 from instrumentor_analysis.reports.comparison import cells
 from instrumentor_analysis.reports.document import Section, Table, Tone
+from instrumentor_analysis.summary.figure_table import FIGURES
 
 _LONGEST_NAME = 160
 _OUTCOMES = {"same": "the same", "changed": "changed", "added": "added", "removed": "removed"}
@@ -107,28 +109,40 @@ def _figures(comparison: Comparison) -> Section | None:
     timed = {"device_time_ms"} if comparison.device else set()
     if comparison.iteration is not None:
         timed |= {f"wall_clock_ms.iteration.{name}" for name in ("median_ms", "update.ms")}
-    rows = [_figure(each) for each in comparison.figures if each.key not in timed]
+    noise = _disturbed() if _busy(comparison) else frozenset()
+    shown = [each for each in comparison.figures if each.key not in timed]
+    rows = [_figure(each, sure=each.key not in noise) for each in shown]
     note = "one measurement on each side, so there is no interval"
     if comparison.base.runs or comparison.new.runs:
         note = "from the median run of each side, so there is no interval"
-    note = _doubted(comparison, note)
+    note = _doubted(comparison, "times have no change here", note)
     table = Table.of(_heads(comparison, "", "change"), rows, least=_LEAST, note=note)
     return Section("Figures", (table,)) if rows else None
 
 
-def _doubted(comparison: Comparison, note: str) -> str:
-    """A note below single measurements, and that no change in them counts on a busy machine."""
-    busy = [s.name for s in (comparison.base, comparison.new) if is_busy(s.run.get("machine"))]
-    if not busy:
-        return note
-    return f"conclude nothing from these: the machine was busy in {' and '.join(busy)}; {note}"
+def _disturbed() -> frozenset[str]:
+    """Keys of figures that other programs on the machine change."""
+    return frozenset(each.key for each in FIGURES if each.disturbed)
 
 
-def _figure(figure: Figure) -> tuple[str, ...]:
+def _busy(comparison: Comparison) -> list[str]:
+    """The sides whose machine was busy: a single time of theirs is noise, and so is its change."""
+    return [s.name for s in (comparison.base, comparison.new) if is_busy(s.run.get("machine"))]
+
+
+def _doubted(comparison: Comparison, what: str, note: str = "") -> str:
+    """A note below single measurements; ahead of it what is missing because of a busy machine."""
+    busy = _busy(comparison)
+    why = f"{what}, because the machine was busy in {' and '.join(busy)}" if busy else ""
+    return "; ".join(filter(None, (why, note)))
+
+
+def _figure(figure: Figure, *, sure: bool) -> tuple[str, ...]:
     values = figure.base, figure.new
     texts = formatting.column(values, figure.unit)
     unit = "points" if figure.unit == "%" else "%"
-    return (figure.name, *texts, cells.signed(figure.change_percent, unit))
+    change = cells.signed(figure.change_percent, unit) if sure else formatting.ABSENT
+    return (figure.name, *texts, change)
 
 
 def _moved(comparison: Comparison, share: Share | OpChange) -> bool:
@@ -136,11 +150,15 @@ def _moved(comparison: Comparison, share: Share | OpChange) -> bool:
 
 
 def _owners(comparison: Comparison) -> Section | None:
-    """Phases of the iteration on both sides, the one that changed most first."""
-    shown = comparison.owners
-    rows = _sided([share.name for share in shown], comparison, shown)
+    """Phases of the iteration on both sides, the one that changed most first.
+
+    Of a busy machine the longest first, without a change.
+    """
+    busy, shown = bool(_busy(comparison)), comparison.owners
+    shown = tuple(sorted(shown, key=lambda each: -(each.base_ms or 0.0))) if busy else shown
+    rows = _sided([share.name for share in shown], comparison, shown, sure=not busy)
     note = "from extra iterations with a barrier around each phase, so there is no interval"
-    note = _doubted(comparison, note)
+    note = _doubted(comparison, "phases have no change here", note)
     table = Table.of(_heads(comparison, "phase", "change"), rows, least=_LEAST, note=note)
     heading = owners.title(comparison.owners_of) + cells.per_sample(comparison)
     return Section(heading, (table,)) if shown else None
@@ -166,10 +184,12 @@ def _sided(
     comparison: Comparison,
     shown: Sequence[Share] | Sequence[OpChange],
     *more: Sequence[str],
+    sure: bool = True,
 ) -> list[tuple[str, ...]]:
-    """Rows with the times of both sides, in one unit, and their difference."""
+    """Rows with the times of both sides, in one unit, and their difference, where it is sure."""
     old, now = [each.base_ms or None for each in shown], [each.new_ms or None for each in shown]
     changes = cells.changes([each.change_ms for each in shown], comparison, [*old, *now])
+    changes = changes if sure else [formatting.ABSENT] * len(changes)
     times = formatting.column(old, "ms", now), formatting.column(now, "ms", old)
     return list(zip(names, *times, changes, *more, strict=True))
 
@@ -179,34 +199,39 @@ def _more(every: Sequence[object], most: int) -> str:
 
 
 def _ops(comparison: Comparison, most: int) -> Section | None:
-    """The ops whose time differs most, and how many were added, removed, changed."""
+    """The ops whose time differs most, and how many were added, removed, changed.
+
+    Of times that the host took on a busy machine only those that are not on both sides alike.
+    """
     every = comparison.ops
     if every is None:
         return None
-    moved = [c for c in every.changes if c.status != "same" or _moved(comparison, c)]
+    noise = every.time == HOST_TIME and bool(_busy(comparison))
+    moved = [
+        c for c in every.changes if c.status != "same" or (not noise and _moved(comparison, c))
+    ]
     shown = moved[:most]
     counts = [cells.counts(c.base_count or None, c.new_count or None) for c in shown]
     names, said = [_named(each) for each in shown], [_outcome(each) for each in shown]
     table = Table.of(
         _heads(comparison, "op", "change", "ops", "what"),
-        _sided(names, comparison, shown, counts, said),
+        _sided(names, comparison, shown, counts, said, sure=not noise),
         words=(0, 5),
         foreign=True,
         least=_LEAST,
-        note=_doubted(
-            comparison,
-            "; ".join(filter(None, (every.note, _more(moved, most), _of_one_step(every)))),
-        ),
+        note=_of_ops(comparison, every, _more(moved, most), noise=noise),
     )
     counted = ", ".join(f"{every.counts.get(each, 0):,} {word}" for each, word in _OUTCOMES.items())
     return Section(f"Ops by {every.time}{cells.per_sample(comparison)}: {counted}", (table,))
 
 
-def _of_one_step(ops: Ops) -> str:
+def _of_ops(comparison: Comparison, ops: Ops, more: str, *, noise: bool) -> str:
     """What the times of single ops can tell."""
-    if ops.time != "self time":
-        return ""
-    return "profiled self times show where to look, not how much you gain"
+    told = "; ".join(filter(None, (ops.note, more)))
+    if noise:
+        return _doubted(comparison, "times of single ops are not compared", told)
+    profiled = "profiled self times show where to look, not how much you gain"
+    return "; ".join(filter(None, (told, profiled if ops.time == HOST_TIME else "")))
 
 
 def _named(change: OpChange) -> str:

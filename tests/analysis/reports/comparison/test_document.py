@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from instrumentor_analysis.compare.model import Share
+from instrumentor_analysis.compare.model import Figure, Share
 from instrumentor_analysis.reports.comparison import charts, document
 from instrumentor_analysis.reports.drawing import CHARACTER, Label
 from tests.analysis.reports.comparison.samples import timed, traced
@@ -169,14 +169,32 @@ def test_a_table_that_is_too_wide_is_folded_and_no_figure_of_it_is_cut() -> None
     ]
 
 
-def test_single_measurements_on_a_busy_machine_are_doubted_beside_each_table(
+def test_single_measurements_of_a_busy_host_have_no_change_and_those_of_a_device_have(
     tmp_path: Path,
 ) -> None:
     (found,) = traced(tmp_path)
+    figures = tuple(
+        Figure(key, name, unit, 100.0, 150.0)
+        for key, name, unit in (
+            ("wall_clock_ms.cpu", "CPU time", "ms"),
+            ("device_time_ms", "device time", "ms"),
+            ("memory.resident_bytes", "peak memory", "B"),
+        )
+    )
+    found = replace(found, figures=figures, device=None)
     quiet = document.console([found], width=200)
-    assert "conclude nothing" not in quiet
+    assert "because the machine was busy" not in quiet and quiet.count("+50.0 %") == 3
     run = {**found.new.run, "machine": {"cpus": 2, "other_cpus": 1.6}}
     owners = (Share("forward", 1.0, 3.0),)
     busy = replace(found, owners=owners, new=replace(found.new, run=run))
     text = document.console([busy], width=200)
-    assert text.count("conclude nothing from these: the machine was busy in") == 3  # and the ops
+    assert text.count("have no change here, because the machine was busy in") == 2
+    told = {line.split("  ")[1]: line for line in text.splitlines() if line.startswith("  ")}
+    assert told["CPU time"].endswith(" -") and told["forward"].endswith(" -")
+    assert told["device time"].endswith("+50.0 %") and told["peak memory"].endswith("+50.0 %")
+    assert found.ops is not None and "times of single ops" not in text
+    host = replace(busy, ops=replace(found.ops, time="self time"))
+    ops = document.console([host], width=200).partition("Ops by self time")[2]
+    assert "times of single ops are not compared, because the machine was busy" in ops
+    same = [c for c in found.ops.changes if c.status == "same"]
+    assert same and not any(f"  {c.op} " in ops.partition("not compared")[0] for c in same)
