@@ -91,6 +91,7 @@ def test_folders_that_are_not_ours_are_never_removed(repo, cache) -> None:
     for folder in (foreign, cache / "shadows" / "photos", cache / "shadows" / "a-0123456789"):
         folder.mkdir(parents=True)
         (folder / "keep.txt").write_text("")
+    (cache / "shadows" / "photos" / slots.MARKER).touch()  # of another name than any of ours
     (cache / "shadows" / "b-0123456789").symlink_to(foreign)
     assert sweep(pytest.fail) == ()
     with opened(repo) as workspace:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from instrumentor.shared.errors import Restored, RestoreNeeded
+from instrumentor.shared.errors import NotReady, Restored, RestoreNeeded
 from instrumentor.workspace.in_place import inspect, journal, put
 from instrumentor.workspace.in_place.disk import Disk
 from instrumentor.workspace.in_place.journal import Journal
@@ -227,3 +228,10 @@ def test_a_link_that_appears_after_the_look_is_not_read(
     assert state(entry, entry.path) == "instrumented"
     monkeypatch.setattr(Path, "lstat", lambda _: before)
     assert state(entry, link) == "other"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda p: p.symlink_to("train.py")])
+def test_what_is_no_regular_file_is_not_exchanged(repo: Path, make: Callable[[Path], None]) -> None:
+    make(repo / "other.py")
+    with pytest.raises(NotReady, match=r"other\.py is not a regular file"):
+        inspect(repo / "other.py", TEXT, INSTRUMENTED, Disk())
