@@ -118,7 +118,7 @@ def compare(
 def _judge_pairs(folder: Path, asked: Asked, resolution: float, *, json: bool) -> None:
     if asked.html or asked.markdown:
         runs = console.quoted(folder / "01_base", folder / "01_new")
-        told = f"A page is of single runs, for example: instrument compare {runs} --html FILE"
+        told = f"A page is of single runs, for example: instrument compare --html x.html {runs}"
         raise UsageError(f"{folder}: pairs have no page", told)
     show_earlier(
         folder,

@@ -185,7 +185,7 @@ def _draw(entries: tuple[Entry, ...], target: Path, script: str, *, force: bool)
     if drawn is None:
         raise UsageError(
             "no run has a steady step: there is nothing to plot",
-            "Measure one with more steps: instrument run --steps 20 SCRIPT",
+            "Measure one of more --steps.",
         )
     write_new(target, plots.encode(drawn, _PLOTS[target.suffix]), force=force)
     console.say(f"Wrote {target}")
