@@ -124,6 +124,9 @@ def test_a_place_in_which_a_process_still_works_is_left_alone(repo, cache) -> No
                                    stdin=subprocess.PIPE)  # fmt: skip
     assert workspace.root.exists()
     assert sweep(pytest.fail) == ()
+    with opened(repo) as second:
+        assert second.root.parent.name == f"{workspace.root.parent.name}-2"
+    assert workspace.root.exists()
     process.communicate(b"\n")
     assert sweep(pytest.fail) == (workspace.root.parent,)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from instrumentor.locate.located import Declined
 from instrumentor.shared.errors import NotReady, Restored, RestoreNeeded
 from instrumentor.workspace.in_place import inspect, journal, put
 from instrumentor.workspace.in_place.disk import Disk
@@ -235,3 +236,9 @@ def test_what_is_no_regular_file_is_not_exchanged(repo: Path, make: Callable[[Pa
     make(repo / "other.py")
     with pytest.raises(NotReady, match=r"other\.py is not a regular file"):
         inspect(repo / "other.py", TEXT, INSTRUMENTED, Disk())
+
+
+def test_what_has_a_second_name_is_not_exchanged(repo: Path) -> None:
+    os.link(repo / "train.py", repo / "second.py")
+    with pytest.raises(Declined):
+        inspect(repo / "train.py", (repo / "train.py").read_bytes(), INSTRUMENTED, Disk())
