@@ -69,7 +69,7 @@ def indented(text: str, columns: int, first: str = "", rest: str | None = None) 
         rest: None for as many blanks as ``first`` is wide.
     """
     rest = " " * formatting.width(first) if rest is None else rest
-    room = max(columns - formatting.width(first), NARROWEST)
+    room = max(columns - max(map(formatting.width, (first, rest))), NARROWEST)
     lines = formatting.wrap(text, room)
     return [(rest if number else first) + line for number, line in enumerate(lines)]
 
@@ -232,7 +232,9 @@ class _Page:
         under = self.paint(formatting.visible(document.subtitle), "dim")
         length = formatting.width(f"{document.title}  {document.subtitle}")
         if title and document.subtitle and length > self.width:
-            yield from (title, under)
+            yield title
+            for line in indented(formatting.visible(document.subtitle), self.width, rest="  "):
+                yield self.paint(line, "dim")
         elif title:
             yield f"{title}  {under}".rstrip()
         if document.alarm:

@@ -237,3 +237,11 @@ def test_a_page_of_a_busy_machine_has_one_card_that_says_so() -> None:
     assert page.count("[W201]") == 1 and ">Conclusion<" not in page
     assert "No conclusion" in page or "no conclusion" in page
     assert "measure again" in page
+
+
+def test_how_a_run_was_measured_is_wrapped_between_words() -> None:
+    found = {"verified": ["forward", "backward"], "unverified": {"optimizer": "it " * 30 + "end"}}
+    text = console(replace(torch_cpu(), verification=found), width=60)
+    head = text.partition("\n\n")[0].splitlines()
+    assert len(head) > 3 and all(len(line) <= 60 for line in head)
+    assert " ".join(" ".join(head).split()).endswith("it end)")
