@@ -125,7 +125,7 @@ class Drawing(Struct, frozen=True):
         note: a sentence below it.
         id: on a page, whose script lets a keyboard walk from dot to dot.
         fits: it has so few labels that a narrow page can show all of it, with larger letters.
-        middle: the same for a page of a tablet, :data:`MIDDLE` units wide.
+        middle: the same for a page of a tablet, `MIDDLE` units wide.
         narrow: the same for a page as narrow as a phone, :data:`NARROW` units wide.
     """
 
