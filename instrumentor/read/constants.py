@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from instrumentor.read.control_flow import END, START, Flow
+from msgspec import Struct
+
+from instrumentor.read.control_flow import END, Flow
 from instrumentor.read.names_used import binds
 from instrumentor.read.program import Class, Function, Program
 from instrumentor.read.signatures import default_of, is_method, on_class, passed
@@ -17,17 +19,24 @@ from instrumentor.read.syntax import (
     FunctionNode,
     ScopeNode,
     Source,
+    arguments,
     below,
     callee,
     contains,
     dotted,
     last,
+    own_calls,
+    own_nodes,
     parameters,
 )
 from instrumentor.read.values import Object
 
 #: Values by name; by dotted name for attributes.
 Constants = Mapping[str, object]
+#: The same, to be looked up by: names, types, values.
+Key = tuple[tuple[str, type, object], ...]
+#: So many ways of calling a function are told apart.
+_WAYS = 12
 _UNKNOWN = object()
 _PLAIN_DECORATORS = {"staticmethod", "classmethod", "no_grad", "enable_grad", "autocast"}
 
@@ -77,11 +86,99 @@ def passed_over(
 
 def _passes_by(function: Function, known: Constants, statement: ast.stmt) -> bool:
     """Whether with these constants no call comes to a statement: by a branch, or a `return`."""
-    if leaves_out(function.source, statement, known):
-        return True
-    flow = Flow(function.node.body, partial(decided, known=known), returned=END)
-    reached = flow.path(START, flow.before(statement), failing=True)
-    return statement in flow.begins and not reached
+    return statement in unreached(function, known)
+
+
+def unreached(function: Function, known: Constants) -> frozenset[ast.stmt]:
+    """Statements of a function that no call with these constants comes to."""
+    return _unreached(function, key_of(known)) if known else frozenset()
+
+
+@lru_cache(maxsize=1024)
+def _unreached(function: Function, key: Key) -> frozenset[ast.stmt]:
+    answer = partial(decided, known={name: value for name, _, value in key})
+    flow = Flow(function.node.body, answer, returned=END)
+    tests = (n for n in own_nodes(function.node) if isinstance(n, (ast.If, ast.Match)))
+    out = (s for test in tests for s in left_out(test, answer))
+    inside = (n for s in out for n in (s, *own_nodes(s)) if isinstance(n, ast.stmt))
+    return frozenset((*flow.unreached(), *inside))
+
+
+def key_of(known: Constants) -> Key:
+    """Constants as what a memory may be asked by: 1 is not True."""
+    return tuple((name, type(known[name]), known[name]) for name in sorted(known))
+
+
+def asked_of(
+    program: Program, scope: ScopeNode, call: ast.Call, function: Function, known: Constants
+) -> Constants:
+    """What is constant at a call, as far as the function asks for it, or hands it on.
+
+    Args:
+        known: what is constant in the scope of the call.
+    """
+    asked = _asked(function.node)
+    if not asked or not is_called_as_written(function):
+        return {}
+    found = fixed(program, scope, call, function, known)
+    return {name: value for name, value in found.items() if name.partition(".")[0] in asked}
+
+
+@lru_cache(maxsize=1024)
+def _asked(node: FunctionNode) -> frozenset[str]:
+    """Names of which a test of a function asks, or that a call in it is given."""
+    found: set[str] = set()
+    for part in own_nodes(node):
+        match part:
+            case ast.If(test=asked) | ast.While(test=asked) | ast.Match(subject=asked):
+                found.update(n.id for n in below(asked) if isinstance(n, ast.Name))
+            case ast.Call():
+                given = arguments(part)
+                found.update(n.id for n in given if isinstance(n, ast.Name))
+    return frozenset(found)
+
+
+class Running(Struct):
+    """Functions that statements run, each with those of its statements that no call comes to."""
+
+    functions: dict[ScopeNode, frozenset[ast.stmt]] = {}
+
+    def calls(self, program: Program) -> Iterator[tuple[Source, ScopeNode, ast.Call]]:
+        """The calls in these functions that one of theirs comes to."""
+        for node, out in self.functions.items():
+            source = program.source_of_scope[node]
+            for call in own_calls(node):
+                if source.statement_of(call) not in out:
+                    yield source, node, call
+
+
+def run_by(program: Program, scope: ScopeNode, body: Sequence[ast.stmt]) -> Running:
+    """What statements of a scope run, themselves or through others, by what their calls write out.
+
+    As `Program.called_from`, in the same order, without what constants leave out.
+    """
+    inside = {n for top in body for n in (top, *own_nodes(top))}
+    none: Constants = {}
+    stack = [(scope, call, none) for call, s in program.calls.get(scope, ()) if s in inside]
+    found: dict[ScopeNode, frozenset[ast.stmt]] = {}
+    seen: dict[FunctionNode, set[Key]] = {}
+    while stack:
+        where, call, known = stack.pop()
+        source = program.source_of_scope[where]
+        handed = [a for a in arguments(call) if isinstance(a, (ast.Name, ast.Attribute))]
+        for each in (call, *(ast.Call(a, [], []) for a in handed)):
+            for function in program.resolve(source, where, each):
+                node, ways = function.node, seen.setdefault(function.node, set())
+                one = each is call and len(ways) < _WAYS
+                given = asked_of(program, where, call, function, known) if one else {}
+                if key_of(given) in ways:
+                    continue
+                ways.add(key_of(given))
+                out = unreached(function, given)
+                found[node] = found.get(node, out) & out
+                calls = program.calls.get(node, ())
+                stack += [(node, inner, given) for inner, at in calls if at not in out]
+    return Running(found)
 
 
 def leaves_out(source: Source, statement: ast.stmt, known: Constants) -> bool:

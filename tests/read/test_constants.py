@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from instrumentor.locate import Declined
-from instrumentor.read.constants import decided, leaves_out
+from instrumentor.read.constants import decided, leaves_out, run_by, unreached
+from instrumentor.read.program import Function, Program
 from instrumentor.read.syntax import parse
 from tests.locate.cases import HEAD, lines_of, plan_of, timed
 
@@ -151,3 +152,43 @@ def test_cases_that_a_value_leaves_out(patterns: tuple[str, ...], left: str) -> 
     out = [s for s in statements if leaves_out(source, s, {"mode": "a"})]
     assert "".join(map(ast.unparse, out)) == left
     assert not any(leaves_out(source, s, {"other": "a"}) for s in statements)
+
+
+def test_statements_that_no_call_comes_to() -> None:
+    source = parse(
+        Path("train.py"),
+        b"""
+def run(phase, n=1):
+    if phase == "val":
+        a()
+        return
+    while n == 2:
+        b()
+    match phase:
+        case "test":
+            c()
+        case _:
+            d()
+
+run("train")
+run(phase)
+""",
+    )
+    (node,) = source.functions
+    lines = lambda **known: sorted(  # noqa: E731
+        {s.lineno for s in unreached(Function(source, node), known)}
+    )
+    assert lines() == []
+    assert lines(phase="train") == [4, 5, 10]
+    assert lines(phase="val") == [6, 7, 8, 10, 12]
+    assert lines(n=1) == [7]
+    program = Program.single(source)
+    body = source.tree.body
+    assert {s.lineno for s in run_by(program, source.tree, body[1:2]).functions[node]} == {
+        4,
+        5,
+        7,
+        10,
+    }
+    # what one of several calls comes to is run
+    assert {s.lineno for s in run_by(program, source.tree, body[1:]).functions[node]} == {7}

@@ -322,3 +322,94 @@ def test_what_training_feels_stays_and_would_be_caught(
         out.parent.mkdir()
         wrong, alone = observed(shape, run_cli, torch_python, repo, out, first=force)
         assert same_training(wrong, alone)
+
+
+PHASES = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+x, y = torch.randn(24, 8), torch.randn(24, 1)
+loader = DataLoader(TensorDataset(x, y), 4, shuffle=True)
+val_loader = DataLoader(TensorDataset(x, y), 8, shuffle=True)
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+factor = 1.0
+
+
+def run(loader, phase):
+    if phase == "train":
+        model.train()
+    elif phase == "val":
+        model.eval()
+    else:
+        print("no such phase:", phase)
+        exit(1)
+    total = 0.0
+    for a, b in loader:
+        loss = (model(a) - b).pow(2).mean() * factor
+        if phase == "train":
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        ____BODY
+        total += loss.item()
+    return total
+
+
+def save(path):
+    torch.save(model.cpu().state_dict(), path)
+    if torch.cuda.is_available():
+        model.cuda()
+
+
+class Trainer:
+    def fit(self):
+        for epoch in range(4):
+            print(run(loader, "train"))
+            model.eval()
+            total = 0.0
+            for a, b in val_loader:
+                total += (model(a) - b).pow(2).mean().item()
+            print(total, run(val_loader, "val"))
+            save("last.pt")
+
+
+Trainer().fit()
+"""
+
+
+def phases(body: str) -> Shape:
+    """A function that trains and evaluates, with more in both of its phases."""
+
+    class Written(Shape):
+        def files(self) -> dict[str, bytes]:
+            text = PHASES.replace("____BODY", textwrap.indent(body, " " * 8).lstrip())
+            return {"train.py": text.encode()}
+
+    return Written("phases", Promise(steps=9))
+
+
+def test_the_phase_that_trains_nothing_goes_and_changes_nothing(
+    run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    shape = phases("pass")
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo) == (2, 1)
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert len(seen["backwards"]) == 9
+    assert same_training(seen, alone) == []
+
+
+def test_a_phase_that_training_feels_stays(
+    run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    shape = phases("for group in optimizer.param_groups:\n    group['lr'] *= 0.9")
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo) == (0, 1)  # what prints the one prints the other
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert same_training(seen, alone) == []
+    out = tmp_path / "forced" / "out"
+    out.parent.mkdir()
+    wrong, alone = observed(shape, run_cli, torch_python, repo, out, first=force)
+    assert same_training(wrong, alone)

@@ -75,7 +75,7 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
      "Writing it is part of a sample.", "Save after the step."),
     ("W016", "copy-inside", "caution", "A copy to the device is inside the timed region",
      "Moving the batch is part of each sample.", "Copy it before the forward."),
-    ("W017", "random-numbers", "note", "What is skipped draws no random numbers",
+    ("W017", "random-numbers", "caution", "What is skipped draws no random numbers",
      "Batches may come in another order than in the script.",
      "--keep-validation keeps the order."),
     ("W018", "validation-stays", "note", "Validation is kept",

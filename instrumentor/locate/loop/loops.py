@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
@@ -195,17 +195,47 @@ def from_callers(
 
 
 def outwards(
-    program: Program, source: Source, scope: ScopeNode, statement: ast.stmt
+    program: Program,
+    source: Source,
+    scope: ScopeNode,
+    statement: ast.stmt,
+    sites: Sequence[Site] = (),
 ) -> Iterator[tuple[Source, ScopeNode, ast.stmt]]:
-    """A statement and those that lead to it: the calls of its function, and the calls of theirs."""
-    waiting, seen = [(source, scope, statement)], set[ScopeNode]()
+    """A statement and those that lead to it: the calls of its function, and the calls of theirs.
+
+    Args:
+        sites: backwards below the statement: without the calls that come to none of them.
+    """
+    waiting, seen = [(source, scope, statement, tuple[Function, ...]())], set[ScopeNode]()
     while waiting:  # each function once: call graphs have circles, and diamonds without end
-        place = source, scope, _ = waiting.pop()
-        yield place
+        source, scope, statement, inner = waiting.pop()
+        yield source, scope, statement
         if isinstance(scope, FUNCTIONS) and scope not in seen:
             seen.add(scope)
-            callers = program.callers.get(scope, ())
-            waiting += [(program.source_of_scope[c], c, held) for c, _, held in reversed(callers)]
+            chain = (Function(source, scope), *inner)
+            waiting += [
+                (program.source_of_scope[caller], caller, held, chain)
+                for caller, call, held in reversed(program.callers.get(scope, ()))
+                if not leaves_out_all(program, caller, call, chain, sites)
+            ]
+
+
+def leaves_out_all(
+    program: Program,
+    caller: ScopeNode,
+    call: ast.Call,
+    chain: Sequence[Function],
+    sites: Sequence[Site],
+) -> bool:
+    """Whether what a call writes out leaves out all of these backwards.
+
+    Args:
+        chain: the called function, and those on the way to the scope of the backwards' loop.
+    """
+    return bool(sites) and all(
+        passed_over(program, caller, call, (*chain, *site.chain), site.backward_statement)
+        for site in sites
+    )
 
 
 def find_updates(candidate: Candidate) -> list[Update]:

@@ -13,11 +13,11 @@ from itertools import chain
 
 from msgspec import Struct
 
-from instrumentor.locate.meaning import libraries, spelling
+from instrumentor.locate.meaning import libraries, methods, spelling
 from instrumentor.locate.meaning.kinds import Kinds
 from instrumentor.locate.meaning.roles import Evidence, Kind, Role
 from instrumentor.locate.meaning.trained import Trained
-from instrumentor.read.constants import is_ruled_out, passed_over
+from instrumentor.read.constants import asked_of, is_ruled_out, passed_over, unreached
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
@@ -90,7 +90,12 @@ class Knowledge(Struct, eq=False, dict=True):
     def is_save(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         """Saving weights or state; of a function that is not known by its name alone."""
         role = self.role(source, scope, call)
-        return role is Role.SAVE if role else spelling.SAVE.fits(callee(call))
+        if role:
+            return role is Role.SAVE
+        if isinstance(call.func, ast.Attribute) and call.func.attr in methods.ACCELERATOR_SAVES:
+            if self.kinds.is_a(source, scope, call.func.value, Kind.ACCELERATOR):
+                return True
+        return spelling.SAVE.fits(callee(call))
 
     # -- models ----------------------------------------------------------------------------
 
@@ -361,6 +366,15 @@ class Knowledge(Struct, eq=False, dict=True):
             return tuple(dict.fromkeys(at for call, at in calls if runs(call)))
 
         return self._answers.ask(("backward", function.node), found, ())
+
+    def trains(self, scope: ScopeNode, call: ast.Call, function: Function) -> bool:
+        """Whether one call of a function runs a backward or steps an optimizer.
+
+        What it writes out, or leaves to a default, may leave both out: `run(loader, None)`.
+        """
+        out = unreached(function, asked_of(self.program, scope, call, function, {}))
+        steps = (at for _, at in self._steps(function))
+        return any(at not in out for at in chain(self._backwards(function), steps))
 
     # -- forward -----------------------------------------------------------------------------
 

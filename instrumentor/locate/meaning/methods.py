@@ -129,6 +129,10 @@ MODULE_CHANGES = rows(
     "reset_* resize_* set_* share_memory tie_* to train_* type unfreeze* unfuse_* unmerge_* "
     "update* xpu zero_grad",
 )
+#: Those by which a module lies on another device, with the same values.
+MOVES = words("cpu cuda xpu")
+#: Methods that run a module again and again, and may draw what comes next.
+GENERATES = words("generate")
 #: Methods that save weights or optimizer state, of modules and of accelerators.
 MODULE_SAVES = words("save_pretrained save_adapter push_to_hub save_lora_weights")
 ACCELERATOR_SAVES = words("save save_state save_model")

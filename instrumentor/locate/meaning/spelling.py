@@ -51,6 +51,8 @@ SAVE = Spelling(
     r"^_?(maybe_)?save(_[a-z_]*)?(checkpoint|ckpt|model|state|weights|pretrained|snapshot|adapter)"
     r"s?(_[a-z_]*)?$|^save_ckpt$|^checkpoint$"
 )
+#: Of data what is no loader of them.
+BATCH = Spelling(r"(^|_)(batch|batches)(_|$)")
 FETCH = Spelling(r"^(get|next)_batch$")
 SYNC = Spelling(r"^(mark_step|sync|sync_device|synchronize|wait_device_ops)$")
 FORWARD = Spelling(

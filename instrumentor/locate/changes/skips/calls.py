@@ -19,8 +19,9 @@ from instrumentor.locate.changes.skips.storage import (
 )
 from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.roles import Effect, Kind, Role
+from instrumentor.read.names import external_name
 from instrumentor.read.syntax import arguments, last
-from instrumentor.read.values import Member
+from instrumentor.read.values import Member, Object
 
 _MAKES_FILE = Files.WRITES | Files.NEEDS_FOLDER
 _FOLDER = Files.WRITES | Files.MAKES_FOLDER
@@ -131,9 +132,18 @@ class LibraryCalls(Struct, eq=False):
         self, frame: Frame, statement: ast.stmt, call: ast.Call, function: ast.Attribute
     ) -> Effects:
         found = self._of_method(frame, statement, call, function)
-        if function.attr in methods.DRAWING:
+        if function.attr in methods.DRAWING or self._samples(frame, call, function):
             found.draws.append(NOWHERE)
         return found
+
+    def _samples(self, frame: Frame, call: ast.Call, function: ast.Attribute) -> bool:
+        """`model.generate(x)`, which draws what comes next unless it is told not to."""
+        told = (k.value for k in call.keywords if k.arg == "do_sample")
+        return (
+            function.attr in methods.GENERATES
+            and not any(isinstance(v, ast.Constant) and not v.value for v in told)
+            and self.objects.is_module(frame.source, frame.scope, function.value)
+        )
 
     def _of_method(
         self, frame: Frame, statement: ast.stmt, call: ast.Call, function: ast.Attribute
@@ -144,6 +154,10 @@ class LibraryCalls(Struct, eq=False):
         if word in ("backward", "step") or (word == "load_state_dict" and own.cells | own.held):
             return _unread(frame, call)
         if self.objects.is_module(*where):
+            to = self._moved_to(frame, call, word)
+            if to is not None:
+                key = (frame.source, frame.scope, ast.unparse(function.value))
+                return Effects(moved={key: (to == "cpu", (frame.source, call))})
             loss = libraries.made_by(self.objects.object_of(*where)) is Kind.LOSS  # of tensors
             held = frozenset[Cell]() if loss else own.held
             every = anywhere(own.cells | held) if methods.changes_module(word) else ()
@@ -178,6 +192,24 @@ class LibraryCalls(Struct, eq=False):
             return changes(frame, call, own.cells)  # what lies there stays as it is
         every = self._changed_by(frame, function.value)
         return changes(frame, call, anywhere(every) | self._given(frame, call))
+
+    def _moved_to(self, frame: Frame, call: ast.Call, word: str) -> str | None:
+        """`model.cpu()`, `model.to(device)`: the same values and parameters, elsewhere."""
+        if word in methods.MOVES:
+            return word
+        if word != "to" or len(call.args) != 1 or call.keywords:
+            return None
+        device = call.args[0]
+        if isinstance(device, ast.Constant) and isinstance(device.value, str):
+            return device.value
+        values = self.objects.knowledge.program.names.of(frame.source, frame.scope, device)
+        for value in values:
+            if not isinstance(value, Object) or external_name(value.made_by) != "torch.device":
+                return None
+            given = arguments(value.node) if isinstance(value.node, ast.Call) else []
+            if [ast.unparse(a) for a in given] == ["'cpu'"]:
+                return "cpu"
+        return ast.unparse(device) if values else None
 
     def _changed_by(self, frame: Frame, node: ast.expr) -> frozenset[Cell]:
         """Storage that leads to what an object may change when it is used."""

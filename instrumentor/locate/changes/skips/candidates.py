@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from instrumentor.locate.changes.skips.facts import Facts, Place
 from instrumentor.locate.changes.skips.storage import Frame
+from instrumentor.locate.changes.skips.training_mode import switch
 from instrumentor.locate.located import Kept
 from instrumentor.locate.meaning.host_values import is_validation_name
 from instrumentor.read.control_flow import flow_of
@@ -88,6 +89,7 @@ class _Search(Struct, eq=False):
 
     def places(self) -> Iterator[tuple[Place, When]]:
         """The statements between the samples, and those ahead of the first."""
+        again = self.facts.repeated
         for source, scope, anchor in self.facts.anchors:
             loops = [s for s in (anchor, *source.loops_around(anchor)) if isinstance(s, LOOPS)]
             steps = self._loop_of_update(loops) if scope is self.facts.candidate.scope else None
@@ -96,7 +98,7 @@ class _Search(Struct, eq=False):
                 inside = bool(loops) and at is not loops[-1] and contains(loops[-1], at)
                 for statement in suite[:index]:
                     yield (source, scope, statement), When.EARLY if inside else When.AHEAD
-                for statement in suite[index + 1 :] if inside else ():
+                for statement in suite[index + 1 :] if inside or scope in again else ():
                     inner = steps is not None and contains(steps, statement)
                     yield (source, scope, statement), When.STEP if inner else When.EPOCH
             for statement in anchor.body if isinstance(anchor, LOOPS) else ():
@@ -123,6 +125,9 @@ class _Search(Struct, eq=False):
             return
         trains = self.facts.leads_to_step(source, statement)
         if statement in self.facts.of_the_step and not trains:
+            for suite in suites(statement) if isinstance(statement, ast.If) else ():
+                for part in suite:
+                    yield from self.hits((source, scope, part), initial)
             return
         frame = Frame(source, scope)
         if not trains and self.facts.knowledge.without_gradients(source, statement):
@@ -153,21 +158,25 @@ class _Search(Struct, eq=False):
         )
 
     def _is_behind_eval(self, frame: Frame, statement: ast.stmt) -> bool:
-        """`model.eval()` ahead of it in its suite, and it only calls a model."""
-        is_model, where = self.facts.knowledge.is_model, (frame.source, frame.scope)
-        if not any(is_model(*where, call.func) for call in own_calls(statement)):
+        """`model.eval()` ahead of it in its suite, and it only runs a model."""
+        is_model, runs = self.facts.knowledge.is_model, self.facts.does
+        if not any(
+            is_model(frame.source, frame.scope, call.func)
+            or any(runs(f).runs_a_model for f in self.facts.reader.functions(frame, call))
+            for call in own_calls(statement)
+        ):
             return False
         place = frame.source.places[statement]
-        words = [
-            callee(call)
+        switches = [
+            switch(call)
             for before in place.suite[: place.index]
             if isinstance(before, (ast.Expr, ast.Assign))
             for call in own_calls(before)
             if isinstance(call.func, ast.Attribute)
-            and callee(call) in ("eval", "train")
-            and self.facts.objects.is_module(*where, call.func.value)
+            and self.facts.objects.is_module(frame.source, frame.scope, call.func.value)
         ]
-        return words[-1:] == ["eval"] and self._only_runs(frame, statement)
+        told = [to for to in switches if to is not None]
+        return told[-1:] == [True] and self._only_runs(frame, statement)
 
     def _only_runs(self, frame: Frame, statement: ast.stmt) -> bool:
         """Runs a model and trains nothing."""
@@ -175,13 +184,14 @@ class _Search(Struct, eq=False):
         return self._runs_a_model(frame, statement) and not any(
             knowledge.is_backward(*where, call)
             or knowledge.is_step(*where, call)
-            or any(map(self._trains, self.facts.reader.functions(frame, call)))
+            or self._trains(frame, call)
             for call in own_calls(statement)
         )
 
-    def _trains(self, function: Function) -> bool:
-        knowledge = self.facts.knowledge
-        return knowledge.has_backward(function) or bool(knowledge.stepped(function))
+    def _trains(self, frame: Frame, call: ast.Call) -> bool:
+        """Whether a call runs a function that trains, with what the call writes out."""
+        trains = self.facts.knowledge.trains
+        return any(trains(frame.scope, call, f) for f in self.facts.reader.functions(frame, call))
 
     def _simple(self, frame: Frame, calls: list[ast.Call], initial: bool) -> tuple[str, str]:
         """What a simple statement is by its calls, and why it cannot be read."""
@@ -203,7 +213,9 @@ class _Search(Struct, eq=False):
         for call in calls:
             functions = self.facts.reader.functions(frame, call)
             named = is_validation_name(callee(call))  # its gradients are nobody's
-            if any(self._is_evaluation(f, named=named) for f in functions):
+            if not self._trains(frame, call) and any(
+                self._is_evaluation(f, named=named) for f in functions
+            ):
                 return True, ""
             if named and not functions and self._hides(frame, call):
                 hidden = f"{ast.unparse(call.func)}() is not in the program's own files"
@@ -217,8 +229,10 @@ class _Search(Struct, eq=False):
         return not objects.is_module(*where) and not objects.is_library(*where)
 
     def _is_evaluation(self, function: Function, *, named: bool) -> bool:
-        does = self.facts.does(function)
-        return does.runs_a_model and not self._trains(function) and (named or does.evaluates)
+        """Of a function that trains nothing as it is called, though it may otherwise."""
+        does, knowledge = self.facts.does(function), self.facts.knowledge
+        otherwise = knowledge.has_backward(function) or bool(knowledge.stepped(function))
+        return does.runs_a_model and (named or does.evaluates or otherwise)
 
     def _saves(self, frame: Frame, call: ast.Call) -> bool:
         functions = self.facts.reader.functions(frame, call)

@@ -58,6 +58,8 @@ class Effects(Struct):
             what does so.
         files: what is done with files.
         modes: the last switch of each module.
+        moved: modules moved to another device, as they are spelled where that is: whether to the
+            CPU at last, and what does so.
         draws: data loaders that are walked over, as the examined scope spells them, in order;
             nothing for random numbers that cannot be drawn in their place.
         unknown: the first thing that cannot be read or taken out, as `FILE:LINE: text`.
@@ -67,6 +69,7 @@ class Effects(Struct):
     changed: dict[Cell, Change] = field(default_factory=dict)
     files: Files = Files(0)
     modes: dict[Spelling, Mode] = field(default_factory=dict)
+    moved: dict[tuple[Source, ast.AST, str], tuple[bool, Change]] = field(default_factory=dict)
     draws: list[Spelling] = field(default_factory=list)
     unknown: str = ""
 
@@ -74,6 +77,7 @@ class Effects(Struct):
         self.bound |= other.bound
         self.changed = {**other.changed, **self.changed}
         self.files |= other.files
+        self.moved = {**self.moved, **other.moved}
         for mode in other.modes.values():
             before = self.modes.get(mode.owner, mode)
             if mode.owner.text or before.training is None:  # nobody tells modules without a name

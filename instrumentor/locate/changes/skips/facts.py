@@ -16,7 +16,7 @@ from instrumentor.locate.changes.skips.removal import Closed
 from instrumentor.locate.changes.skips.storage import Frame, Storage
 from instrumentor.locate.gradients.forward import leading_to
 from instrumentor.locate.located import Stop
-from instrumentor.locate.loop.loops import Candidate, outwards
+from instrumentor.locate.loop.loops import Candidate, Site, leaves_out_all, outwards
 from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Kind
@@ -187,9 +187,23 @@ class Facts(Struct, eq=False, dict=True):
         """The loop, and in each caller the first statement that leads to it."""
         one = self.candidate
         first: dict[ScopeNode, Place] = {}
-        for place in outwards(self.program, one.source, one.scope, one.loop):
+        for place in outwards(self.program, one.source, one.scope, one.loop, one.sites):
             first.setdefault(place[1], place)
         return list(first.values())
+
+    @cached_property
+    def repeated(self) -> set[ScopeNode]:
+        """Functions that lead to the step and are called several times: in a loop, or in places."""
+        leading = {scope for _, scope, _ in self.anchors}
+        found: set[ScopeNode] = set()
+        for _, scope, _ in reversed(self.anchors):  # callers first
+            callers = self.program.callers.get(scope, ()) if isinstance(scope, FUNCTIONS) else ()
+            calls = [(c, at) for c, _, at in callers if c in leading]
+            if len(calls) > 1 or any(
+                c in found or self.program.source_of_scope[c].loops_around(at) for c, at in calls
+            ):
+                found.add(scope)
+        return found
 
     # -- behind the last sample ----------------------------------------------------------------
 
@@ -258,11 +272,21 @@ class Facts(Struct, eq=False, dict=True):
     def _ending(self) -> list[Place]:
         """What is left for good at the stop: of each scope around the step the outermost loop."""
         one = self.candidate
-        return list(self.once(one.source, one.scope, one.loop)) if self.stops else []
+        return self.once(one.source, one.scope, one.loop, one.sites) if self.stops else []
 
-    def once(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> list[Place]:
-        """A statement and those that lead to it, with all loops around them, which run once."""
-        found: list[Place] = []
+    def once(
+        self,
+        source: Source,
+        scope: ScopeNode,
+        statement: ast.stmt,
+        sites: Sequence[Site] = (),
+    ) -> list[Place]:
+        """A statement and those that lead to it, with all loops around them, which run once.
+
+        Args:
+            sites: backwards below the statement: of several calls that which comes to them leads.
+        """
+        found, chain = list[Place](), tuple[Function, ...]()
         while scope not in (place[1] for place in found) and not suspends(scope):
             if _is_below_a_case(source, statement):
                 break
@@ -272,9 +296,14 @@ class Facts(Struct, eq=False, dict=True):
             found.append((source, scope, loops[-1] if loops else statement))
             if not isinstance(scope, FUNCTIONS):
                 return found
-            callers = self.program.callers.get(scope, ())
+            every, chain = self.program.callers.get(scope, ()), (Function(source, scope), *chain)
+            callers = [
+                each for each in every if not leaves_out_all(self.program, *each[:2], chain, sites)
+            ]
             if len(callers) != 1 or scope in self.program.handed:
                 break
+            if len(every) > 1:
+                found.clear()  # the function runs for others too
             scope, call, statement = callers[0]
             if _is_repeated(statement, call):
                 break

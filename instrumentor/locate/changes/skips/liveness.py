@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 
 from instrumentor.read.control_flow import END, Flow
 from instrumentor.read.program import Program
@@ -34,7 +35,7 @@ def reads_of(
 
     Args:
         scope: the function or module that the definitions stand in.
-        definitions: statements of the scope.
+        definitions: statements of the scope, of which some bind the name.
         removed: statements that are taken out: what they read and bind does not count.
     """
     source = program.source_of_scope[scope]
@@ -48,7 +49,8 @@ def reads_of(
             (found if _is_delayed(source, scope, statement, node) else reads[statement]).add(node)
     flow = _flow(scope)
     starting = {point: statement for statement, point in flow.begins.items()}
-    waiting = [after for d in definitions for after in _leaving(flow, flow.after(d))]
+    binding = (d for d in definitions if any(name in bound_by(n) for n in (d, *own_nodes(d))))
+    waiting = [after for d in binding for after in _leaving(flow, flow.after(d))]
     seen: set[int] = set()
     while waiting:
         point = waiting.pop()
@@ -78,10 +80,11 @@ def variables(program: Program, source: Source, scope: ScopeNode, name: str) -> 
 
 def _is_delayed(source: Source, scope: ScopeNode, statement: ast.stmt, node: ast.Name) -> bool:
     """In a closure, a lambda or the body of a class, which no path goes through."""
+    inside = takewhile(lambda parent: parent is not scope, source.ancestors(statement))
     return (
         source.scope_of(statement) is not scope
         or any(contains(f, node) for f in source.lambdas)
-        or any(isinstance(parent, ast.ClassDef) for parent in source.ancestors(statement))
+        or any(isinstance(parent, ast.ClassDef) for parent in inside)
     )
 
 

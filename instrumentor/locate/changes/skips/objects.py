@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from instrumentor.locate.meaning import libraries, methods
+from instrumentor.locate.meaning import libraries, methods, spelling
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Effect, Evidence, Kind, Role
 from instrumentor.read import handed_on
 from instrumentor.read.names import external_name
-from instrumentor.read.syntax import ScopeNode, Source
-from instrumentor.read.values import Class, External, Object, Value, Values
+from instrumentor.read.syntax import ScopeNode, Source, dotted, last
+from instrumentor.read.values import Class, External, Item, Object, Value, Values
 
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
 _WALKED_THROUGH = handed_on.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
@@ -41,6 +41,8 @@ class Objects(Struct, eq=False):
         """A module that is called, or a method of one that may run it, as `load_from` does not."""
         word = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         told = methods.changes_module(word) or word in methods.WALKS_MODULE
+        if word in methods.GENERATES and isinstance(call.func, ast.Attribute):
+            return self.is_module(source, scope, call.func.value)
         return not (word and told) and self.is_module(source, scope, call.func)
 
     def is_own(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
@@ -157,6 +159,16 @@ class Objects(Struct, eq=False):
             if name:
                 return node if name.endswith("DataLoader") else None
         return node if self.knowledge.kinds.is_a(source, scope, node, Kind.DATA) else None
+
+    def seeds(self, source: Source, scope: ScopeNode, loader: ast.expr) -> bool:
+        """Whether walking over data may draw seeds: not over a batch, nor an array of numbers."""
+        found = self.knowledge.kinds.of(source, scope, loader)
+        spelled = found is not None and found[1] is Evidence.SPELLING
+        return not (spelled and spelling.BATCH.fits(last(dotted(loader)))) and not any(
+            libraries.is_on_host(name.partition(".")[0])
+            for value in self._values(source, scope, loader)
+            for name in self._makers(value.owner if isinstance(value, Item) else value)
+        )
 
     def is_library(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """A module, function or class of an installed package, not one of its objects."""

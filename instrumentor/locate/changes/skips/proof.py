@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from instrumentor.locate.changes.skips.ahead import Ahead
 from instrumentor.locate.changes.skips.candidates import Piece, When
@@ -17,7 +17,7 @@ from instrumentor.locate.changes.skips.training_mode import TrainingMode
 from instrumentor.locate.changes.skips.uses import Uses
 from instrumentor.locate.located import Kept, Skipped
 from instrumentor.locate.meaning.host_values import host_read
-from instrumentor.read.syntax import FUNCTIONS, LOOPS, Source, below, contains
+from instrumentor.read.syntax import FUNCTIONS, LOOPS, Source, below, bound_by, contains, own_nodes
 
 _REMOVABLE = (
     *(ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete),
@@ -80,13 +80,18 @@ def prove(
 
 
 class _Attempt(Struct, eq=False):
-    """Pieces that are taken out together, each with the statements that go along with it."""
+    """Pieces that are taken out together, each with the statements that go along with it.
+
+    Attributes:
+        by_change: of these the ones that read what another changes, not what it computes.
+    """
 
     facts: Facts
     taken: dict[Piece, list[ast.stmt]]
     forced: set[Piece]
     ahead: dict[Piece, Ahead]
     in_training: dict[Piece, TrainingMode]
+    by_change: set[ast.stmt] = field(default_factory=set)
 
     def _gone(self, absent: Statements = (), closed: Closed | None = None) -> Gone:
         return Gone(self.facts.program, self._out, [*self.facts.ruled_out, *absent], closed)
@@ -100,13 +105,16 @@ class _Attempt(Struct, eq=False):
 
     def skipped(self) -> Iterator[Skipped]:
         """The pieces with their dependents, none inside of another."""
-        for piece, (statement, *dependents) in self.taken.items():
-            every = [
-                s for p, taken in self.taken.items() if p.source is piece.source for s in taken
-            ]
+        mine = {piece.statement: piece for piece in self.taken}
+        for piece, taken in self.taken.items():  # of several pieces one has a statement
+            for s in taken:
+                mine.setdefault(s, piece)
+        for piece, (statement, *others) in self.taken.items():
+            every = [s for s, owner in mine.items() if owner.source is piece.source]
             if any(s is not statement and contains(s, statement) for s in every):
                 continue
-            effects = self._effects(piece)
+            dependents = [d for d in others if mine[d] is piece]
+            effects = self.facts.reader.of(piece.source, piece.scope, [statement, *dependents])
             modes = (
                 f"{m.owner.text}.{'train' if m.training else 'eval'}()"
                 for m in effects.left
@@ -158,6 +166,10 @@ class _Attempt(Struct, eq=False):
             raise Stays(piece, f"what it does cannot be read at {effects.unknown}")
         if not all(mode.certain and self._spelled(piece, mode.owner) for mode in effects.left):
             raise Stays(piece, "the mode in which it leaves the model cannot be determined")
+        first = piece.when in (When.AHEAD, When.EARLY)
+        for to_cpu, change in effects.moved.values():  # else a step has shown where it has to be
+            if first or to_cpu:
+                raise Stays(piece, f"{shown(change)} leaves a model on another device")
         if jumps := _jumps(piece.statement):
             raise Stays(piece, jumps)
         if at := self._in_training(piece).tracks:
@@ -184,6 +196,8 @@ class _Attempt(Struct, eq=False):
                 continue
             dependent = self._dependent(piece, use, change, via)
             if not any(contains(s, dependent) for s in taken):
+                if change is not None:
+                    self.by_change.add(dependent)
                 within = [s for s in taken[1:] if not contains(dependent, s)]
                 self.taken[piece] = [piece.statement, *within, dependent]
                 return True
@@ -216,7 +230,9 @@ class _Attempt(Struct, eq=False):
         if any(s is source and contains(out, statement) for s, out in self.facts.ruled_out):
             return statement
         if self._is_of_the_step(use):
-            raise Stays(piece, why, trains=change is None)
+            nodes = (n for s in self.by_change for n in (s, *own_nodes(s)))
+            hands_on = change is None and not any(name in bound_by(n) for n in nodes)
+            raise Stays(piece, why, trains=hands_on)
         if piece in self.forced and isinstance(statement, _REMOVABLE):
             return statement
         if _jumps(statement):

@@ -31,6 +31,7 @@ from instrumentor.locate.changes.skips.implicit import (
 )
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.storage import NOWHERE, Arguments, Cell, Frame, Storage
+from instrumentor.read.constants import Constants, asked_of, decided, key_of, unreached
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.program import Function, Program
 from instrumentor.read.syntax import (
@@ -50,6 +51,7 @@ from instrumentor.read.syntax import (
 from instrumentor.read.values import Class
 
 _DEPTH = 12
+_NONE: Constants = {}
 _GETATTR = "builtins.getattr"
 
 
@@ -63,6 +65,9 @@ class EffectsReader(Struct, eq=False, dict=True):
     _kept: dict[ast.stmt, Effects] = field(default_factory=dict)
     _answers: Answers = field(default_factory=Answers)
     _depth: int = 0
+    #: What is constant in the call that is being read, and what it does not come to for that.
+    _fixed: Constants = field(default_factory=dict)
+    _out: frozenset[ast.stmt] = frozenset()
 
     @cached_property
     def _methods(self) -> Implicit:
@@ -116,6 +121,8 @@ class EffectsReader(Struct, eq=False, dict=True):
             for owner in changed_operands(node):
                 found.add(changes(frame, owner, self._library.uses(frame, owner)))
         inner_certain = certain and not isinstance(statement, (ast.If, *LOOPS, ast.Match))
+        if isinstance(statement, ast.If) and decided(statement.test, self._fixed) is not None:
+            inner_certain = certain
         restores = isinstance(statement, ast.If) and _asks_for_mode(frame, statement.test)
         for part, is_certain in _suites(statement, inner_certain):
             if part[0] in self.never:
@@ -130,9 +137,10 @@ class EffectsReader(Struct, eq=False, dict=True):
     def _suite(
         self, frame: Frame, statements: list[ast.stmt], found: Effects, *, certain: bool
     ) -> None:
-        for statement in statements:
+        for statement in (s for s in statements if s not in self._out):
             self._statement(frame, statement, found, certain=certain)
-            if any(isinstance(node, ast.Return) for node in own_nodes(statement)):
+            left = (n for n in (statement, *own_nodes(statement)) if isinstance(n, ast.Return))
+            if any(node not in self._out for node in left):
                 certain = False  # what follows runs only where that did not return
 
     def _node(
@@ -210,7 +218,9 @@ class EffectsReader(Struct, eq=False, dict=True):
             for word in ("__new__", "__post_init__"):
                 functions = functions + self.program.methods(cls, word, overrides=False)
         for function in functions:
-            found.add(self._summary(function, self.storage.arguments(frame, call, function)))
+            fixed = asked_of(self.program, frame.scope, call, function, self._fixed)
+            given = self.storage.arguments(frame, call, function)
+            found.add(self._summary(function, given, fixed))
         leaves = self.storage.leaves(frame, call) or not (functions or made)
         for function in self._handed(frame, call) if leaves or not functions else ():
             found.add(self._summary(function, ()))
@@ -272,15 +282,14 @@ class EffectsReader(Struct, eq=False, dict=True):
             return None
         training: bool | None = function.attr == "train"
         if training and call.args:
-            given = call.args[0]
-            training = bool(given.value) if isinstance(given, ast.Constant) else None
+            training = decided(call.args[0], self._fixed)
         owner = self.storage.of(frame, function.value).path
         return Effects(modes={owner: Mode(owner, training, True)})
 
     def _walk(self, frame: Frame, iterable: ast.expr, found: Effects, *, certain: bool) -> None:
         """Walking over something uses an iterator up, runs `__iter__`, seeds a loader's order."""
         loader = self.objects.walked(frame.source, frame.scope, iterable)
-        if loader is not None:
+        if loader is not None and self.objects.seeds(frame.source, frame.scope, loader):
             found.draws.append(self.storage.of(frame, loader).path if certain else NOWHERE)
         reach = self.storage.of(frame, iterable)
         if reach.once:
@@ -301,19 +310,24 @@ class EffectsReader(Struct, eq=False, dict=True):
                 own = ((first.arg, self.storage.of(frame, owner)),)
                 found.add(self._summary(method, own))
 
-    def _summary(self, function: Function, given: Arguments) -> Effects:
-        """What a function does when it is given that."""
+    def _summary(self, function: Function, given: Arguments, fixed: Constants = _NONE) -> Effects:
+        """What a function does when it is given that, some of it constant."""
         frame = Frame(function.source, function.node, given, "called")
         if self._depth >= _DEPTH:
             return unread(frame, function.node, "too deep")
+        question = (frame, key_of(fixed))
         self._depth += 1
         try:
-            return self._answers.ask(frame, lambda: self._body(frame, function), Effects())
+            return self._answers.ask(
+                question, lambda: self._body(frame, function, fixed), Effects()
+            )
         finally:
             self._depth -= 1
 
-    def _body(self, frame: Frame, function: Function) -> Effects:
+    def _body(self, frame: Frame, function: Function, fixed: Constants) -> Effects:
         found = Effects()
+        around = self._fixed, self._out
+        self._fixed, self._out = fixed, unreached(function, fixed)
         outside = function.source.scope_of(function.node)
         for decorator in function.node.decorator_list:
             node = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -321,6 +335,7 @@ class EffectsReader(Struct, eq=False, dict=True):
             if any(isinstance(v, (Function, Class)) for v in values):
                 found.add(unread(frame, decorator, "a decorator"))
         self._suite(frame, function.node.body, found, certain=True)
+        self._fixed, self._out = around
         return found
 
 

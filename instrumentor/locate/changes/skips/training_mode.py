@@ -6,13 +6,14 @@ Dropout takes random numbers then, and batch normalization changes its running s
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec import Struct, field
 
 from instrumentor.locate.changes.skips.facts import Facts, Place
 from instrumentor.locate.changes.skips.implicit import Implicit
 from instrumentor.locate.meaning import libraries
+from instrumentor.read.constants import Running, run_by
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function
 from instrumentor.read.syntax import (
@@ -43,16 +44,15 @@ class TrainingMode(Struct, eq=False):
     piece: Place
     draws: bool = False
     tracks: str = ""
-    _inside: dict[ScopeNode, None] = field(default_factory=dict)
+    _inside: Running = field(default_factory=Running)
 
     def read(self) -> TrainingMode:
         source, scope, statement = self.piece
         program = self.facts.program
-        self._inside = program.called_from(scope, [statement])
+        self._inside = run_by(program, scope, [statement])
+        calls: list[tuple[Source, ScopeNode, ast.Call]]
         calls = [(source, scope, c) for c in own_calls(statement)]
-        for function in self._inside:
-            home = program.source_of_scope[function]
-            calls += [(home, function, c) for c in own_calls(function)]
+        calls += self._inside.calls(program)
         for where, inner, call in calls:
             if self.facts.objects.is_module(where, inner, call.func):
                 self._run(where, inner, call)
@@ -150,37 +150,42 @@ class TrainingMode(Struct, eq=False):
         callers = [
             (program.source_of_scope[s], s, at) for s, _, at in program.callers.get(scope, ())
         ]
-        within = [c for c in callers if self._is_within(*c)] if scope in self._inside else []
+        inside = scope in self._inside.functions
+        within = [c for c in callers if self._is_within(*c)] if inside else []
         callers = within or callers
         return bool(callers) and all(self._evaluating(*c, ids, depth - 1) for c in callers)
 
     def _is_within(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> bool:
         own = self.piece[0] is source and contains(self.piece[2], statement)
-        return own or scope in self._inside
+        out = self._inside.functions.get(scope)
+        return own or (out is not None and statement not in out)
 
     def _switched(
         self, source: Source, scope: ScopeNode, statement: ast.stmt, ids: set[Value]
     ) -> bool | None:
         """Whether a statement puts a module into evaluation mode; None where it does not switch."""
         program = self.facts.program
-        calls = [(source, scope, c) for c in own_calls(statement)]
-        for function in program.called_from(scope, [statement]):
-            home = program.source_of_scope[function]
-            calls += [(home, function, c) for c in own_calls(function)]
+        running = run_by(program, scope, [statement])
+        out = self._inside.functions.get(scope, frozenset())
+        calls = [
+            (source, scope, c) for c in own_calls(statement) if source.statement_of(c) not in out
+        ]
+        calls += running.calls(program)
+        out = out.union(*running.functions.values())
         last: dict[ScopeNode, bool] = {}
         for where, inner, call in sorted(calls, key=lambda c: c[2].lineno):
-            to = _switch(call)
+            to = switch(call)
             if to is None or not isinstance(call.func, ast.Attribute):
                 continue
             mine = self._ids(where, inner, call.func.value)
             if mine and ids and not mine & ids:
                 continue
-            if not to or _is_certain(where, call, statement):
+            if not to or _is_certain(where, call, statement, out):
                 last[inner] = to
         return all(last.values()) if last else None
 
 
-def _switch(call: ast.Call) -> bool | None:
+def switch(call: ast.Call) -> bool | None:
     """To evaluation mode, to training mode; None for another call, or the mode that there was."""
     word = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     match word, call.args:
@@ -195,22 +200,24 @@ def _switch(call: ast.Call) -> bool | None:
 
 def _switches_here(function: ast.expr) -> bool:
     """`model.eval()(x)`"""
-    return isinstance(function, ast.Call) and _switch(function) is True
+    return isinstance(function, ast.Call) and switch(function) is True
 
 
-def _is_certain(source: Source, call: ast.Call, top: ast.stmt) -> bool:
-    """Not under a condition, unless that asks for the mode or both ways switch.
+def _is_certain(source: Source, call: ast.Call, top: ast.stmt, out: Collection[ast.stmt]) -> bool:
+    """Not under a condition, unless that is decided, asks for the mode, or both ways switch.
 
     Args:
         top: a statement that has run: what is around it asks for nothing more.
+        out: statements that no call comes to.
     """
     statement = source.statement_of(call)
     if statement is top:
         return True
     for parent in source.parents(statement) if statement is not None else ():
         if isinstance(parent, ast.If) and ".training" not in ast.unparse(parent.test):
-            if not all(
-                any(_switch(c) for s in part for c in own_calls(s))
+            decided = any(s in out for s in (*parent.body, *parent.orelse))
+            if not decided and not all(
+                any(switch(c) for s in part for c in own_calls(s))
                 for part in (parent.body, parent.orelse)
             ):
                 return False

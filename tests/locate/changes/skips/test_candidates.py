@@ -274,3 +274,194 @@ def test_what_makes_a_model_is_no_evaluation(more: str, told: bool) -> None:
     plan = plan_of(looped(STEP, before=SETS_UP.format(more=more)))
     assert not plan["skipped_validation"]
     assert any("Validation is kept" in text for text in texts(plan["warnings"])) is told
+
+
+SHARED = """\
+val_loader = torch.utils.data.DataLoader(torch.zeros(8, 4), 4)
+def run(loader, {parameter}):
+    {mode}
+    total = 0.0
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        if {trains}:
+            loss.backward()
+            optimizer.step()
+        total += loss.item()
+    return total
+for epoch in range(9):
+    run(loader, {one})
+    model.eval()
+    print(run(val_loader, {other}))
+    model.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameter", "trains", "one", "other", "goes"),
+    [
+        ("training", "training", "True", "False", True),
+        ("phase='train'", "phase == 'train'", "'train'", "phase='val'", True),
+        ("training=False", "training", "training=True", "", True),
+        ("training", "training", "True", "epoch > 3", False),  # it may train
+        ("training", "training or epoch", "True", "False", False),
+    ],
+)
+def test_a_function_that_trains_unless_a_call_writes_out_otherwise(
+    parameter: str, trains: str, one: str, other: str, goes: bool
+) -> None:
+    written = {"parameter": parameter, "trains": trains, "one": one, "other": other}
+    source = HEAD + SHARED.format(mode="pass", **written)
+    (at,) = [n for n, line in enumerate(source.splitlines(), 1) if "print(run" in line]
+    assert plan_of(source)["skipped_validation"] == ([at] if goes else [])
+
+
+def test_a_mode_that_a_constant_chooses_is_one() -> None:
+    written = {"parameter": "training", "trains": "training", "one": "True", "other": "False"}
+    for mode in (
+        "model.train(training)",
+        "model.train() if training else None",
+        "if training:\n        model.train()\n    else:\n        model.eval()",
+    ):
+        source = HEAD + SHARED.format(mode=mode, **written)
+        assert plan_of(source)["skipped_validation"], mode
+
+
+def test_an_exit_that_the_arguments_rule_out_is_none() -> None:
+    function = """\
+def evaluate(model, name):
+    if name == "dev":
+        data = torch.zeros(8, 4)
+    else:
+        print("no such data:", name)
+        exit(1)
+    model.eval()
+    total = model(data).sum().item()
+    model.train()
+    return total
+"""
+    plan = plan_of(looped(f"{STEP}print(evaluate(model, 'dev'))", before=function))
+    assert plan["skipped_validation"]
+    plan = plan_of(looped(f"{STEP}print(evaluate(model, names[0]))", before=function))
+    assert not plan["skipped_validation"]
+    assert any("exit()" in text for text in texts(plan["warnings"]))
+
+
+def test_what_runs_behind_the_loop_of_a_function_that_is_called_again() -> None:
+    source = f"""{HEAD}
+val_loader = torch.utils.data.DataLoader(torch.zeros(8, 4), 4)
+def train(epoch):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    total = 0.0
+    for a, b in val_loader:
+        total += criterion(model(a), b).item()
+    model.train()
+    print(epoch, total)
+    torch.save(model.state_dict(), "last.pt")
+{{}}
+"""
+    again = plan_of(source.format("for epoch in range(9):\n    train(epoch)"))
+    assert (len(again["skipped_validation"]), len(again["skipped_checkpoints"])) == (1, 1)
+    once = plan_of(source.format("train(0)"))  # the early stop comes to none of it
+    assert (once["skipped_validation"], once["skipped_checkpoints"]) == ([], [])
+
+
+def test_a_save_in_the_branch_that_makes_the_batches() -> None:
+    body = f"""\
+if n % 10 == 0:
+    batches = iter(loader)
+    if n > 0:
+        torch.save(model.state_dict(), "last.pt")
+x, y = next(batches)
+{STEP}"""
+    plan = plan_of(looped(body, header="for n in range(99):"))
+    assert len(plan["skipped_checkpoints"]) == 1
+
+
+def test_batches_and_numbers_are_no_loader_that_draws() -> None:
+    function = """\
+def evaluate(model, batches):
+    model.eval()
+    with torch.no_grad():
+        total = sum(model(batch).sum().item() for batch in batches)
+        if total:
+            total += sum(int(n) for n in np.arange(4))
+    model.train()
+    return total
+val_batches = [torch.zeros(4, 4)]
+"""
+    body = f"{STEP}print(evaluate(model, val_batches))"
+    plan = plan_of("import numpy as np\n" + looped(body, before=function))
+    assert plan["skipped_validation"]
+    assert "random-numbers" not in [w["kind"] for w in plan["warnings"]]
+
+
+def test_what_is_generated_is_an_evaluation_that_may_draw() -> None:
+    before = (
+        "from transformers import AutoModelForSeq2SeqLM\n"
+        "model = AutoModelForSeq2SeqLM.from_pretrained('t5')\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    )
+    body = STEP + "with torch.no_grad():\n    print(model.generate(x{}))\n"
+    for more, told in ((", do_sample=False", False), ("", True)):
+        plan = plan_of(looped(body.format(more), before=before))
+        assert plan["skipped_validation"]
+        assert ("random-numbers" in [w["kind"] for w in plan["warnings"]]) is told
+
+
+MOVES = """\
+def save(path):
+    torch.save(model.cpu().state_dict(), path)
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("back", "goes"),
+    [
+        ("model.cuda()", True),
+        ("if torch.cuda.is_available():\n        model.cuda()", True),
+        ("model.to('xla')", True),
+        ("pass", False),  # the step goes on elsewhere
+        ("model.to('cpu')", False),
+        ("model.half().cuda()", False),
+        ("model.to(kind)", False),  # of another type, for all that is known
+    ],
+)
+def test_a_save_that_moves_the_model_and_back(back: str, goes: bool) -> None:
+    plan = plan_of(looped(f"{STEP}save('last.pt')", before=MOVES.format(back)))
+    assert bool(plan["skipped_checkpoints"]) is goes
+    assert any("is kept" in text for text in texts(plan["warnings"])) is not goes
+
+
+def test_what_moves_the_model_ahead_of_the_first_sample_stays() -> None:
+    function = "def validate(m):\n    m.cuda()\n    with torch.no_grad():\n        return m(x)\n"
+    plan = plan_of(looped(STEP, before=f"{function}validate(model)"))
+    assert plan["skipped_validation"] == []
+    assert any("another device" in text for text in texts(plan["warnings"]))
+
+
+def test_names_in_a_method_are_bound_anew_as_in_a_function() -> None:
+    source = f"""{HEAD}
+class Trainer:
+    def fit(self):
+        for epoch in range(9):
+            total = 0.0
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                loss.backward()
+                optimizer.step()
+                total += loss.item()
+            model.eval()
+            total = 0.0
+            for x, y in val_loader:
+                total += criterion(model(x), y).item()
+            model.train()
+            print(total)
+val_loader = torch.utils.data.DataLoader(torch.zeros(8, 4), 4)
+Trainer().fit()
+"""
+    assert plan_of(source)["skipped_validation"]
