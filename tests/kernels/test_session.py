@@ -91,7 +91,7 @@ def test_versions_that_are_not_numbered_as_ours_are_none(
     renumbered = zip(made.versions, numbers, strict=True)
     document = replace(made, versions=tuple(replace(v, number=n) for v, n in renumbered)).to_json()
     (made.folder / "session.json").write_text(json.dumps(document))
-    with pytest.raises(UsageError, match=r"session\.json: cannot be read: version \d is none"):
+    with pytest.raises(UsageError, match=r"session\.json: cannot be read: there is no version \d"):
         open_session(made.folder, SETTINGS)
 
 
