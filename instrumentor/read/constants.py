@@ -166,10 +166,10 @@ def run_by(program: Program, scope: ScopeNode, body: Sequence[ast.stmt]) -> Runn
         where, call, known = stack.pop()
         source = program.source_of_scope[where]
         handed = [a for a in arguments(call) if isinstance(a, (ast.Name, ast.Attribute))]
-        for each in (call, *(ast.Call(a, [], []) for a in handed)):
-            for function in program.resolve(source, where, each):
+        for each in (call.func, *handed):
+            for function in program.run_by(source, where, each):
                 node, ways = function.node, seen.setdefault(function.node, set())
-                one = each is call and len(ways) < _WAYS
+                one = each is call.func and len(ways) < _WAYS
                 given = asked_of(program, where, call, function, known) if one else {}
                 if key_of(given) in ways:
                     continue

@@ -101,14 +101,8 @@ class Flow:
 
     def unreached(self) -> list[ast.stmt]:
         """Statements that no path comes to, exceptions included."""
-        seen, waiting = {START}, [START]
-        while waiting:
-            point = waiting.pop()
-            for following in (*self.following[point], *self.failing.get(point, ())):
-                if following not in seen:
-                    seen.add(following)
-                    waiting.append(following)
-        return [s for s in self.statements if self.begins[s] not in seen]
+        met = self._met(START, (), failing=True)
+        return [s for s in self.statements if self.begins[s] not in met]
 
     def reaches(self, first: ast.stmt, second: ast.stmt) -> bool:
         """Whether the second statement may run once the first has begun."""

@@ -175,9 +175,10 @@ run(phase)
 """,
     )
     (node,) = source.functions
-    lines = lambda **known: sorted(  # noqa: E731
-        {s.lineno for s in unreached(Function(source, node), known)}
-    )
+
+    def lines(**known: object) -> list[int]:
+        return sorted({s.lineno for s in unreached(Function(source, node), known)})
+
     assert lines() == []
     assert lines(phase="train") == [4, 5, 10]
     assert lines(phase="val") == [6, 7, 8, 10, 12]

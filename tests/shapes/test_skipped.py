@@ -247,6 +247,7 @@ def run_on() -> None:
     """Let a loop that ends by itself run on to what stands behind it."""
     from instrumentor.locate.changes.skips.facts import Facts
 
+    # a seeded fault: a value in the place of the property
     Facts.endings = ()  # type: ignore[assignment,misc]
 
 

@@ -87,7 +87,7 @@ class Gradients(Struct, eq=False):
 
     knowledge: Knowledge
     _summaries: Answers = field(default_factory=lambda: Answers(_DEPTH))
-    _iterations: dict[tuple[ast.stmt, tuple[str, ...]], Differentiated] = field(
+    _iterations: dict[tuple[tuple[ast.stmt, ...], tuple[str, ...]], Differentiated] = field(
         default_factory=dict
     )
 
@@ -102,7 +102,7 @@ class Gradients(Struct, eq=False):
         Returns:
             By the statement of `scope` that runs the backward, and the backward itself.
         """
-        key = body[0], tuple(fresh)
+        key = tuple(body), tuple(fresh)
         found = self._iterations.get(key)
         if found is None:
             found = self._iterations[key] = self._iteration(source, scope, body, key[1])

@@ -179,7 +179,7 @@ class _Search(Struct, frozen=True):
                     yield from program.methods(cls, "forward", overrides=False)
         for handed in arguments(call):
             if isinstance(handed, (ast.Name, ast.Attribute)):
-                yield from program.resolve(called.source, called.scope, ast.Call(handed, [], []))
+                yield from program.run_by(called.source, called.scope, handed)
         yield from _dispatched(self.knowledge, called)
 
     def _resolved(self, called: _Called, called_on: Values) -> Iterator[Function]:

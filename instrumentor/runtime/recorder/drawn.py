@@ -27,7 +27,7 @@ def draws_by_itself(loader: Any, first: Any) -> bool:
             loader.collate_fn([data[next(iter(first))]])
         else:
             loader.collate_fn(data[first])
-    except Exception:  # what it drew until then still counts
+    except Exception:  # the script's to see where it walks itself; what was drawn counts
         pass
     finally:
         for read, write, state in kept:

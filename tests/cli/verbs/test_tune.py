@@ -21,9 +21,10 @@ def following(
     known = {"patch": None, "best_arguments": None, "withheld": None, **document}
     search = Like(out_of_budget=known.pop("out_of_budget", False), promising=lambda: promising)
     target = Like(script=Path.cwd() / "tr ain.py", arguments=("--lr", "a b"))
-    tuned = Like(search=search, target=target, folder=Path.cwd() / "tuned")
-    made: Any = Like(document=known), tuned
-    return verb._next(Like(), made[1], made[0])  # type: ignore[arg-type]
+    tuned: Any = Like(search=search, target=target, folder=Path.cwd() / "tuned")
+    context: Any = Like()
+    report: Any = Like(document=known)
+    return verb._next(context, tuned, report)
 
 
 def test_the_next_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +49,6 @@ def test_what_nothing_is_concluded_of_can_be_compared_in_pairs(
 
 
 def test_options_of_another_verb_that_was_not_built() -> None:
-    group = Like(command=Like(commands={}))
-    names = next_commands._names(Like(parent=group), "compare")  # type: ignore[arg-type]
+    context: Any = Like(parent=Like(command=Like(commands={})))
+    names = next_commands._names(context, "compare")
     assert {"steps", "set", "python"} <= names and "budget" not in names

@@ -33,6 +33,7 @@ class Rows:
         return torch.ones(2)
 
 
+# torch is a variable here, as it may not be there
 class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc,name-defined]
     def __iter__(self) -> Any:
         yield torch.rand(1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from pathlib import Path
 
 from msgspec import Struct, field
 
@@ -100,7 +101,7 @@ class Confined(Struct, eq=False, dict=True):
                 owner = self.program.binder(source, scope, target.id)
             if owner is None or not isinstance(target, ast.Name):
                 raise Escapes
-            if owner is source.tree and source in self._imported:
+            if owner is source.tree and source.path in self._imported:
                 raise Escapes
             yield source, owner, target.id
         if runs((source, scope, made.node)):
@@ -108,22 +109,10 @@ class Confined(Struct, eq=False, dict=True):
                 yield from _itself(method)
 
     @cached_property
-    def _imported(self) -> set[object]:
-        """Modules whose variables others may name."""
-        found: set[object] = set()
-        for source in self.program.sources.values():
-            for node in source.nodes:
-                if isinstance(node, ast.ImportFrom):
-                    words, level = [node.module or ""], node.level
-                    words += [
-                        f"{node.module or ''}.{alias.name}".strip(".") for alias in node.names
-                    ]
-                elif isinstance(node, ast.Import):
-                    words, level = [alias.name for alias in node.names], 0
-                else:
-                    continue
-                found.update(self.program.module(word, source, level) for word in words)
-        return found
+    def _imported(self) -> set[Path]:
+        """Files of the modules whose variables others may name."""
+        program = self.program
+        return {path for each in program.sources.values() for path in program.imported_files(each)}
 
     def _is_plain(self, cls: Class) -> bool:
         """A class on no other, so that its own statements say what its objects do."""
