@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -200,7 +201,7 @@ def test_a_project_below_another_file_system_s_mount_point(
     assert kept_copy._file_system(Path("/a/c")) == "ext4"
 
 
-def test_small_projects_and_whoever_does_not_want_it_have_none(
+def test_small_projects_vast_ones_and_whoever_does_not_want_it_have_none(
     repo: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(repo):
@@ -208,10 +209,12 @@ def test_small_projects_and_whoever_does_not_want_it_have_none(
     with opened(repo, kept=False) as workspace:
         assert as_in(workspace, repo)
     assert left(cache) == []
-    monkeypatch.setattr(kept_copy, "WORTH_FILES", 1_000)
-    with opened(repo):
-        pass
-    assert left(cache) == []
+    for name, value in (("MOST_BYTES", 17), ("WORTH_FILES", 1_000)):
+        with monkeypatch.context() as patch:
+            patch.setattr(kept_copy, name, value)
+            with opened(repo):
+                pass
+        assert left(cache) == []
 
 
 @pytest.mark.parametrize("run", [training.TrainingRun, discovery.Discovery])
@@ -234,6 +237,15 @@ def test_restore_removes_what_was_kept(repo: Path, cache: Path, run_cli: RunCli)
     assert left(cache) == []
     done = run_cli("restore", cwd=repo, env={"INSTRUMENT_CACHE": str(cache)})
     assert done.stdout == "Nothing to restore\n"
+
+
+def test_a_folder_of_another_name_is_removed_by_nobody(repo: Path, cache: Path) -> None:
+    """Whatever it holds: the marker, and a record of a copy."""
+    with opened(repo) as workspace:
+        pass
+    shutil.copytree(workspace.slot.folder, cache / "shadows" / "photos")
+    assert slots.prune(0) == (workspace.slot.folder,)
+    assert left(cache) == ["photos"]
 
 
 def test_of_several_runs_at_once_the_first_keeps_its_copy(repo: Path, cache: Path) -> None:

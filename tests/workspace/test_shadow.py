@@ -314,6 +314,44 @@ def git_of(folder: Path, *words: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+def test_a_work_trees_own_and_what_all_share_are_in_the_copys_git(git_repo, tmp_path: Path) -> None:
+    """Each from its own folder: a name of both has the work tree's value."""
+    repo, tree = git_repo({"train.py": "x = 1\n"}), tmp_path / "tree"
+    git_folder(repo, "worktree", "add", "--quiet", str(tree))
+    git_folder(repo, "config", "extensions.worktreeConfig", "true")
+    git_folder(repo, "config", "kept.shared", "yes")
+    git_folder(tree, "config", "--worktree", "kept.own", "yes")
+    refs = ("refs/bisect/bad", "refs/worktree/mine", "refs/rewritten/onto")
+    for folder, names in ((repo, ["refs/heads/packed", "refs/notes/loose"]), (tree, refs)):
+        for name in names:
+            git_folder(folder, "update-ref", name, "HEAD")
+        if folder is repo:
+            git_folder(repo, "pack-refs", "--all")
+            git_folder(repo, "update-ref", "refs/heads/loose", "HEAD")
+    head = git_folder(repo, "rev-parse", "HEAD")
+    (repo / ".git" / "shallow").write_text(head)
+    (repo / ".git" / "reftable").mkdir()
+    (repo / ".git" / "reftable" / "tables.list").touch()
+    (repo / ".git" / "info" / "exclude").write_text("*.bin\n")
+    made = tmp_path / "private"
+    make_private_git(tree, made)
+    for name in ("kept.shared", "kept.own"):
+        assert git_of(made, "config", name) == "yes\n"
+    for name in (*refs, "refs/heads/packed", "refs/heads/loose"):
+        assert git_of(made, "rev-parse", "--verify", name) == head
+    assert git_of(made, "symbolic-ref", "HEAD") == "refs/heads/tree\n"
+    assert git_of(made, "rev-parse", "--is-shallow-repository") == "true\n"
+    assert git_of(made, "ls-files") == "train.py\n"
+    assert (made / "reftable" / "tables.list").is_file()
+    assert (made / "info" / "exclude").read_text() == "*.bin\n"
+    assert made.stat().st_mode & 0o777 == 0o700
+
+
+def git_folder(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 def test_a_link_to_a_folder_below_a_folder_of_git_is_left_out(git_repo, tmp_path: Path) -> None:
     """It may lead to a whole disk, or round in a circle."""
     repo = git_repo({"train.py": "x = 1\n"})

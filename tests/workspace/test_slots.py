@@ -47,6 +47,7 @@ def test_the_place_is_the_same_each_time_and_named_like_the_project(repo, cache)
         assert first.root.name == "repo"
         assert first.root.is_relative_to(cache / "shadows")
         assert first.root == first.plan.root
+        assert first.root.parent.stat().st_mode & 0o777 == 0o700
     with opened(repo) as second:
         assert second.root == first.root
     assert left(cache) == []
@@ -116,6 +117,25 @@ def test_what_stands_in_a_slots_place_and_is_no_folder_is_passed_over(
         assert shadow_of.root.parent.name == f"{place.name}-2"
     assert left(cache) == [place.name] and (foreign / slots.MARKER).exists()
     assert kind == "link" or place.read_text() == "mine"
+
+
+def test_a_link_that_takes_a_new_slots_place_is_not_gone_through(
+    repo, cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    real = slots._prepare
+
+    def meanwhile(slot: slots.Slot, kept: bool) -> bool:
+        made = real(slot, kept)
+        slot.folder.rename(tmp_path / "moved")
+        slot.folder.symlink_to(mine)
+        return made
+
+    monkeypatch.setattr(slots, "_prepare", meanwhile)
+    with pytest.raises(NotADirectoryError), opened(repo):
+        pass
+    assert not any(mine.iterdir()) and left(cache) == []
 
 
 def test_a_place_in_which_a_process_still_works_is_left_alone(repo, cache) -> None:

@@ -54,11 +54,21 @@ def test_a_failure_of_the_link_is_no_lack_of_links(pair, monkeypatch) -> None:
     assert [path.read_text() for path in pair] == ["one", "other"]
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_without_an_exchange_it_takes_steps(pair, monkeypatch, links: bool) -> None:
-    monkeypatch.setattr(disk_module, "exchange", failing(errno.ENOSYS))
-    if not links:
-        monkeypatch.setattr(os, "link", failing(errno.EPERM))
+#: What file systems and kernels say that have no exchange, or no links.
+NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
+NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+@pytest.mark.parametrize(
+    ("no_exchange", "no_links"),
+    [*((number, None) for number in NO_EXCHANGE), *((errno.ENOSYS, each) for each in NO_LINKS)],
+)
+def test_without_an_exchange_it_takes_steps(
+    pair, monkeypatch, no_exchange: int, no_links: int | None
+) -> None:
+    monkeypatch.setattr(disk_module, "exchange", failing(no_exchange))
+    if no_links is not None:
+        monkeypatch.setattr(os, "link", failing(no_links))
     Disk().swap(*pair)
     assert [path.read_text() for path in pair] == ["other", "one"]
     assert len(list(pair[0].parent.iterdir())) == 2
