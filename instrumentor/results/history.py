@@ -117,6 +117,13 @@ def _refuse_flood(connection: sqlite3.Connection, table: str, columns: Collectio
         raise ValueError(f"its table {table} holds more than any history has ({rows:,})")
 
 
+def _computes(connection: sqlite3.Connection, tables: Collection[str]) -> bool:
+    """Whether a column of our tables is an expression: one row of it may take any time and room."""
+    ours = {"runs", "baselines", "failed"} & set(tables)
+    columns = (row for table in ours for row in connection.execute(f"PRAGMA table_xinfo({table})"))
+    return any(row["hidden"] for row in columns)
+
+
 class History:
     """The store at a path; it is made when the first run is added.
 
@@ -363,11 +370,13 @@ class History:
                 f"{self.path} was written by a newer version of instrument",
                 "Upgrade, or give another store: --history PATH.",
             )
-        made = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        schema = "SELECT type, name, substr(sql, 1, 13) FROM sqlite_master"
+        made = connection.execute(schema).fetchall()
         # A view would compute its rows, a trigger act on ours, without end if they like.
-        plain = {n for kind, n, sql in made if kind == "table" and sql.startswith("CREATE TABLE ")}
-        others = {kind for kind, _, _ in made} - {"table", "index"}
-        if made if version == 0 else others or not plain >= {"runs", "baselines"}:
+        tables = {name for kind, name, sql in made if (kind, sql) == ("table", "CREATE TABLE ")}
+        others = any(name not in tables for kind, name, _ in made if kind != "index")
+        unlike = others or not tables >= {"runs", "baselines"} or _computes(connection, tables)
+        if made if version == 0 else unlike:
             raise UsageError(
                 f"{self.path} is not a history database", "Give another: --history PATH."
             )

@@ -237,9 +237,24 @@ CREATE VIRTUAL TABLE runs USING fts4(project, script, label)
 """
 
 
+# The row of an index, made that of a table without a statement.
+NO_STATEMENT = """
+PRAGMA writable_schema = ON;
+UPDATE sqlite_master SET type = 'table' WHERE name = 'sqlite_autoindex_baselines_1'
+"""
+
+# One row of it takes a gigabyte, or a minute.
+COMPUTED = """
+ALTER TABLE runs RENAME COLUMN summary TO stored;
+ALTER TABLE runs ADD COLUMN summary BLOB AS (zeroblob(900000000))
+"""
+
+
 @pytest.mark.parametrize(
     ("planted", "said"),
     [
+        (NO_STATEMENT, "is not a history database"),
+        (COMPUTED, "is not a history database"),
         ("UPDATE runs SET label = x'ff00'", "Expected `str`, got `bytes`"),
         ("UPDATE runs SET samples = 'many'", "Expected `int`"),
         ("UPDATE runs SET started = CAST(x'ff' AS TEXT)", "decode"),
