@@ -201,7 +201,7 @@ def test_a_project_below_another_file_system_s_mount_point(
     assert kept_copy._file_system(Path("/a/c")) == "ext4"
 
 
-def test_small_projects_vast_ones_and_whoever_does_not_want_it_have_none(
+def test_small_projects_and_whoever_does_not_want_it_have_none(
     repo: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(repo):
