@@ -70,7 +70,6 @@ def is_worth(plan: ShadowPlan, slot: slots.Slot) -> bool:
         and size <= MOST_BYTES
         and slot.folder == slots.slot_of(root).folder
         and not root.is_relative_to(slot.folder.parent.parent)
-        and mark_of(slot.folder) is not None
         and _file_system(root) in MARKING
         and _file_system(slot.folder) in MARKING
     )

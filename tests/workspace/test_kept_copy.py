@@ -182,11 +182,22 @@ def test_nothing_is_kept_where_no_later_write_would_be_told(
         with opened(repo):
             pass
     assert left(cache) == []
-    for kind in ("nfs4", ""):
-        monkeypatch.setattr(kept_copy, "_file_system", lambda path, kind=kind: kind)
+    # Each is enough: the project's, and that of the cache.
+    for kind, place in (("nfs4", repo.name), ("nfs4", "shadows"), ("", repo.name)):
+        kinds = {False: "ext4", True: kind}
+        monkeypatch.setattr(kept_copy, "_file_system", lambda p, k=kinds, w=place: k[w in p.parts])
         with opened(repo):
             pass
         assert left(cache) == []
+
+
+def test_of_a_project_in_the_cache_itself_none_is_kept(
+    git_repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INSTRUMENT_CACHE", str(tmp_path))
+    with opened(git_repo(FILES)) as workspace:
+        assert workspace.root.is_relative_to(tmp_path)
+    assert left(tmp_path) == []
 
 
 def test_a_project_below_another_file_system_s_mount_point(
