@@ -106,3 +106,9 @@ def test_what_took_a_files_place_is_neither_followed_nor_waited_for(pair) -> Non
         [sys.executable, "-c", SYNC, str(one)], capture_output=True, text=True, timeout=HANG_S
     )
     assert "Invalid argument" in ended.stderr
+
+
+def test_a_stamp_is_mode_and_time(pair) -> None:
+    Disk().stamp(pair[0], 0o604, 5 * 10**9)
+    facts = pair[0].stat()
+    assert (facts.st_mode & 0o7777, facts.st_mtime_ns) == (0o604, 5 * 10**9)
