@@ -182,13 +182,32 @@ class Part(Struct, frozen=True):
         name: ``data`` (the wait for the data loader), ``next batch`` (without a loader: from the
             last thing seen of an iteration to the loop's next), ``before forward`` (from the entry
             of the loop's body), the label of the timed region (``fwd+bwd`` of one that holds the
-            optimizer's step, which is told apart), ``optimizer``, ``other``.
+            optimizer's step, which is told apart), ``optimizer``, ``kept validation`` (or
+            ``checkpoint``: what is no part of a step and runs in it), ``other``.
         percent: of the iteration.
     """
 
     name: str
     ms: float
     percent: float
+
+
+class KeptWork(Struct, frozen=True):
+    """What stays of the script between samples and is no part of a step: a validation, a save.
+
+    Attributes:
+        names: ``validation``, ``checkpoint``.
+        count: steady iterations in which it ran, of `of` that were seen.
+        median_ms: what it took in them.
+        left_out: these iterations are no part of the figures of the iteration. Else it is a part of
+            theirs: hardly any iteration, or none of a kind, is without it.
+    """
+
+    names: tuple[str, ...]
+    count: int
+    of: int
+    median_ms: float
+    left_out: bool
 
 
 class Iteration(Struct, frozen=True):
@@ -209,6 +228,7 @@ class Iteration(Struct, frozen=True):
             included; None where a step does not say its batch.
         values_ms: of those that were seen whole, in order.
         update: where iterations are micro-steps; None where each makes an update.
+        kept: work that stays between samples and is no part of a step; None where none was seen.
     """
 
     count: int
@@ -222,6 +242,7 @@ class Iteration(Struct, frozen=True):
     tokens_per_s: float | None = None
     values_ms: tuple[float, ...] = ()
     update: Update | None = None
+    kept: KeptWork | None = None
 
     @property
     def is_mean(self) -> bool:

@@ -190,12 +190,14 @@ _LABELS = {
     "checkpoints": "saving skipped",
     "cache_clears": "cache clear skipped",
 }
+#: The same where it does not leave out what stays.
+_TIMED = {"validation": "validation timed", "checkpoints": "saving timed"}
 
 
 def _label(edit: Edit) -> str:
     """A few words for an edit; `explain` has the whole reason."""
-    if edit.pass_name == "validation" and edit.kind is not Kind.DISABLE:
-        return "validation timed"
+    if edit.kind is not Kind.DISABLE and edit.pass_name in _TIMED:
+        return _TIMED[edit.pass_name]
     return _LABELS.get(edit.pass_name, edit.reason)
 
 

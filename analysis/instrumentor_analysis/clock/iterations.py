@@ -8,6 +8,9 @@ What else was seen are means of the iterations in the middle (half of them, the 
 shortest and of the longest left out), together no more than there is room for beside the region;
 what they leave is ``other``. Where iterations are of several kinds, or micro-steps of an update,
 all parts are means over all of them.
+
+A validation or a save that stays between two samples is no part of a step. Iterations that hold one
+are left out like that of the last sample; where there are hardly others it is a part by its name.
 """
 
 from __future__ import annotations
@@ -20,7 +23,15 @@ from msgspec import Struct
 from instrumentor_analysis.clock.intervals import median_interval
 from instrumentor_analysis.clock.populations import Kind, populations, typical_ms
 from instrumentor_analysis.clock.updates import updates
-from instrumentor_analysis.model import Interval, Iteration, Part, Population, Sample, Update
+from instrumentor_analysis.model import (
+    Interval,
+    Iteration,
+    KeptWork,
+    Part,
+    Population,
+    Sample,
+    Update,
+)
 
 DATA, OPTIMIZER, BEFORE, NEXT, OTHER = "data", "optimizer", "before forward", "next batch", "other"
 
@@ -44,6 +55,9 @@ class Taken(Struct, frozen=True):
         next_ms: from the last of these to the entry of the loop's body.
         lead_ms: from there to the timed region.
         stepped: numbers of the optimizers that stepped in it.
+        kept: what of the script ran in it that is no part of a step (`validation`), joined by
+            `_and_`; empty for nothing.
+        kept_ms: what that took.
     """
 
     name: str = ""
@@ -55,6 +69,8 @@ class Taken(Struct, frozen=True):
     next_ms: float | None = None
     lead_ms: float | None = None
     stepped: tuple[int, ...] = ()
+    kept: str = ""
+    kept_ms: float = 0.0
 
 
 def iteration(
@@ -66,15 +82,19 @@ def iteration(
         accumulates: the script makes an update of several backwards, as its reading tells.
     """
     found = {each.name: each for each in taken if 0 < each.ms <= MOST_MS}
-    pairs = [(sample, found[sample.name]) for sample in steady if sample.name in found]
-    if not pairs:
+    every = _pairs(steady, found)
+    if not every:
         return None
+    without = {name: each for name, each in found.items() if not each.kept}
+    apart = _tell_for(every, _pairs(steady, without))
+    pairs = _pairs(steady, without) if apart else every
     values = [each.ms for _, each in pairs]
     kinds = populations([Kind(sample.nodes, each.stepped) for sample, each in pairs], values)
     update = _update(found, {sample.name for sample, _ in pairs}, accumulates)
+    seen = without if apart else found
     mixed = bool(kinds) or update is not None
     alike = not mixed and len(pairs) >= MOSTLY_SEEN * len(steady)
-    middle_ms, interval = _middle(_of_every(steady, found) if alike else values, kinds, update)
+    middle_ms, interval = _middle(_of_every(steady, seen) if alike else values, kinds, update)
     return Iteration(
         count=len(pairs),
         median_ms=middle_ms,
@@ -87,6 +107,37 @@ def iteration(
         samples_per_s=_rate([sample.samples for sample, _ in pairs], middle_ms),
         tokens_per_s=_rate([sample.tokens for sample, _ in pairs], middle_ms),
         values_ms=tuple(values),
+        kept=_kept([each for _, each in every], apart=apart),
+    )
+
+
+def _pairs(steady: Sequence[Sample], found: Mapping[str, Taken]) -> list[tuple[Sample, Taken]]:
+    return [(sample, found[sample.name]) for sample in steady if sample.name in found]
+
+
+def _tell_for(
+    every: Sequence[tuple[Sample, Taken]], without: Sequence[tuple[Sample, Taken]]
+) -> bool:
+    """Whether the iterations that hold nothing kept tell for all: they are of all their kinds."""
+    whole, rest = (
+        {(sample.nodes, each.stepped) for sample, each in pairs} for pairs in (every, without)
+    )
+    return whole == rest and len(without) >= MOSTLY_SEEN * len(every)
+
+
+def _kept(every: Sequence[Taken], *, apart: bool) -> KeptWork | None:
+    """What ran in these iterations that is no part of a step; None of none."""
+    held = [each for each in every if each.kept]
+    if not held:
+        return None
+    middle_ms = statistics.median(each.kept_ms for each in held)
+    return KeptWork(_names(held), len(held), len(every), middle_ms, left_out=apart)
+
+
+def _names(taken: Iterable[Taken]) -> tuple[str, ...]:
+    """What is kept in any of them, each once."""
+    return tuple(
+        dict.fromkeys(name for each in taken if each.kept for name in each.kept.split("_and_"))
     )
 
 
@@ -204,5 +255,8 @@ def _means(
     # What a loader hands out, the loop takes over: tqdm, enumerate.
     first = {DATA: loader + following} if loader or inside_data else {NEXT: following}
     outside = {**first, BEFORE: lead, OPTIMIZER: optimizer}
+    kept = " and ".join(_names(taken))
+    if kept:
+        outside[f"kept {kept}"] = mean(*(each.kept_ms for each in taken))
     rest = mean(*(each.ms for each in taken)) - sample_ms - sum(outside.values())
     return inside, {**outside, OTHER: max(0.0, rest)}

@@ -25,6 +25,7 @@ from instrumentor_analysis.model import (
     Barrier,
     Interval,
     Iteration,
+    KeptWork,
     Part,
     Summary,
     Update,
@@ -250,7 +251,18 @@ def _iteration(wall: WallClock) -> str:
     if found.median_interval_ms is not None and found.update is None:
         said.append(f"95 %: {between(found.median_interval_ms, found.median_ms)}")
     note += f" ({'; '.join(said)})" if said else ""
-    return "; ".join(filter(None, (note, _in_update(found.update), _of_kinds(found))))
+    kept = _kept(found.kept)
+    return "; ".join(filter(None, (note, _in_update(found.update), _of_kinds(found), kept)))
+
+
+def _kept(found: KeptWork | None) -> str:
+    """What of the script ran between samples that is no part of a step, and where its time is."""
+    if found is None:
+        return ""
+    what, took = " and ".join(found.names), formatting.ms(found.median_ms)
+    if found.left_out:
+        return f"without the {found.count} of {found.of} that hold a kept {what} of {took}"
+    return f"holds a kept {what} of {took} in {found.count} of {found.of}, and so does throughput"
 
 
 def mean_in_iteration(wall: WallClock) -> float | None:

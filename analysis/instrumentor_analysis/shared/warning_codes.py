@@ -79,10 +79,11 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
      "Batches may come in another order than in the script.",
      "--keep-validation keeps the order."),
     ("W018", "validation-stays", "note", "Validation is kept",
-     "It is not timed; the run takes longer.",
+     "It is not in the timed region, and runs once or between epochs; the run takes longer.",
      "Nothing, or make it independent of training."),
     ("W019", "checkpoint-stays", "note", "A checkpoint is kept",
-     "It is not timed; the run takes longer.", "Nothing."),
+     "It is not in the timed region, and runs once or between epochs; the run takes longer.",
+     "Nothing."),
     ("W020", "region-without-loop", "caution", "The region is not in a loop",
      "It may run only once, and its first run also compiles.", "Put the region into a loop."),
     ("W021", "loop-by-options", "note", "The script's options chose one of several loops",
@@ -107,6 +108,14 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
      "It could not be proven that nothing depends on it.", "Leave --skip-saving out."),
     ("W031", "branch-by-options", "note", "The script's options rule out another training branch",
      "It is not timed.", "Give the arguments that the script trains with."),
+    ("W032", "validation-between", "caution", "Validation is kept between samples",
+     "It is not in the timed region, but within the iteration and the throughput. Those of "
+     "iterations without it are shown where there are enough.",
+     "Validate less often for the run, or make it independent of training."),
+    ("W033", "checkpoint-between", "caution", "A checkpoint is kept between samples",
+     "It is not in the timed region, but within the iteration and the throughput. Those of "
+     "iterations without it are shown where there are enough.",
+     "Save less often for the run."),
     # The run.
     ("W101", "outlived-stop", "note", "A thread or process outlived the last sample",
      "It was ended; the measurement is complete.", "Use a daemon thread."),

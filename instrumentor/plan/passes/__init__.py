@@ -71,16 +71,15 @@ def _stop(stop: Stop, code: str, why: str) -> Edit:
 
 
 def validation(located: Located, recorder: str) -> Edits:
-    """Skip evaluations before and between the samples; time those that stay ahead of them."""
+    """Skip evaluations before and between the samples; time those that stay."""
     yield from _skipped(located, recorder, "validation")
-    for kept in located.kept:
-        if kept.initial and kept.source is located.candidate.source:
-            yield from _timed(kept, recorder)
+    yield from _kept(located, recorder, "validation")
 
 
 def checkpoints(located: Located, recorder: str) -> Edits:
-    """Skip saves between the samples."""
+    """Skip saves between the samples; time those that stay."""
     yield from _skipped(located, recorder, "checkpoint")
+    yield from _kept(located, recorder, "checkpoint")
 
 
 def cache_clears(located: Located, recorder: str) -> Edits:
@@ -120,9 +119,40 @@ def _instead(skipped: Skipped, recorder: str) -> str:
     return "\n".join(filter(None, (skipped.instead, drawn)))
 
 
-def _timed(kept: Kept, recorder: str) -> Edits:
-    at = address(kept.statement)
-    what = f"{kept.what} at {kept.source.at(kept.statement.lineno)}"
-    why = f"reports how long the {kept.what} that stays takes"
-    yield kept.source, Edit(Kind.INSERT_BEFORE, at, f"{recorder}.aside({what!r})", reason=why)
-    yield kept.source, Edit(Kind.INSERT_AFTER, at, f"{recorder}.aside()", reason=why)
+def _kept(located: Located, recorder: str, what: str) -> Edits:
+    """Each piece that stays, once, in the file of the loop, where it does not hold the step."""
+    for kept in {(id(each.statement)): each for each in located.kept if each.what == what}.values():
+        if kept.source is not located.candidate.source or _holds_a_step(kept, located):
+            continue
+        if kept.initial:
+            place = f"{what} at {kept.source.at(kept.statement.lineno)}"
+            yield from _around(kept, f"{recorder}.aside", place, "reports how long the {} takes")
+        elif not _is_left_out(kept, located):
+            yield from _around(kept, f"{recorder}.kept", what, "tells iterations with the {} apart")
+
+
+def _around(kept: Kept, call: str, what: str, why: str) -> Edits:
+    at, reason = address(kept.statement), why.format(f"{kept.what} that stays")
+    yield kept.source, Edit(Kind.INSERT_BEFORE, at, f"{call}({what!r})", reason=reason)
+    yield kept.source, Edit(Kind.INSERT_AFTER, at, f"{call}()", reason=reason)
+
+
+def _holds_a_step(kept: Kept, located: Located) -> bool:
+    """Whether samples are taken within it: then it is no part of an iteration."""
+    return any(
+        region.candidate.source is kept.source and _within(region.end, kept.statement)
+        for region in located.regions
+    )
+
+
+def _is_left_out(kept: Kept, located: Located) -> bool:
+    """Whether it goes with something else that is skipped."""
+    return any(
+        skipped.source is kept.source and _within(kept.statement, gone)
+        for skipped in located.skipped
+        for gone in (skipped.statement, *skipped.dependents)
+    )
+
+
+def _within(inner: ast.stmt, outer: ast.stmt) -> bool:
+    return outer.lineno <= inner.lineno <= (outer.end_lineno or outer.lineno)

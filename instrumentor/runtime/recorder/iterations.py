@@ -6,13 +6,52 @@ two samples is left out.
 """
 
 import time
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from instrumentor.runtime.recorder.marks import DATA, OPTIMIZER, Marks
 from instrumentor.runtime.recorder.records import Records
 
 #: How much of the marks has been seen at some time: seconds of data and of optimizers, steps.
 Known = Tuple[float, float, int]
+
+
+class Kept:
+    """What stays of the script between two samples and is no part of a step: a validation, a save.
+
+    Attributes:
+        what: the names of what ran since the last sample.
+        spent_s, data_s: what that took, and what it waited for its own loaders within that.
+        lead_s: of both, the difference since the loop's body was entered.
+        ended_s: when the last one ended.
+    """
+
+    def __init__(self) -> None:
+        self.what: Dict[str, None] = {}
+        self.spent_s = self.data_s = self.lead_s = self.ended_s = 0.0
+        self.open: List[Tuple[str, float, float]] = []  # with its start, and the data until then
+
+    def begin(self, what: str, data_s: float) -> None:
+        """A piece begins; one within another is a part of that."""
+        self.open.append((what, time.perf_counter(), data_s))
+
+    def end(self, data_s: float) -> None:
+        """The piece that was begun last ends."""
+        if not self.open:
+            return
+        what, started_s, before_s = self.open.pop()
+        if self.open:
+            return
+        self.ended_s = time.perf_counter()
+        waited_s, spent_s = data_s - before_s, self.ended_s - started_s
+        self.what[what] = None
+        self.spent_s += spent_s
+        self.data_s += waited_s
+        self.lead_s += spent_s - waited_s
+
+    def leave(self, data_s: float) -> None:
+        """The next sample begins: what the script left by `break` or `continue` has ended."""
+        while self.open:
+            self.end(data_s)
 
 
 class Iterations:
@@ -33,6 +72,7 @@ class Iterations:
         self.own_s = 0.0  # spent in the recorder since
         self.entered: Optional[float] = None
         self.at_entry = self.begun
+        self.kept = Kept()
 
     def known(self) -> Known:
         """What the marks say now."""
@@ -42,6 +82,13 @@ class Iterations:
     def enter(self) -> None:
         """The body of the loop is entered."""
         self.entered, self.at_entry = time.perf_counter(), self.known()
+        self.kept.lead_s = 0.0
+
+    def keep(self, what: str) -> None:
+        """A piece of the script that stays between two samples begins, or ends without its name."""
+        if self.sample is not None:
+            data_s = self.known()[0]
+            self.kept.begin(what, data_s) if what else self.kept.end(data_s)
 
     def begin(self, called_s: float, pending_s: float) -> None:
         """A region begins: the iteration of the sample before it is over.
@@ -51,6 +98,7 @@ class Iterations:
             pending_s: how long the device then worked on what was asked of it after the last one.
         """
         now = self.known()
+        self.kept.leave(now[0])
         if self.sample is not None and self.sample.get("event", True):
             self.write(self.sample, now, called_s, pending_s)
         self.sample, self.entered = None, None
@@ -62,7 +110,7 @@ class Iterations:
         Args:
             sample: also `event`, as which it is recorded; "" leaves it out.
         """
-        self.outside, self.sample = self.known(), sample
+        self.outside, self.sample, self.kept = self.known(), sample, Kept()
         self.left_s, self.own_s = time.perf_counter(), 0.0
 
     def write(self, sample: Dict[str, Any], now: Known, called_s: float, pending_s: float) -> None:
@@ -78,6 +126,9 @@ class Iterations:
         event = sample.get("event", "iteration")
         if event == "iteration":
             self.taken[sample["name"]] = milliseconds, tuple(stepped)
+        kept: Dict[str, Any] = {}
+        if self.kept.what:
+            kept = {"kept": "_and_".join(self.kept.what), "kept_ms": self.kept.spent_s * 1000.0}
         self.records.again(
             event,
             {"stepped": stepped},
@@ -85,10 +136,11 @@ class Iterations:
             name=sample["name"],
             ms=milliseconds,
             own_ms=self.own_s * 1000.0,
-            data_ms=(data_s - left_data_s) * 1000.0,
+            data_ms=(data_s - left_data_s - self.kept.data_s) * 1000.0,
             optimizer_ms=(optimizer_s - left_optimizer_s + updating_s) * 1000.0,
             inside_data_ms=(left_data_s - begun_data_s) * 1000.0,
             inside_optimizer_ms=(left_optimizer_s - begun_optimizer_s) * 1000.0,
+            **kept,
             **self.around_entry(now, called_s),
         )
 
@@ -101,8 +153,9 @@ class Iterations:
         if self.entered is None or self.entered < self.left_s:
             return {}
         ended_s = self.marks.ended_s
-        last_s = max(self.left_s, ended_s if ended_s <= self.entered else 0.0)
-        marked_s = sum(now[:2]) - sum(self.at_entry[:2])
+        seen = self.left_s, ended_s, self.kept.ended_s
+        last_s = max(each for each in seen if each <= self.entered)
+        marked_s = sum(now[:2]) - sum(self.at_entry[:2]) + self.kept.lead_s
         return {
             "next_ms": (self.entered - last_s) * 1000.0,
             "lead_ms": max(0.0, called_s - self.entered - marked_s) * 1000.0,

@@ -277,6 +277,11 @@ class Recorder:
             text = "%s stays and took %.1f s before the first sample" % (name, seconds)
             self.records.warn(text)
 
+    def kept(self, what: str = "") -> None:
+        """Tell apart what stays between samples: opened with its name, closed without."""
+        if self.records.active and not self.done:
+            self.iterations.keep(what)
+
     def drawn(self, *loaders: Any) -> None:
         """Take the random numbers that walking over loaders takes, where a walk is skipped.
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from instrumentor_analysis.clock.iterations import Taken, iteration, region_ms
 from instrumentor_analysis.clock.timings import read_timings, wall_clock
-from instrumentor_analysis.model import Sample, WallClock
+from instrumentor_analysis.model import KeptWork, Sample, WallClock
+from instrumentor_analysis.reports.headline import wall_clock_figures_of
 from tests.analysis.records import Event, batch, event, record
 
 
@@ -37,6 +38,48 @@ def test_parts_add_up_to_the_median_and_throughput_is_the_iteration_s(tmp_path: 
     ]  # fmt: skip
     assert sum(part.ms for part in whole.parts) == pytest.approx(whole.median_ms)
     assert whole.samples_per_s == pytest.approx(400.0)
+
+
+def test_iterations_that_hold_a_kept_validation_are_told_apart(tmp_path: Path) -> None:
+    """The iteration is that of the others, and what was left out is named with its time."""
+    plain: Event = {"ms": 10.0, "stepped": [0]}
+    held: Event = {"ms": 110.0, "stepped": [0], "kept": "validation", "kept_ms": 100.0}
+    sample: Event = {"ms": 8.0, **batch(32, 4)}
+    steps = [(sample, held if at % 3 == 0 else plain) for at in range(12)]
+    wall = measured(tmp_path, *steps)
+    found = wall.iteration
+    assert (found.median_ms, found.max_ms, found.count) == (10.0, 10.0, 8)
+    assert found.kept == KeptWork(("validation",), 4, 12, 100.0, left_out=True)
+    assert not any("kept" in part.name for part in found.parts)
+    assert found.samples_per_s == pytest.approx(3200.0)
+    notes = [each.note for each in wall_clock_figures_of(wall) if each.name == "iteration"]
+    assert notes[0].endswith("without the 4 of 12 that hold a kept validation of 100 ms")
+
+
+@pytest.mark.parametrize("without", [0, 2])
+def test_what_hardly_any_iteration_is_without_is_a_part_of_them(
+    tmp_path: Path, without: int
+) -> None:
+    plain: Event = {"ms": 10.0, "stepped": [0]}
+    held: Event = {"ms": 110.0, "stepped": [0], "kept": "validation_and_checkpoint",
+                   "kept_ms": 100.0}  # fmt: skip
+    steps = [({"ms": 8.0}, plain if at < without else held) for at in range(12)]
+    wall = measured(tmp_path, *steps)
+    found = wall.iteration
+    parts = {part.name: part.ms for part in found.parts}
+    assert parts["kept validation and checkpoint"] == pytest.approx(100.0)
+    assert (found.median_ms, found.kept.left_out) == (110.0, False)
+    (note,) = (each.note for each in wall_clock_figures_of(wall) if each.name == "iteration")
+    assert note.endswith("in 12 of 12, and so does throughput") or without
+
+
+def test_a_kind_that_always_holds_kept_work_is_not_left_out(tmp_path: Path) -> None:
+    """A save behind each update of two micro-steps: without these there would be no update."""
+    plain: Event = {"ms": 10.0, "stepped": []}
+    held: Event = {"ms": 30.0, "stepped": [0], "kept": "checkpoint", "kept_ms": 20.0}
+    steps = [({"ms": 8.0}, held if at % 2 else plain) for at in range(12)]
+    found = measured(tmp_path, *steps).iteration
+    assert found.update.ms == 40.0 and not found.kept.left_out
 
 
 def test_a_report_has_one_figure_of_the_region(tmp_path: Path) -> None:

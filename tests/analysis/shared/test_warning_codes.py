@@ -20,6 +20,7 @@ _FREE = {"text", "kernel", "comparison", IGNORED}
 _BY_VARIABLE = {
     *("host-read-inside", "save-inside", "fetch-inside", "copy-inside"),
     *("host-reads-moved", "host-reads-as-written", "validation-stays", "checkpoint-stays"),
+    *("validation-between", "checkpoint-between"),
     *("validation-unproven", "checkpoint-unproven"),
     *("graph-break", "fallback", "new-graph", "gradients-dropped"),
     *("breakpoint", "own-profiler", "several-processes", "outlives-stop", "recorder"),

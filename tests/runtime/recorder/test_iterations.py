@@ -50,6 +50,7 @@ class Script:
     def written(self) -> list[dict[str, object]]:
         wanted = (
             *("ms", "data_ms", "optimizer_ms", "inside_data_ms", "next_ms", "lead_ms", "stepped"),
+            *("kept", "kept_ms"),
         )
         return [
             {
@@ -118,3 +119,43 @@ def test_a_region_that_was_left_has_no_iteration(script: Script) -> None:
     script.passes(500)
     script.iterations.begin(time.perf_counter(), 0.0)
     assert len(script.written) == 1
+
+
+def test_what_the_script_keeps_between_samples_is_told_apart_from_the_wait_for_a_batch(
+    script: Script,
+) -> None:
+    """With its own loader's waits, and what else is kept within it; also ahead of the region."""
+    script.iterations.keep("validation")  # ahead of the first sample
+    script.iterations.keep("")
+    for at in range(3):
+        script.iterations.enter()
+        script.passes(3)
+        if at == 2:
+            script.iterations.keep("checkpoint")
+            script.passes(30)
+            script.iterations.keep("")
+        script.region(10)
+        script.marked(OPTIMIZER, 4)
+        if at == 0:
+            script.iterations.keep("validation")
+            script.marked(DATA, 20)
+            script.iterations.keep("checkpoint")
+            script.passes(80)
+            script.iterations.keep("")
+            script.iterations.keep("")
+        script.passes(1)
+    held, ahead = script.written
+    same = {"optimizer_ms": 4.0, "next_ms": 1.0, "lead_ms": 3.0, "stepped": [0]}
+    assert held == {**same, "ms": 118.0, "kept": "validation", "kept_ms": 100.0}
+    assert ahead == {**same, "ms": 48.0, "kept": "checkpoint", "kept_ms": 30.0}
+
+
+def test_a_kept_piece_that_the_script_left_ends_with_the_next_sample(script: Script) -> None:
+    script.region(10)
+    script.iterations.keep("validation")
+    script.passes(50)  # and `continue`
+    script.region(10)
+    script.region(10)
+    held, plain = script.written
+    assert held == {"ms": 60.0, "kept": "validation", "kept_ms": 50.0, "stepped": []}
+    assert plain == {"ms": 10.0, "stepped": []}

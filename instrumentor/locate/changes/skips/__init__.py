@@ -104,12 +104,15 @@ def _draws_others(skipped: Skipped) -> Caveat:
 
 
 def _stays(piece: Kept) -> Caveat:
-    """No figure depends on it: it is not timed."""
-    between = "between epochs" if piece.seldom else "between samples"
-    when = "once before the first sample" if piece.initial else between
+    """Ahead of the samples no figure depends on it; between them the iteration may."""
+    kind, when, so = f"{piece.what}-stays", "between epochs", "It is not in the timed region."
+    if piece.initial:
+        when, so = "once before the first sample", "It is not timed; the run only takes longer."
+    elif not piece.seldom:
+        kind, when = f"{piece.what}-between", "between samples"
+        so = "It is not in the timed region, but within the iteration in which it runs."
     return Caveat(
-        f"{piece.what}-stays",
-        f"{piece.what.capitalize()} is kept and runs {when}, because {piece.why}. It is not timed; "
-        "the run only takes longer.",
+        kind,
+        f"{piece.what.capitalize()} is kept and runs {when}, because {piece.why}. {so}",
         place=piece.source.at(piece.statement.lineno),
     )
