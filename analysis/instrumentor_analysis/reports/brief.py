@@ -134,8 +134,11 @@ def _region(wall: WallClock, median: Line) -> Line:
     """The timed region, by the same statistic as the iteration: a part is never longer than it."""
     steps = formatting.plural(wall.samples, headline.step_word(wall))
     mean_ms = headline.mean_in_iteration(wall)
-    if mean_ms is not None:
-        note = f"mean of {steps} (median {median.value})"
+    if wall.iteration is not None and mean_ms is not None:
+        every = f"median {median.value}"
+        if wall.mean_ms is not None:
+            every += f", mean {formatting.ms(wall.mean_ms)}"
+        note = f"its part of the {wall.iteration.word} above; of {steps}: {every}"
         return replace(median, name=wall.label, value=formatting.ms(mean_ms), note=note)
     interval = median.note.partition(";")[0]
     which = steps if wall.samples == 1 else f"median of {steps}"

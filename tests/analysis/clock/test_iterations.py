@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from instrumentor_analysis.clock.iterations import Taken, iteration, region_ms
 from instrumentor_analysis.clock.timings import read_timings, wall_clock
 from instrumentor_analysis.model import KeptWork, Sample, WallClock
+from instrumentor_analysis.reports import brief
 from instrumentor_analysis.reports.headline import wall_clock_figures_of
 from tests.analysis.records import Event, batch, event, record
 
@@ -263,3 +264,16 @@ def test_steps_that_vary_or_are_alike_are_of_one_kind(
     found = measured(tmp_path, *[({"ms": 10.0 + at / 100, "nodes": n}, None)
                                  for at, n in enumerate(nodes)])  # fmt: skip
     assert found.populations == ()
+
+
+def test_the_region_of_a_micro_step_is_called_what_it_is(tmp_path: Path) -> None:
+    """Its part of the median update is neither the mean nor the median of its samples."""
+    took = [8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 48.0]
+    steps = [({"ms": ms}, {"ms": ms + 2, "stepped": [0] if at % 2 else []})
+             for at, ms in enumerate(took)]  # fmt: skip
+    wall = measured(tmp_path, *steps)
+    (line,) = (each for each in brief._clock(wall, more=True) if each.name == "fwd+bwd")
+    assert (
+        line.note
+        == "its part of the micro-step above; of 10 micro-steps: median 8.0 ms, mean 12.0 ms"
+    )
