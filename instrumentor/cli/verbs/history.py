@@ -94,6 +94,11 @@ def history(
         kept.pin(pinned, baseline)
         entries = kept.of_script(place)
         console.say(f"Run {pinned.id} is now @{baseline}")
+        if pinned.busy:
+            console.warn(
+                f"Other programs kept the machine busy during run {pinned.id}: nothing can be "
+                "concluded against it. Pin one of a quiet machine with --run NUMBER."
+            )
     if plot is not None:
         _draw(entries, plot, place[1], force=asked.force)
     if shown.json:

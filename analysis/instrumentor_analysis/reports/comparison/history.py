@@ -38,6 +38,9 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
         Column("figure", [run.headline.figure for run in runs], right=False, least=9, comfort=24),
         Column("median", [_ms(value) for value in values]),
     ]
+    if any(run.busy for run in runs):  # whose report says not to trust it
+        marks = ["busy" if run.busy else "" for run in runs]
+        columns.append(Column("machine", marks, right=False))
     if device != [None] * len(device):
         columns.append(Column("device time", [_ms(value) for value in device]))
     if any(run.other_cpus for run in runs):

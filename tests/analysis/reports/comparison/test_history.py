@@ -25,6 +25,13 @@ def test_a_row_per_run_with_a_bar() -> None:
     assert lines[2].count("█") == 14 and lines[3].count("█") == 7 and "█" not in lines[4]
 
 
+def test_a_busy_run_is_marked_in_80_columns_too() -> None:
+    lines = console([run(1, 10.0), replace(run(2, 5.0), busy=True, other_cpus=1.4)], width=80)
+    (calm, busy) = lines.splitlines()[2:4]
+    assert "busy" in busy and "busy" not in calm
+    assert "machine" not in console([run(1, 10.0)], width=80)
+
+
 def test_a_line_per_way_of_measuring_with_intervals() -> None:
     made = figure([run(1, 10.0), run(2, 5.0, "tracy"), run(3, 8.0)], "train.py")
     assert [key.text for key in made.keys] == ["torch fwd+bwd", "tracy fwd+bwd"]
