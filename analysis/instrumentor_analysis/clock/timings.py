@@ -70,6 +70,8 @@ class Timings(Struct, frozen=True):
         called: extra steps whose modules were followed.
         told: extra steps whose programs ttnn told.
         again: extra iterations with the batch of the one before.
+        why: what ended the samples: `asked for`, `precise`, `most` of one run, `budget`, `busy`;
+            empty where the script ended before, or an old record does not say.
     """
 
     samples: tuple[Sample, ...] = ()
@@ -85,6 +87,7 @@ class Timings(Struct, frozen=True):
     called: tuple[Called, ...] = ()
     told: tuple[Told, ...] = ()
     again: tuple[Again, ...] = ()
+    why: str = ""
 
     def labels(self) -> tuple[str, ...]:
         """The labels in order of first appearance."""
@@ -179,6 +182,7 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
         called=tuple(fitted(e, Called) for e in mine if e["event"] == "modules"),
         told=tuple(fitted(e, Told) for e in mine if e["event"] == "programs"),
         again=tuple(fitted(e, Again) for e in mine if e["event"] == "same_batch"),
+        why=next((str(e.get("why") or "") for e in mine if e["event"] == "complete"), ""),
     )
 
 

@@ -121,7 +121,10 @@ def _not_steady(sides: Sequence[Side], timing: Timing | None) -> Iterator[str]:
         listed = ", ".join(trends[:5]) + (f" and {len(trends) - 5} more" if trends[5:] else "")
         by_steps = timing is not None and timing.between is None
         widened = " The interval is widened by that." if by_steps else ""
+        # A longer warm-up is no remedy of steps that became slower.
+        longer = f"--steps {2 * max(wall.samples for _, wall in walls if wall)}"
+        remedy = f"--warmup {LONG_WARMUP}" if all(x < 0 for _, x in changes) else longer
         yield (
             f"Not steady: steps got faster or slower during the run ({listed}).{widened} Measure "
-            f"again with --warmup {LONG_WARMUP}."
+            f"again with {remedy}."
         )

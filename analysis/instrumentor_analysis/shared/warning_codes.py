@@ -165,7 +165,8 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
      "It may have used it during the run.", "End it; measure again."),
     ("W204", "not-steady", "wrong", "The steps became faster or slower during the run",
      "Warm-up, others on the machine, or its clock; the interval holds both ends.",
-     "Give more --warmup if only the first half changes; else more --steps, on a quiet machine."),
+     "Give more --warmup where the steps became faster in the first half; else more --steps, or "
+     "a longer --time-budget where that ended the run, on a quiet machine."),
     ("W205", "outlier", "caution", "A step is an outlier",
      "Warm-up, another process, or a recompilation; the median hardly moves.",
      "Give more --steps."),

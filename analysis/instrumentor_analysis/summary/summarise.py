@@ -224,7 +224,9 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     for each in by_label.values():
         warnings += _of_several_kinds(each)
         # On a busy machine steps scatter and drift, and there is nothing in them to look for.
-        warnings += () if is_busy(folder.facts.get("machine")) else _unsteady(each, folder)
+        warnings += (
+            () if is_busy(folder.facts.get("machine")) else _unsteady(each, folder, timings.why)
+        )
     noted = causes(folder.facts.get("causes"))
     warnings += by_place(noted)
     warnings += lost(timings.told)
@@ -303,11 +305,12 @@ def _of_several_kinds(wall: WallClock) -> Iterator[Caveat]:
         yield Caveat("several-kinds", text)
 
 
-def _unsteady(wall: WallClock, folder: RunFolder) -> Iterator[Caveat]:
+def _unsteady(wall: WallClock, folder: RunFolder, why: str) -> Iterator[Caveat]:
     """That steps of one kind are not alike, what may be the cause, and what to type."""
     chosen = folder.facts.get("time_budget_s") is None  # the number of steps, by the user
     longer = f"--steps {_MORE * (wall.samples + len(wall.warmup_ms) + 1)}"
-    longer = longer if chosen else "--time-budget 120"
+    # More time helps only where time ended it, not its own limits.
+    longer = longer if chosen or why not in ("", "budget") else "--time-budget 120"
     interval, middle, trend = wall.median_interval_ms, wall.median_ms, wall.trend_percent
     if wall.drifts and trend is not None:
         text = (

@@ -155,7 +155,10 @@ def test_every_label_that_both_have_the_main_one_first() -> None:
 def test_a_drift_is_doubted() -> None:
     found = compare(side([100.0 + 3 * at for at in range(8)]), side([100.0] * 8, "new"))
     (note,) = (each for each in found.notes if each.startswith("Not steady"))
-    assert "base 2" in note and "% slower" in note and note.endswith("with --warmup 20.")
+    assert "base 2" in note and "% slower" in note and note.endswith("with --steps 16.")
+    falling = compare(side([130.0 - 3 * at for at in range(8)]), side([100.0] * 8, "new"))
+    (note,) = (each for each in falling.notes if each.startswith("Not steady"))
+    assert note.endswith("with --warmup 20.")
 
 
 def test_names_that_are_alike_are_told_apart() -> None:

@@ -505,6 +505,16 @@ def test_steps_that_get_faster_to_the_end_are_not_said_to_warm_up(tmp_path: Path
     assert text.endswith("Give --time-budget 120 to see whether that ends.")
 
 
+@pytest.mark.parametrize("why", ["most", "precise", "budget"])
+def test_more_time_is_advised_only_where_time_ended_the_run(tmp_path: Path, why: str) -> None:
+    rising = steady_events(*[10.0 * 1.03**at for at in range(40)])
+    events = [*rising, {"event": "complete", "pid": 1, "samples": 40, "why": why}]
+    folder = run_folder(tmp_path / "run", *events, time_budget_s=30.0)
+    (text,) = (each.message for each in summarise(folder).warnings if each.kind == "not-steady")
+    assert ("--time-budget 120" in text) == (why == "budget")
+    assert ("Give --steps " in text) == (why != "budget")
+
+
 @pytest.mark.parametrize(("device", "told"), [("cpu", False), ("cuda", True)])
 def test_to_the_cpu_nothing_is_copied(tmp_path: Path, device: str, told: bool) -> None:
     warned = [{"kind": "copy-inside", "message": "A copy to the device.", "weight": "caution"}]
