@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from instrumentor.tune.judge import BASELINE, CHANGES_LOSS, KEPT, NO_GAIN
+from instrumentor.tune.judge import BASELINE, CHANGES_LOSS, KEPT, NO_GAIN, NOT_PROVEN
 from instrumentor.tune.search import Row
 from instrumentor_analysis.clock.intervals import median_interval
 from instrumentor_analysis.reports.drawing import (
@@ -21,7 +21,13 @@ from instrumentor_analysis.reports.drawing import (
 
 #: Width of the plot, distance of two rows and height of a bar, units.
 _WIDTH, _PITCH, _BAR = 600.0, 30.0, 20.0
-_COLOURS = {BASELINE: "other", KEPT: "good", NO_GAIN: "rest", CHANGES_LOSS: "tm"}
+_COLOURS = {
+    BASELINE: "other",
+    KEPT: "good",
+    NO_GAIN: "rest",
+    NOT_PROVEN: "rest",
+    CHANGES_LOSS: "tm",
+}
 
 
 def throughput(rows: Sequence[Row]) -> Drawing:

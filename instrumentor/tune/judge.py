@@ -13,6 +13,7 @@ from instrumentor_analysis.compare.ratio import Ratio, ratio_of_medians
 BASELINE = "baseline"
 KEPT = "kept"
 NO_GAIN = "no gain"
+NOT_PROVEN = "not proven"
 WORSE = "worse"
 CHANGES_LOSS = "changes the loss"
 NOT_COMPARABLE = "cannot be compared"
@@ -93,6 +94,9 @@ class Judge(Struct, frozen=True):
             return Judgement(NOT_COMPARABLE, "there are no steady samples")
         change = _loss_change(reference, new)
         verdict, text = self._verdict(found)
+        # What other programs took away shows neither that a setting helps nor that it does not.
+        if verdict in (NO_GAIN, WORSE) and (best.busy or new.busy):
+            verdict, text = NOT_PROVEN, f"{text}, on a busy machine"
         if change is not None and not self._same_loss(change):
             return Judgement(
                 CHANGES_LOSS, f"the loss changes by {_percent(change)}: {text}", found, change

@@ -11,7 +11,7 @@ from msgspec import Struct
 from instrumentor.shared.outputs import write_json
 from instrumentor.tune.chart import throughput
 from instrumentor.tune.edits import Applicable, applied, patch
-from instrumentor.tune.judge import BASELINE, KEPT, ratio
+from instrumentor.tune.judge import BASELINE, KEPT, NOT_PROVEN, ratio
 from instrumentor.tune.outcome import finite
 from instrumentor.tune.search import Row, Search
 from instrumentor.tune.settings import WARMUP, spelled
@@ -186,6 +186,12 @@ def conclusion(document: dict[str, Any]) -> str:
     if document["withheld"]:
         return f"No recommendation: {document['withheld']}."
     if not document["best"]:
+        unsure = sum(trial["verdict"] == NOT_PROVEN for trial in document["trials"])
+        if unsure:
+            return (
+                f"No conclusion: the machine was busy, so nothing is proven of {unsure} of "
+                f"{len(document['trials'])} trials. Measure again when it is quiet."
+            )
         return "No setting brings a significant gain: keep the script as it is."
     text = f"Best: {', '.join(spelled(*pair) for pair in document['best'].items())}"
     gain = document["best_against_baseline"]

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from instrumentor.shared.errors import InstrumentError, RunFailed, UsageError
-from instrumentor.tune.judge import BASELINE, KEPT, Judge, Judgement, Noise, noise_of
+from instrumentor.tune.judge import BASELINE, KEPT, NOT_PROVEN, Judge, Judgement, Noise, noise_of
 from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.settings import BATCH_SIZE, Configuration, Setting, Value
 from instrumentor_analysis.compare.ratio import ratio_of_medians
@@ -230,7 +230,9 @@ class Search(Struct):
     def _as_long_as_it_helps(self, name: str, sizes: Sequence[int]) -> bool:
         for position, size in enumerate(sizes):
             if not self._try(name, [self.best.having({name: size})]):
-                self._leave(name, sizes[position + 1 :], f"{size} did not help")
+                unsure = self.rows[-1].judgement.verdict == NOT_PROVEN
+                why = f"no gain of {size} was proven" if unsure else f"{size} did not help"
+                self._leave(name, sizes[position + 1 :], why)
                 return position > 0
         return bool(sizes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor.tune import judge as j
 from instrumentor.tune.judge import Judge, Noise
@@ -43,6 +44,17 @@ def test_verdicts(new: Outcome, verdict: str) -> None:
     made = Judge().judge(BASE, new, BASE)
     assert made.verdict == verdict
     assert made.text
+
+
+def test_on_a_busy_machine_nothing_is_shown_to_be_no_gain() -> None:
+    scattered, slower = (
+        measured(9.999, batch=4, loss=2.0, spread=0.5),
+        measured(20, batch=4, loss=2.0),
+    )
+    for new in (scattered, slower):
+        for base, other in ((BASE, replace(new, busy=True)), (replace(BASE, busy=True), new)):
+            made = Judge().judge(base, other, base)
+            assert made.verdict == j.NOT_PROVEN and made.text.endswith("on a busy machine")
 
 
 def test_batch_sizes_are_judged_by_the_sample() -> None:

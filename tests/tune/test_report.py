@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor.tune import report
 from instrumentor.tune.chart import throughput
 from instrumentor.tune.edits import survey
 from instrumentor.tune.judge import Judge
 from instrumentor.tune.options import TuneOptions
-from instrumentor.tune.search import Search
+from instrumentor.tune.outcome import Outcome
+from instrumentor.tune.search import Search, Trial
 from instrumentor.tune.settings import SETTINGS
 from instrumentor.tune.tuning import Tuned
 from instrumentor_analysis.reports.drawing import Bar, Label
@@ -78,6 +80,20 @@ def test_nothing_helps_leaves_no_patch_also_of_an_earlier_time(tmp_path: Path) -
     assert not (tmp_path / "best.diff").exists()
     assert made.document["best_against_baseline"] is None
     assert "keep the script as it is" in (tmp_path / "tune.md").read_text()
+
+
+def test_nothing_helps_on_a_busy_machine_is_no_conclusion(tmp_path: Path) -> None:
+    class Busy(ByFormula):
+        def _one(self, trial: Trial) -> Outcome | None:
+            made = super()._one(trial)
+            return made and replace(made, busy=True)
+
+    same = Busy(lambda chosen: float(chosen.get("batch_size") or 4))
+    made = report.make_report(tuned(tmp_path, same))
+    said = report.conclusion(made.document)
+    assert said.startswith(("No conclusion:", "No recommendation:"))
+    assert "keep the script" not in said
+    assert not any("did not help" in note for note in made.document["notes"])
 
 
 def test_a_budget_used_up_at_once_is_said(tmp_path: Path) -> None:
