@@ -282,6 +282,7 @@ def _standing(wanted: _Wanted, options: PairOptions) -> Iterator[Version]:
             python=found,
             cwd=copy.counterpart(cwd),
             env=copy.environment(run.variables),
+            own_script=(cwd / started.script).absolute(),
             link=(),
             no_link=(),
         )

@@ -66,6 +66,7 @@ class ProcessOptions(Checked):
     Attributes:
         stall_s: how long nothing may happen before it is said.
         env: environment of the process; None means this process's own.
+        own_script: the user's, where the script that runs is in a copy that ends with the command.
     """
 
     python: str | None = option(
@@ -81,6 +82,7 @@ class ProcessOptions(Checked):
     stall_s: float | None = 120.0
     cwd: Path | None = None
     env: Mapping[str, str] | None = None
+    own_script: Path | None = None
 
     @property
     def folder(self) -> Path:

@@ -506,6 +506,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             "warnings": [each.to_json() for each in by_weight(self.warnings)],
             "ignored_warnings": list(options.rewrite.ignore_warnings),
             "label": options.label,
+            "own_script": None if options.own_script is None else str(options.own_script),
             "in_place": options.in_place,
             "command": list(self.launch.argv),
             "profiler": self.profiler.name,

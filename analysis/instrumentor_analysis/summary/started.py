@@ -13,6 +13,9 @@ def started(run: Mapping[str, Any]) -> list[str]:
     words = [str(word) for word in command] if isinstance(command, list) else []
     if not words or not Path(words[0]).name.startswith("python"):
         return []
+    own = run.get("own_script")
+    if own and words[1:2] != ["-m"]:  # what ran was in a copy that is gone
+        return [str(own), *words[2:]]
     if words[1:3] != ["-m", "tracy"]:
         return words[1:]
     # Tracy's own words stand before the script's.

@@ -17,6 +17,8 @@ from instrumentor_analysis.summary.started import started
         ({"command": ["torchrun", "train.py"], "script": "train.py"}, []),
         ({"command": ["python", "-m", "tracy", "-p", "t.py"], "script": "/t.py"}, ["/t.py"]),
         ({"command": ["python", "-m", "tracy", "-p", "t.py"]}, []),
+        ({"command": ["python", "/copy/t.py", "1"], "own_script": "/own/t.py"}, ["/own/t.py", "1"]),
+        ({"command": ["python", "-m", "pkg.t"], "own_script": "/own/pkg/t.py"}, ["-m", "pkg.t"]),
         ({}, []),
     ],
 )
