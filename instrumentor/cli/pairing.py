@@ -350,7 +350,19 @@ def _commit(project: Project, wanted: _Wanted) -> str | None:
         ends = [git.commit_of(project.root, each) for each in (base, _head(new))]
         return git.read(project.root, "merge-base", *ends).decode().split()[0]
     except InstrumentError as error:
-        raise UsageError(f"--refs: {wanted.ref} is no commit", error.message) from error
+        hint = _branches(project) or error.message
+        raise UsageError(f"--refs: {wanted.ref} is no commit", hint) from error
+
+
+def _branches(project: Project) -> str:
+    """What can be named instead; empty where there is none."""
+    try:
+        found = git.read(project.root, "branch", "--format=%(refname:short)").decode().split("\n")
+    except InstrumentError:
+        return ""
+    names = [each for each in found if each and not each.startswith("(")]
+    more = f" and {len(names) - 8} more" if names[8:] else ""
+    return f"Its branches: {', '.join(names[:8])}{more}." if names else ""
 
 
 def _head(new: str) -> str:
@@ -471,8 +483,14 @@ def show_earlier(
         _tell(paired)
         for line in _pairs(paired):
             console.out(f"  {line}")
-        runs = console.quoted(console.shown(folder / paired.pairs[-1].new.folder.name))
-        console.say(f"Next: instrument report {runs}")
+        if paired.decided:
+            runs = console.quoted(console.shown(folder / paired.pairs[-1].new.folder.name))
+            console.say(f"Next: instrument report {runs}")
+        else:  # the record does not hold what was typed
+            words = console.quoted(
+                "--resume", console.shown(folder), "--pairs", str(_more_pairs(paired))
+            )
+            console.say(f"Next: the same instrument compare with {words}  # goes on with these")
     if gate_percent is not None:
         _judge(paired)
 

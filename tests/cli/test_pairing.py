@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from instrumentor.cli.pairing import (
     are_scripts,
     parse_refs,
     progress_of,
+    show_earlier,
     statement,
 )
 from instrumentor.run.options import RunOptions
@@ -212,3 +214,22 @@ def test_a_file_keeps_its_name_at_the_start_of_a_sentence(
     paired = Paired(Path("out"), *sides, (), "iteration", False, found, 240.0)
     _show(paired, Shown(quiet=True), again_with)
     assert capsys.readouterr().out.startswith("b.py is 5.0 % slower than a.py, 9 pairs, ")
+
+
+def test_undecided_pairs_end_with_how_to_go_on_and_others_with_a_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("a.py", "b.py")]
+    runs = [Measured(Path("out/01_" + name), {"iteration": 5.0}, None) for name in ("base", "new")]
+    pairs = (Pair(runs[0], runs[1], False),)
+    for outcome, ends in (
+        ("undecided", "Next: the same instrument compare with --resume out --pairs "),
+        ("slower", "Next: instrument report out/01_new"),
+    ):
+        found = Verdict(outcome, 1.05, None, 1, 1.0)
+        paired = Paired(Path("out"), *sides, pairs, "iteration", False, found, 240.0)
+        monkeypatch.setattr(
+            sys.modules[Paired.__module__], "read_pairs", lambda *_, p=paired, **__: p
+        )
+        show_earlier(Path("out"), json=False)
+        assert capsys.readouterr().err.splitlines()[-1].startswith(ends)
