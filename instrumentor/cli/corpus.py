@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from instrumentor.shared.errors import InstrumentError, ProofFailed
+from instrumentor_analysis.reports.formatting import plural
 from instrumentor_analysis.shared.files import read_bytes
 
 _SKIPPED_FOLDERS = frozenset(
@@ -92,7 +93,7 @@ def report(verdicts: Sequence[Verdict], duration_s: float) -> str:
     """The tally as text."""
     outcomes = Counter(v.outcome for v in verdicts)
     declined = Counter(v.kind for v in verdicts if v.outcome == "declined")
-    lines = [f"{len(verdicts)} files in {duration_s:.1f} s"]
+    lines = [f"{plural(len(verdicts), 'file')} in {duration_s:.1f} s"]
     lines += [f"  {name:<14}{count:>7}" for name, count in outcomes.most_common()]
     if declined:
         lines.append("declined by reason")

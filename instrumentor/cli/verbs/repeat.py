@@ -60,7 +60,7 @@ def closing(results: Sequence[RunResult], middle: RunResult) -> None:
     page = middle.folder / "report.html"
     if page.is_file():
         console.say(f"Page: {page.resolve().as_uri()}")
-    told = "Another version's runs are compared with these by -- between the two sets."
+    told = "To hold another version against them: instrument compare THESE -- OTHERS."
     if middle.summary.run.get("script"):
         script = console.quoted(console.shown(Path(str(middle.summary.run["script"]))))
         console.say(f"Next: instrument history {script}  # these beside earlier runs. {told}")
