@@ -106,6 +106,8 @@ def compare(
         return
     if len(runs) < 2:
         raise UsageError("a comparison takes two runs", "Give BASE and NEW: two run folders.")
+    if len(groups) == 2 and len({Path(run).resolve() for run in runs}) == 1:
+        console.warn(f"Both sides are the same run: {console.shown(Path(runs[0]).resolve())}")
     sizes = _sizes(asked.batch_size, groups)
     refuse_outputs([asked.html, asked.markdown], map(Path, runs), force=asked.force)
     comparisons = compared(groups, sizes, History(store.history), of_region=of_region)

@@ -288,3 +288,10 @@ def test_a_path_with_an_at_sign_is_a_path(
     assert code == 0 and out.startswith("run@last against run@main")
     code, _, err = compared(capsys, tmp_path / "run@main", tmp_path / "gone.py@last")
     assert code == 2 and "gone.py: no such file" in err
+
+
+def test_a_run_against_itself_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = run(tmp_path / "one")
+    (tmp_path / "latest").symlink_to(one)
+    assert "Both sides are the same run" in compared(capsys, one, tmp_path / "latest")[2]
+    assert "same run" not in compared(capsys, one, run(tmp_path / "two"))[2]
