@@ -197,6 +197,30 @@ def test_another_object_of_a_class_goes_and_changes_nothing(
     assert same_training(seen, alone) == []
 
 
+OWN = """\
+class Own:
+    def __init__(self, rate=0.5):
+        self.rate = rate
+
+
+own = Own()
+mask = torch.ones(8) > 0
+"""
+TRAINS_BY_ITS_RATE = "state['scale'] = own.rate"
+
+
+def test_what_is_done_with_a_number_of_another_goes_and_changes_nothing(
+    run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    other = "import types\nother = types.SimpleNamespace(rate=0.25)"
+    body = "print(other.rate.as_integer_ratio())"
+    shape = script(body, TRAINS_BY_ITS_RATE, f"{OWN}{other}")
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo) == (3, 1)
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert same_training(seen, alone) == []
+
+
 #: what stands behind each step, with gradients on: a branch and a loop that only run the model
 INLINE = """\
 if step % 2 == 0:
@@ -302,6 +326,13 @@ FELT = {
         "state['scale'] = 1 + sum(meter.rows)",
         f"{TWO_METERS}\nother.rows = meter.rows",
     ),
+    "rate_of_another_name": (
+        "other = max([own], key=id)\nother.rate = other.rate * 0.5",
+        TRAINS_BY_ITS_RATE,
+        OWN,
+    ),
+    "rate_in_its_table": ("own.__dict__.update(rate=0.25)", TRAINS_BY_ITS_RATE, OWN),
+    "mask": ("mask.fill_(False)", "state['scale'] = float(mask.sum())", OWN),
     "file": (
         "torch.save(total, 'scale.pt')",
         "state['scale'] = torch.load('scale.pt')",

@@ -6,7 +6,14 @@ import ast
 
 from msgspec import Struct
 
-from instrumentor.locate.changes.skips.effects import Effects, Files, cells_of, changes, unread
+from instrumentor.locate.changes.skips.effects import (
+    Effects,
+    Files,
+    cells_of,
+    changes,
+    replaces,
+    unread,
+)
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.storage import (
     NOWHERE,
@@ -66,6 +73,8 @@ class LibraryCalls(Struct, eq=False):
                 found.add(self._method(frame, statement, call, call.func))
         else:
             found.add(_unread(frame, call))
+        if any(cell.name == "__dict__" for cell in found.changed):  # attributes of whatever name
+            found.add(_unread(frame, call))
         return found
 
     def draws(self, frame: Frame, call: ast.Call) -> bool:
@@ -103,7 +112,7 @@ class LibraryCalls(Struct, eq=False):
                 return Effects()
             attribute = self.storage.of(frame, given[1]).constant
             if attribute:
-                return changes(frame, call, [Cell(attribute)])
+                return replaces(frame, call, [Cell(attribute)])
         return self._function(frame, statement, call, name)
 
     def _function(self, frame: Frame, statement: ast.stmt, call: ast.Call, name: str) -> Effects:
@@ -189,7 +198,8 @@ class LibraryCalls(Struct, eq=False):
         if own == UNKNOWN:
             return _unread(frame, call)  # a change of nobody knows what
         if word in methods.PUTS | methods.TAKES:
-            return changes(frame, call, own.cells)  # what lies there stays as it is
+            # what lies there stays as it is; a number that has elements is none
+            return (replaces if own.plain else changes)(frame, call, own.cells)
         every = self._changed_by(frame, function.value)
         return changes(frame, call, anywhere(every) | self._given(frame, call))
 

@@ -54,8 +54,8 @@ class Effects(Struct):
 
     Attributes:
         bound: names bound in their own scope.
-        changed: names and attributes whose objects may be changed, attributes that are set; with
-            what does so.
+        changed: names and attributes whose objects may be changed; with what does so.
+        replaced: attributes, and names of other scopes, that may be set to another object.
         files: what is done with files.
         modes: the last switch of each module.
         moved: modules moved to another device, as they are spelled where that is: whether to the
@@ -67,6 +67,7 @@ class Effects(Struct):
 
     bound: set[Cell] = field(default_factory=set)
     changed: dict[Cell, Change] = field(default_factory=dict)
+    replaced: dict[Cell, Change] = field(default_factory=dict)
     files: Files = Files(0)
     modes: dict[Spelling, Mode] = field(default_factory=dict)
     moved: dict[tuple[Source, ast.AST, str], tuple[bool, Change]] = field(default_factory=dict)
@@ -76,6 +77,7 @@ class Effects(Struct):
     def add(self, other: Effects, *, certain: bool = True) -> None:
         self.bound |= other.bound
         self.changed = {**other.changed, **self.changed}
+        self.replaced = {**other.replaced, **self.replaced}
         self.files |= other.files
         self.moved = {**self.moved, **other.moved}
         for mode in other.modes.values():
@@ -95,8 +97,13 @@ class Effects(Struct):
 
 
 def changes(frame: Frame, node: ast.AST, cells: Iterable[Cell]) -> Effects:
-    """What a node may change."""
+    """What a node may change in place."""
     return Effects(changed=dict.fromkeys(cells, (frame.source, node)))
+
+
+def replaces(frame: Frame, node: ast.AST, cells: Iterable[Cell]) -> Effects:
+    """What a node may put something else into."""
+    return Effects(replaced=dict.fromkeys(cells, (frame.source, node)))
 
 
 def shown(change: Change) -> str:

@@ -21,6 +21,7 @@ from instrumentor.locate.changes.skips.effects import (
     Files,
     Mode,
     changes,
+    replaces,
     unread,
 )
 from instrumentor.locate.changes.skips.implicit import (
@@ -30,6 +31,7 @@ from instrumentor.locate.changes.skips.implicit import (
     operands,
 )
 from instrumentor.locate.changes.skips.objects import Objects
+from instrumentor.locate.changes.skips.plain import Plain
 from instrumentor.locate.changes.skips.storage import NOWHERE, Arguments, Cell, Frame, Storage
 from instrumentor.read.constants import Constants, asked_of, decided, key_of, unreached
 from instrumentor.read.fixpoint import Answers
@@ -76,6 +78,10 @@ class EffectsReader(Struct, eq=False, dict=True):
     @cached_property
     def carried(self) -> Carried:
         return Carried(self.program, self._methods)
+
+    @cached_property
+    def plain(self) -> Plain:
+        return Plain(self.program, self.storage)
 
     @cached_property
     def _library(self) -> LibraryCalls:
@@ -169,7 +175,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         if owner is not frame.scope and self._is_memo(frame, statement):
             return
         if owner is not frame.scope:  # `global`, `nonlocal`
-            found.add(changes(frame, ast.Name(name, lineno=statement.lineno), [Cell(name, owner)]))
+            found.add(replaces(frame, ast.Name(name, lineno=statement.lineno), [Cell(name, owner)]))
         elif isinstance(statement, ast.AugAssign):  # a list or a tensor grows in place
             target = statement.target
             grown = self.storage.of(frame, target)
@@ -189,7 +195,8 @@ class EffectsReader(Struct, eq=False, dict=True):
         if self.objects.is_library(frame.source, frame.scope, node.value):
             found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
         elif isinstance(node, ast.Subscript):
-            found.add(changes(frame, node, owner.cells | self._library.uses(frame, node.value)))
+            does = replaces if owner.plain else changes  # a number that has elements is none
+            found.add(does(frame, node, owner.cells | self._library.uses(frame, node.value)))
             if any(cell.name == "__dict__" for cell in owner.cells):
                 found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
         elif owner.cells or not owner.fresh:
@@ -198,9 +205,9 @@ class EffectsReader(Struct, eq=False, dict=True):
             for value in self.program.names.of(frame.source, frame.scope, node.value):
                 if isinstance(value, Source):  # a variable of another module
                     cells.add(Cell(node.attr, value.tree))
+            found.add(replaces(frame, node, cells))
             if not (owner.own or self.objects.is_own(frame.source, frame.scope, node.value)):
-                cells |= owner.cells  # a library may read the attribute
-            found.add(changes(frame, node, cells))
+                found.add(changes(frame, node, owner.cells))  # a library may read the attribute
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -240,7 +247,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         found.add(self._library.of(frame, statement, call))
         for function in self._methods.looked_up(*where, call):
             found.add(self._summary(function, ()))
-        found.add(changes(frame, call, self.carried.by(*where, call.func)))
+        found.add(replaces(frame, call, self.carried.by(*where, call.func)))
         if any(map(self._draws, self._methods.run_by(*where, call.func))):
             found.draws.append(NOWHERE)
         by_library = Effects()

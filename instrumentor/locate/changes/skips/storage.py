@@ -59,6 +59,8 @@ _WALK = (
 )
 
 _NOT_CALLED = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.JoinedStr, ast.List, ast.Dict)
+#: Comparisons that are true or false, whatever they compare.
+SAMENESS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 #: Where classes come from whose objects have any attribute that they are given.
 _HOLDERS = ("types.", "argparse.", "collections.", "easydict.", "omegaconf.")
 
@@ -355,7 +357,10 @@ class Storage(Struct, eq=False, dict=True):
     def _display(self, frame: Frame, node: ast.expr) -> Reach:
         """A container: whoever has it reaches what it holds, and may change it without them."""
         match node:
-            case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+            case ast.Tuple(elts=parts):  # of numbers it is as little to be changed as they are
+                plain = all(self.of(frame, part).plain for part in parts)
+                return replace(self._holding(frame, parts), plain=plain)
+            case ast.List(elts=parts) | ast.Set(elts=parts):
                 return self._holding(frame, parts)
             case ast.Dict(values=parts):
                 return self._holding(frame, parts)
@@ -370,8 +375,11 @@ class Storage(Struct, eq=False, dict=True):
         match node:
             case ast.Constant(value=value):
                 return replace(PLAIN, constant=value if isinstance(value, str) else "")
-            case ast.JoinedStr() | ast.Compare():
+            case ast.JoinedStr() | ast.UnaryOp(op=ast.Not()):
                 return PLAIN
+            case ast.Compare(left=left, ops=ops, comparators=others):  # of tensors a tensor
+                compared = () if all(isinstance(o, SAMENESS) for o in ops) else (left, *others)
+                return replace(FRESH, plain=all(self.of(frame, one).plain for one in compared))
             case ast.UnaryOp(operand=side):
                 return replace(FRESH, plain=self.of(frame, side).plain)
             case ast.BinOp(left=left, right=right):
@@ -548,7 +556,7 @@ class Storage(Struct, eq=False, dict=True):
         made = any(
             isinstance(m, (Class, Object)) or external_name(m).startswith(_HOLDERS) for m in makers
         )
-        return not made and not any(self._stored("shape"))
+        return not made and not any(self.stored("shape"))
 
     def _attribute(self, frame: Frame, node: ast.Attribute) -> Reach:
         owner = self.of(frame, node.value)
@@ -572,7 +580,7 @@ class Storage(Struct, eq=False, dict=True):
             own |= owner.view.cells  # `p.data` is p
         elif not self.program.names.puts_of(node.attr):
             own |= owner.held  # a field of a dataclass
-        plain = (found.plain and self._is_set(frame, node)) or self._is_option(frame, node)
+        plain = (found.plain and self._is_set(frame, node)) or self.is_option(frame, node)
         return replace(
             found, cells=own, fresh=False, plain=plain, own=False, path=path, constant=""
         )
@@ -590,13 +598,13 @@ class Storage(Struct, eq=False, dict=True):
 
     def _is_made_for_each(self, name: str) -> bool:
         """Whether what an attribute is set to is always a number, or made where it is set."""
-        stored = [bound for _, _, bound in self._stored(name)]
+        stored = [bound for _, _, bound in self.stored(name)]
         shared = self.program.names.is_of_a_class(name)
         return not shared and all(
             not bound.path and isinstance(bound.value, _NOT_CALLED) for bound in stored
         )
 
-    def _is_option(self, frame: Frame, node: ast.Attribute) -> bool:
+    def is_option(self, frame: Frame, node: ast.Attribute) -> bool:
         """`args.epochs`, a number or a text whoever sets it."""
         if node.attr not in self.plain_options:
             return False
@@ -629,18 +637,18 @@ class Storage(Struct, eq=False, dict=True):
 
     def is_called_never(self, name: str) -> bool:
         """Whether an attribute of that name, where it is set, is a number or a container."""
-        stored = [bound.value for _, _, bound in self._stored(name)]
+        stored = [bound.value for _, _, bound in self.stored(name)]
         return bool(stored) and all(isinstance(value, _NOT_CALLED) for value in stored)
 
     def _put(self, name: str) -> Iterator[Reach]:
-        stored = [*self._stored(name)]
+        stored = [*self.stored(name)]
         for source in self.program.sources.values() if stored else ():
             yield from self._grown(source, name)
         for source, scope, bound in stored:
             if not (isinstance(bound.value, ast.Constant) and bound.value.value is None):
                 yield self._bound(Frame(source, scope, run="before"), bound)
 
-    def _stored(self, name: str) -> Iterator[tuple[Source, ScopeNode, Bound]]:
+    def stored(self, name: str) -> Iterator[tuple[Source, ScopeNode, Bound]]:
         """What an attribute of that name is set to, of any object or class."""
         for source, put in self.program.names.puts_of(name):
             yield source, put.scope, put.bound

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TypeGuard
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from instrumentor.locate.changes.skips.ahead import Ahead
 from instrumentor.locate.changes.skips.candidates import Piece
@@ -35,6 +35,19 @@ from instrumentor.read.syntax import (
     parameters,
 )
 from instrumentor.read.values import Group, Object
+
+
+class _Way(Struct):
+    """How the changes of a piece are followed.
+
+    Attributes:
+        home: the scope of the piece.
+        in_place: what is changed stays the same object.
+    """
+
+    home: ScopeNode
+    in_place: bool
+    seen: set[Cell] = field(default_factory=set)
 
 
 class Uses(Struct, eq=False):
@@ -72,11 +85,12 @@ class Uses(Struct, eq=False):
                 mention: Mention = (piece.source, scope, read)
                 if _stays(gone, mention):
                     yield mention, None, None
-        seen: set[Cell] = set()
-        others = (c for c in effects.changed if c.at(0) not in own)
-        for cell in sorted(others, key=self._position):
-            for mention, via in self._reads_of_object(cell, seen, piece.scope):
-                yield mention, effects.changed[cell], via
+        for changed in (effects.replaced, effects.changed):
+            way = _Way(piece.scope, in_place=changed is effects.changed)
+            others = (c for c in changed if c.at(0) not in own)
+            for cell in sorted(others, key=self._position):
+                for mention, via in self._reads_of_object(cell, way):
+                    yield mention, changed[cell], via
 
     def _is_bound(self, piece: Piece, name: str) -> bool:
         """Whether what stays binds a name of the piece's scope as well."""
@@ -95,12 +109,12 @@ class Uses(Struct, eq=False):
     # -- objects -------------------------------------------------------------------------------
 
     def _reads_of_object(
-        self, cell: Cell, seen: set[Cell], home: ScopeNode, via: Mention | None = None
+        self, cell: Cell, way: _Way, via: Mention | None = None
     ) -> Iterator[tuple[Mention, Mention | None]]:
         """Where the value of a changed object may come out again, through calls and aliases."""
-        if any(cell.at(inside) in seen for inside in (*range(cell.inside, FAR + 1), ANYWHERE)):
+        if any(cell.at(inside) in way.seen for inside in (*range(cell.inside, FAR + 1), ANYWHERE)):
             return
-        seen.add(cell)
+        way.seen.add(cell)
         every = [(s, self.facts.program.scope_of(s, n), n) for s, n in self._mentions(cell)]
         if cell.scope is None and self.facts.storage.is_called_never(cell.name):  # `tensor.sum()`
             called = {c.func for _, _, c in self.facts.program.calls_named(cell.name)}
@@ -109,17 +123,20 @@ class Uses(Struct, eq=False):
             stays = _stays(self.unread, mention)
             if not stays and not cell.inside:
                 continue
-            others = self._goes_to(mention) if isinstance(mention[2].ctx, ast.Load) else []
+            loads = isinstance(mention[2].ctx, ast.Load)
+            if way.in_place and loads and self.facts.reader.plain.holds(*mention):
+                continue  # of a number another one would have to take its place
+            others = self._goes_to(mention) if loads else []
             inside = cell.inside
             if others is None and stays and self.ahead.holds(mention):
                 others, inside = self.ahead.kept(mention), ANYWHERE
             if others is None and stays and not self._is_told(mention):
                 yield mention, via
-            given = mention if mention[1] is home and stays else via
+            given = mention if mention[1] is way.home and stays else via
             for other in others or ():
-                yield from self._reads_of_object(other.at(inside), seen, home, given)
+                yield from self._reads_of_object(other.at(inside), way, given)
         for other in self.facts.storage.put_into(cell):
-            yield from self._reads_of_object(other, seen, home, via)
+            yield from self._reads_of_object(other, way, via)
 
     def _goes_to(self, mention: Mention) -> list[Cell] | None:
         """The names that an object is handed on to, none if it is only changed; None for a read."""
