@@ -197,6 +197,31 @@ def test_another_object_of_a_class_goes_and_changes_nothing(
     assert same_training(seen, alone) == []
 
 
+METERS_THAT_BEGIN = f"""\
+{METER.replace("rows", "values")}
+    def begin(self):
+        self.total = 0.0
+        self.values = list()
+        self.first = self.total + len(self.values)
+    def largest(self):
+        return max(self.values)
+
+
+meter, other = Meter(), Meter()
+"""
+
+
+def test_an_object_that_is_begun_anew_and_shown_goes_and_changes_nothing(
+    run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    rest = f"{TRAINS_BY_THE_FIRST}\nother.begin()\nstate['scale'] += other.first"
+    shape = script("other.add(total)\nprint(other.largest())", rest, METERS_THAT_BEGIN)
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo) == (3, 1)
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert same_training(seen, alone) == []
+
+
 OWN = """\
 class Own:
     def __init__(self, rate=0.5):
@@ -320,6 +345,16 @@ FELT = {
         "other.add(total)",
         TRAINS_BY_THE_FIRST,
         f"{TWO_METERS}\nother = meter",
+    ),
+    "the_largest_of_a_meter": (
+        "other.add(total)",
+        "state['scale'] = 1 + max([0.0, *other.values, other.total])",
+        METERS_THAT_BEGIN,
+    ),
+    "a_meter_that_is_not_begun_anew": (
+        "other.add(total)",
+        "if step > 3:\n    other.begin()\nstate['scale'] = 1 + other.total",
+        METERS_THAT_BEGIN,
     ),
     "a_list_of_both_meters": (
         "other.rows.append(total)",

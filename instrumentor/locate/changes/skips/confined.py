@@ -15,17 +15,20 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from instrumentor.locate.changes.skips.liveness import variables
-from instrumentor.read.bindings import Bound
+from instrumentor.read.bindings import Bound, Parameter
+from instrumentor.read.control_flow import START, flow_of
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import is_decorated, is_method, passed
-from instrumentor.read.syntax import ScopeNode, Source, all_parameters, own_nodes
+from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, all_parameters, own_nodes
 from instrumentor.read.values import Class, External, Object
 
-_Place = tuple[Source, ScopeNode, ast.expr]
+Place = tuple[Source, ScopeNode, ast.expr]
 #: A variable: where it is bound, and its name.
 _Variable = tuple[Source, ScopeNode, str]
 _PLAIN_BASES = (External("builtins.object"), External("abc.ABC"))
+#: In a function that may go on, or read something, later than where that stands.
+_LATER = (ast.Yield, ast.YieldFrom, ast.Await, ast.GeneratorExp, ast.Lambda, ast.Try)
 #: Methods that run where nothing names them, or decide what an attribute is.
 _DECIDING = {"__new__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__del__"}
 
@@ -50,7 +53,7 @@ class Confined(Struct, eq=False, dict=True):
         return self._known[made]
 
     def uses(
-        self, made: Object, runs: Callable[[_Place], bool]
+        self, made: Object, runs: Callable[[Place], bool]
     ) -> Iterator[tuple[Source, ast.Attribute]]:
         """Where an attribute of the object is named, in methods and functions that get it too.
 
@@ -74,14 +77,64 @@ class Confined(Struct, eq=False, dict=True):
                 if runs((source, scope, node)):
                     waiting += self._led_to(made, source, scope, node, at)
 
-    def _first(self, made: Object, runs: Callable[[_Place], bool]) -> Iterator[_Variable]:
-        """Names that a call's own statement binds to what it makes, and that of its constructor."""
+    def _first(self, made: Object, runs: Callable[[Place], bool]) -> Iterator[_Variable]:
+        """Names of what a call makes, and that of its constructor."""
         if made.node is None or made.where is None or not isinstance(made.made_by, Class):
             raise Escapes
         (source, scope), cls = made.where, made.made_by
+        if not self._is_plain(cls):
+            raise Escapes
+        yield from self._names(made)
+        if runs((source, scope, made.node)):
+            for method in self.program.methods(cls, "__init__", overrides=False):
+                yield from _itself(method)
+
+    def places(self, made: Object) -> list[Place]:
+        """Where the names of an object that nothing else leads to stand, but for what they get."""
+        return [
+            (variable[0], self.program.scope_of(variable[0], node), node)
+            for variable in self._names(made)
+            for node in variables(self.program, *variable)
+        ]
+
+    def is_set_ahead(
+        self, source: Source, scope: ScopeNode, node: ast.expr, home: ScopeNode
+    ) -> bool:
+        """Whether a method sets an attribute of its object wherever it comes to read it.
+
+        Args:
+            home: a scope whose statements may set it as well, unless the method runs that.
+        """
+        statement, owner = source.statement_of(node), getattr(node, "value", None)
+        if statement is None or scope is home or not isinstance(scope, FUNCTIONS):
+            return False
+        nodes = [*own_nodes(scope)]
+        if not isinstance(owner, ast.Name) or any(isinstance(n, _LATER) for n in nodes):
+            return False
+        own = self.program.names.binder(source, scope, owner.id) is scope
+        bound = self.program.names.bound(source, scope, owner.id)
+        if not own or not all(isinstance(b, Parameter) for b in bound):
+            return False
+        sets = [
+            n
+            for n in nodes
+            if isinstance(n, ast.Assign) and n is not statement
+            if ast.unparse(node) in map(ast.unparse, n.targets)
+        ]
+        flow = flow_of(scope)
+        if not sets or statement not in flow.begins:
+            return False
+        if home in self.program.called_from(scope, scope.body):
+            return False
+        return not flow.path(START, flow.before(statement), {flow.before(s) for s in sets})
+
+    def _names(self, made: Object) -> Iterator[_Variable]:
+        """The names that a call's own statement binds to what it makes."""
+        assert made.node is not None and made.where is not None
+        source, scope = made.where
         statement = source.statement_of(made.node)
         in_a_class = statement is None or source.class_around(statement) is not None
-        if in_a_class or not isinstance(statement, ast.Assign) or not self._is_plain(cls):
+        if in_a_class or not isinstance(statement, ast.Assign):
             raise Escapes
         around = self._parent(source, made.node)
         if around is not statement and around is not statement.value:
@@ -104,9 +157,6 @@ class Confined(Struct, eq=False, dict=True):
             if owner is source.tree and source.path in self._imported:
                 raise Escapes
             yield source, owner, target.id
-        if runs((source, scope, made.node)):
-            for method in self.program.methods(cls, "__init__", overrides=False):
-                yield from _itself(method)
 
     @cached_property
     def _imported(self) -> set[Path]:

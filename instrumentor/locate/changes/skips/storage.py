@@ -598,10 +598,23 @@ class Storage(Struct, eq=False, dict=True):
 
     def _is_made_for_each(self, name: str) -> bool:
         """Whether what an attribute is set to is always a number, or made where it is set."""
-        stored = [bound for _, _, bound in self.stored(name)]
         shared = self.program.names.is_of_a_class(name)
         return not shared and all(
-            not bound.path and isinstance(bound.value, _NOT_CALLED) for bound in stored
+            not bound.path and self._makes(source, scope, bound.value)
+            for source, scope, bound in self.stored(name)
+        )
+
+    def _makes(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Whether an expression gives a number, or something that nobody else has."""
+        if isinstance(node, ast.Subscript) and _is_slice(node.slice):
+            node = node.value
+        if not isinstance(node, ast.Call):
+            return isinstance(node, (*_NOT_CALLED, ast.ListComp, ast.SetComp, ast.DictComp))
+        full = self.program.names.qualified(source, scope, node.func)
+        into = any(k.arg in ("out", "inplace") for k in node.keywords)
+        as_it_is = full.startswith("torch.nn.functional.")  # `dropout()` in evaluation mode
+        return full in methods.COPIES or (
+            not into and not as_it_is and methods.gives(full) in (Gives.NUMBER, Gives.NEW)
         )
 
     def is_option(self, frame: Frame, node: ast.Attribute) -> bool:

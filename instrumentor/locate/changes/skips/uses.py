@@ -7,7 +7,7 @@ plain alias), or only puts more into it; any other place reads it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import TypeGuard
 
@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from instrumentor.locate.changes.skips.ahead import Ahead
 from instrumentor.locate.changes.skips.candidates import Piece
+from instrumentor.locate.changes.skips.confined import Place
 from instrumentor.locate.changes.skips.effects import Change
 from instrumentor.locate.changes.skips.facts import Facts, Mention
 from instrumentor.locate.changes.skips.liveness import reads_of, variables
@@ -126,17 +127,44 @@ class Uses(Struct, eq=False):
             loads = isinstance(mention[2].ctx, ast.Load)
             if way.in_place and loads and self.facts.reader.plain.holds(*mention):
                 continue  # of a number another one would have to take its place
+            if cell.of is not None and loads:
+                if self.facts.storage.confined.is_set_ahead(*mention, way.home):
+                    continue
             others = self._goes_to(mention) if loads else []
             inside = cell.inside
             if others is None and stays and self.ahead.holds(mention):
                 others, inside = self.ahead.kept(mention), ANYWHERE
             if others is None and stays and not self._is_told(mention):
-                yield mention, via
+                led = self._led_from_home(cell.of, mention, way.home) if cell.of else ()
+                yield from ((place, None) for place in led)
+                if not led:
+                    yield mention, via
             given = mention if mention[1] is way.home and stays else via
             for other in others or ():
                 yield from self._reads_of_object(other.at(inside), way, given)
         for other in self.facts.storage.put_into(cell):
             yield from self._reads_of_object(other, way, via)
+
+    def _led_from_home(self, made: Object, mention: Mention, home: ScopeNode) -> list[Mention]:
+        """Where a piece's own scope leads into a method that reads an object, if no other does.
+
+        What uses the object there is taken out with the piece, or stays with it.
+        """
+        confined, found = self.facts.storage.confined, list[Mention]()
+        places = {place[2]: place for place in confined.places(made)}
+        if mention[1] is home or mention[2] in _attributes(confined.uses(made, self._runs(places))):
+            return []  # its constructor does
+        for node, place in places.items():
+            runs = self._runs(places.keys() - {node})
+            if mention[2] not in _attributes(confined.uses(made, runs)):
+                continue
+            if place[1] is not home or not isinstance(node, (ast.Name, ast.Attribute)):
+                return []
+            found.append((place[0], place[1], node))
+        return found
+
+    def _runs(self, without: Collection[ast.expr]) -> Callable[[Place], bool]:
+        return lambda place: place[2] not in without and _stays(self.unread, place)
 
     def _goes_to(self, mention: Mention) -> list[Cell] | None:
         """The names that an object is handed on to, none if it is only changed; None for a read."""
@@ -306,6 +334,10 @@ def _may_spell(parts: list[ast.expr], name: str) -> bool:
     """Whether all that is written out of a text occurs in a name."""
     written = (part.value for part in parts if isinstance(part, ast.Constant))
     return all(str(text) in name for text in written)
+
+
+def _attributes(used: Iterable[tuple[Source, ast.Attribute]]) -> set[ast.expr]:
+    return {node for _, node in used}
 
 
 def _everywhere(_: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.locate.cases import plan_of
+from tests.locate.cases import HEAD, plan_of
 from tests.locate.changes.skips.test_effects import Evaluation
 
 METER = """\
@@ -26,6 +26,11 @@ class Meter:
         self.rows_of_all.append(value)
     def take(self, value):
         self.given.append(value)
+    def begin(self):
+        self.total = 0
+        self.start = self.total
+    def top(self):
+        return max(self.rows)
 """
 TWO = f"{METER}meter, other = Meter(), Meter()"
 TRAINS = "meter.add(loss.item())\nscale(meter.mean)"
@@ -52,12 +57,48 @@ GOES = {
 }
 
 
+def kept(makes: str, more: str = "") -> Evaluation:
+    """Both have a table: the evaluation adds to that of the one, the training reads the other."""
+    table = f"    def __init__(self):\n        self.table = {makes}\n"
+    return Evaluation(
+        f"import collections\nimport numpy as np\n{more}class Kept:\n{table}"
+        "    def put(self, value):\n        self.table[value] = value\n"
+        "one, other = Kept(), Kept()",
+        "other.put(total)",
+        "scale(one.table)",
+    )
+
+
+def behind(use: str, more: str = "") -> Evaluation:
+    """The value is counted, and what is counted is used."""
+    return Evaluation(f"{TWO}\n{more}", call="v = validate(model)", rest=f"other.add(v)\n{use}")
+
+
+def begun(begin: str, use: str = "other.begin()") -> Evaluation:
+    """What the evaluation counts is set by what begins to count anew."""
+    method = "        self.total = 0\n        self.start = self.total\n"
+    assert method in TWO
+    return Evaluation(TWO.replace(method, begin), ADD, use)
+
+
+ADD = "other.add(total)"
+GOES |= {
+    "one_that_is_begun_anew": Evaluation(TWO, ADD, "other.begin()"),
+    "what_is_only_shown": behind("best = other.top()\nprint(best)"),
+    "what_is_shown_by_a_function": behind(
+        "best = top(other)\nprint(best)", "def top(m):\n    return m.top()"
+    ),
+    "an_array_of_each": kept("np.zeros(4)"),
+    "a_dictionary_of_each": kept("dict()"),
+    "a_part_of_a_list_of_its_own": kept("sorted([1, 2])[0:1]"),
+}
+
+
 @pytest.mark.parametrize("name", GOES)
 def test_another_object_of_the_class_is_another(name: str) -> None:
     assert plan_of(GOES[name].source)["skipped_validation"]
 
 
-ADD = "other.add(total)"
 #: the training reads the same object, or what both have
 STAYS = {
     "the_meter_itself": Evaluation(TWO, "meter.add(total)", TRAINS),
@@ -106,7 +147,75 @@ STAYS = {
     "all_of_it": Evaluation(TWO, ADD, "scale(vars(other))"),
 }
 
+STAYS |= {
+    "set_in_a_branch": begun(
+        "        if flag:\n            self.total = 0\n        scale(self.total)\n"
+    ),
+    "set_behind": begun("        scale(self.total)\n        self.total = 0\n"),
+    "set_from_itself": begun("        self.total = self.total + 1\n        scale(self.total)\n"),
+    "set_where_it_may_fail": begun(
+        "        try:\n            self.total = load()\n        except OSError:\n"
+        "            scale(self.total)\n"
+    ),
+    "set_of_another": begun("        self.peer.total = 0\n        scale(self.total)\n"),
+    "set_of_another_bound_anew": begun(
+        "        me = self\n        self = load()\n        self.total = 0\n"
+        "        self = me\n        scale(self.total)\n"
+    ),
+    "read_later": begun(
+        "        self.total = 0\n        yield\n        scale(self.total)\n",
+        "scale([*other.begin()])",
+    ),
+    "read_later_by_a_lambda": begun(
+        "        self.total = 0\n        self.late = lambda: self.total\n",
+        "other.begin()\nother.add(1)\nscale(other.late())",
+    ),
+    "what_decides": behind("if other.top() > 3:\n    break"),
+    "what_scales": behind("state = other.top()\nscale(state)"),
+    "what_another_function_reads": behind("log()", "def log():\n    scale(other.top())"),
+    "a_table_that_a_function_gives": kept("load()", "TABLE = {}\ndef load():\n    return TABLE\n"),
+    "a_part_of_another": kept("TABLE[0:4]", "TABLE = np.zeros(8)\n"),
+    "a_table_of_its_own_and_another": kept("dict()\n        self.table = TABLE", "TABLE = {}\n"),
+    "what_is_written_into": kept("np.exp(TABLE, out=TABLE)", "TABLE = np.zeros(8)\n"),
+    "the_table_of_a_class": kept("dict()\n    table = {}\n    def more(self):\n        pass"),
+}
+
 
 @pytest.mark.parametrize("name", STAYS)
 def test_what_both_have_is_felt(name: str) -> None:
     assert plan_of(STAYS[name].source)["skipped_validation"] == []
+
+
+NESTED = """\
+class Runner:
+    def __init__(self):
+        self.total = 0
+    def add(self, value):
+        self.total += value
+    def run(self):
+        self.total = 0
+        fit()
+        ____READ
+runner = Runner()
+def validate(model):
+    model.eval()
+    with torch.no_grad():
+        for a, b in val_loader:
+            total = model(a).sum()
+    runner.add(total)
+    model.train()
+def fit():
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        validate(model)
+for epoch in range(3):
+    runner.run()
+"""
+
+
+def test_what_is_set_ahead_of_the_evaluation_is_felt_behind_it() -> None:
+    read = NESTED.replace("____READ", "scale(self.total)")
+    assert plan_of(HEAD + read)["skipped_validation"] == []
+    assert plan_of(HEAD + NESTED.replace("____READ", "pass"))["skipped_validation"]
