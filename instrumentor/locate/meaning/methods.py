@@ -149,7 +149,7 @@ _GIVE_NUMBERS = words(
     "item size dim ndimension numel nelement get_device is_contiguous is_floating_point count "
     "format join startswith endswith lower upper strip lstrip rstrip title exists is_file is_dir "
     "as_posix strftime isoformat total_seconds elapsed_time rfind isdigit isalpha isalnum "
-    "isnumeric isspace zfill casefold capitalize"
+    "isnumeric isspace zfill casefold capitalize __len__"
 )
 _GIVE_NEW = words(
     "tensor clone zeros ones full empty zeros_like ones_like full_like empty_like eye arange "
@@ -163,6 +163,10 @@ _GIVE_NEW = words(
 )
 #: Functions that make a container of their own, of the elements that they are given.
 COPIES = rows("builtins.", "list tuple set frozenset sorted dict")
+#: Classes of tuples, which are made by a call: an object of one keeps what it is given.
+TUPLES = ("collections.namedtuple", "typing.NamedTuple")
+#: Methods that give a table of their own, of what their object holds.
+MAKES_TABLE = words("copy state_dict")
 #: Methods of tensors and distributions that take random numbers, whatever their object.
 DRAWING = words(
     "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ multinomial normal_ random_ "
@@ -178,7 +182,7 @@ _GIVE_PARTS = REARRANGES | words(
     "numpy long int bool t select chunk unbind flatten split items keys values get copy index "
     "replace state_dict parameters named_parameters buffers named_buffers modules named_modules "
     "children named_children resolve with_suffix relative_to set_postfix set_postfix_str "
-    "set_description refresh find ravel"
+    "set_description refresh find ravel unwrap_model"
 )
 READING_METHODS = (
     _GIVE_NUMBERS

@@ -59,7 +59,11 @@ class LibraryCalls(Struct, eq=False):
         )
         if name.startswith("builtins."):
             found.add(self._builtin(frame, statement, call, name))
-        elif self.objects.is_module(*where, call.func) and not self._changes(frame, call.func):
+        elif (
+            (self.objects.is_module(*where, call.func) and not self._changes(frame, call.func))
+            or made_by in methods.TUPLES
+            or self._reads(frame, call.func)
+        ):
             pass
         elif made_by:  # an object of a library that is called: a loss, a metric, a transform
             own = self._changed_by(frame, call.func)
@@ -88,6 +92,13 @@ class LibraryCalls(Struct, eq=False):
         values = self.objects.knowledge.program.names.of(frame.source, frame.scope, function)
         word = function.attr if isinstance(function, ast.Attribute) else ""
         return methods.changes_module(word) and all(isinstance(v, Member) for v in values)
+
+    def _reads(self, frame: Frame, function: ast.expr) -> bool:
+        """`unwrap = accelerator.unwrap_model`, a method by a name of its own."""
+        values = self.objects.knowledge.program.names.of(frame.source, frame.scope, function)
+        return isinstance(function, ast.Name) and all(
+            isinstance(v, Member) and v.name in methods.READING_METHODS for v in values or (None,)
+        )
 
     def _reaches(self, frame: Frame, call: ast.Call) -> list[Reach]:
         return [self.storage.of(frame, a) for a in arguments(call)]
@@ -201,7 +212,9 @@ class LibraryCalls(Struct, eq=False):
             # what lies there stays as it is; a number that has elements is none
             return (replaces if own.plain else changes)(frame, call, own.cells)
         every = self._changed_by(frame, function.value)
-        return changes(frame, call, anywhere(every) | self._given(frame, call))
+        device = word in methods.IN_PLACE_UNLESS_A_TENSOR  # or a type, all that these are given
+        given = set() if device else self._given(frame, call)
+        return changes(frame, call, anywhere(every) | given)
 
     def _moved_to(self, frame: Frame, call: ast.Call, word: str) -> str | None:
         """`model.cpu()`, `model.to(device)`: the same values and parameters, elsewhere."""

@@ -13,7 +13,7 @@ from instrumentor.locate.meaning.roles import Effect, Evidence, Kind, Role
 from instrumentor.read import handed_on
 from instrumentor.read.names import external_name
 from instrumentor.read.syntax import ScopeNode, Source, dotted, last
-from instrumentor.read.values import Class, External, Item, Object, Value, Values
+from instrumentor.read.values import Class, External, Item, Member, Object, Value, Values
 
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
 _WALKED_THROUGH = handed_on.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
@@ -60,6 +60,7 @@ class Objects(Struct, eq=False):
         return bool(others or self.is_on_a_sink(source, scope, node)) and all(
             libraries.made_by(external_name(v)) is Kind.LOGGER
             or self.knowledge.kinds.of_value(v) == (Kind.LOGGER, Evidence.TYPE)
+            or _is_drawn(v)
             for v in others
         )
 
@@ -191,3 +192,10 @@ class Objects(Struct, eq=False):
     def _module(self, value: Value) -> bool:
         found = self.knowledge.kinds.of_value(value)
         return found is not None and found[0] in _MODULES
+
+
+def _is_drawn(value: Value) -> bool:
+    """`figure.subplots(2)[0]`: what a figure or a part of one gives is a part of it."""
+    if isinstance(value, Object):
+        return external_name(value.made_by).startswith("matplotlib.") or _is_drawn(value.made_by)
+    return isinstance(value, (Item, Member)) and _is_drawn(value.owner)

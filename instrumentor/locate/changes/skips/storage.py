@@ -795,8 +795,9 @@ class Storage(Struct, eq=False, dict=True):
             return FRESH  # of a text another text, or a list of its own
         if gives is Gives.OBJECT:
             return own
-        if function.attr == "copy" and not call.args:  # a list or a dict of its own
-            return Reach(held=own.part.cells | own.part.held, fresh=True)
+        if function.attr in methods.MAKES_TABLE and not arguments(call):
+            part = own.part if function.attr == "copy" else own.view
+            return Reach(held=part.cells | part.held, fresh=True)
         if function.attr in methods.GIVES_ARGUMENTS:
             if function.attr in handed_on.GIVES_BACK:
                 return own.view.either(self._holding(frame, arguments(call)).view)

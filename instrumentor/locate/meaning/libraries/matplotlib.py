@@ -1,4 +1,4 @@
-"""Matplotlib, and other packages that only draw or decode pictures."""
+"""Matplotlib, and other packages that only draw, write or decode pictures."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from instrumentor.locate.meaning.libraries.library import Library, rows
 from instrumentor.locate.meaning.roles import Effect, Kind
 
 LIBRARY = Library(
-    packages=("matplotlib", "PIL", "cv2"),
+    packages=("matplotlib", "PIL", "cv2", "imageio"),
     makes=((Kind.LOGGER, rows("matplotlib.", "*.figure *.gcf *.gca *.axes *.subplot *.Figure")),),
     parts=dict.fromkeys(
         rows("matplotlib.", "pyplot.subplots pylab.subplots"), (Kind.LOGGER, Kind.LOGGER)
     ),
     effects=(
-        (Effect.SAVES, ("matplotlib.pyplot.savefig",)),
+        (
+            Effect.SAVES,
+            rows("", "matplotlib.pyplot.savefig cv2.imwrite imageio.*write* imageio.*save"),
+        ),
+        (Effect.LOADS, rows("", "cv2.imread imageio.*read*")),
         (Effect.NOTHING, ("matplotlib.*", "PIL.*")),
     ),
     on_host=True,

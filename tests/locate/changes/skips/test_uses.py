@@ -26,6 +26,13 @@ class Log:
         self.rows.writerow(row)
         self.file.flush()
 log = Log('log.csv')"""
+FIGURE = "import matplotlib.pyplot as plt\nrows = [1]"
+PAIR = f"{STATE}\nfrom collections import namedtuple\nPair = namedtuple('Pair', ['a', 'b'])"
+PREPARED = """\
+from accelerate import Accelerator
+accelerator = Accelerator()
+unwrap = accelerator.unwrap_model
+prepare = accelerator.prepare"""
 COUNTED = """\
 def measure(x):
     total, seen = 0, []
@@ -37,6 +44,22 @@ def measure(x):
 """
 
 GOES: dict[str, Evaluation] = {
+    "a_variable_of_the_process": Evaluation("import os", "print(os.environ.get('HOME'))"),
+    "a_picture": Evaluation(
+        "import imageio\nrows = [1]", "imageio.imwrite('x.png', rows)", "scale(rows)"
+    ),
+    "a_tuple_of_a_class": Evaluation(PAIR, "print(Pair(state, total))", "scale(Pair(state, 1))"),
+    "a_device": Evaluation("ids, net = [0], load()", "net.cuda(ids[0])", "scale(ids)"),
+    "a_table_of_the_weights": Evaluation(
+        "", "table = model.state_dict()\nfor key in list(table):\n    table[key] = table[key].cpu()"
+    ),
+    "a_length": Evaluation("", "print(val_loader.dataset.__len__())", "scale(loader.dataset)"),
+    "axes_of_a_figure": Evaluation(
+        FIGURE,
+        "axes = plt.figure().subplots(2, 1)\nfor k in range(2):\n    axes[k].axvline(rows)",
+        "scale(rows)",
+    ),
+    "a_model_that_is_unwrapped": Evaluation(PREPARED, "print(unwrap(model))"),
     "a_branch_that_the_options_leave_out": Evaluation(
         OPTIONS, rest="if args.plateau:\n    scale(v)", call="v = validate(model)"
     ),
@@ -88,6 +111,42 @@ GOES: dict[str, Evaluation] = {
 }  # fmt: skip
 
 STAYS: dict[str, Evaluation] = {
+    "a_variable_of_the_process_that_is_set": Evaluation("import os", "os.environ.update(A='1')"),
+    "what_stands_for_a_variable": Evaluation(
+        f"{STATE}\nimport os", "os.environ.get('A', state)['n'] = 1", "scale(state)"
+    ),
+    "a_picture_that_is_read_back": Evaluation(
+        "import imageio", "imageio.imwrite('x.png', total)", "scale(imageio.imread('x.png'))"
+    ),
+    "what_a_tuple_holds": Evaluation(PAIR, "Pair(state, total).a['n'] += 1", "scale(state)"),
+    "what_is_moved_to_a_device": Evaluation(
+        "ids, net = [0], load()", "net.cuda(ids[0])", "scale(net)"
+    ),
+    "weights_in_a_table": Evaluation(
+        "", "table = model.state_dict()\nfor key in list(table):\n    table[key].mul_(2)"
+    ),
+    "a_table_that_is_loaded": Evaluation(
+        "",
+        "table = model.state_dict()\nfor key in list(table):\n    table[key] = table[key] * 2\n"
+        "model.load_state_dict(table)",
+    ),
+    "a_table_of_its_own": Evaluation(
+        "class Own:\n    def __init__(self):\n        self.rows = {}\n"
+        "    def state_dict(self):\n        return self.rows\nown = Own()",
+        "own.state_dict()['n'] = total",
+        "scale(own.rows)",
+    ),
+    "a_length_that_counts": Evaluation(
+        f"{STATE}\nclass Rows:\n    def __len__(self):\n        state['n'] += 1\n"
+        "        return 3\nrows = Rows()",
+        "rows.__len__()",
+        "scale(state)",
+    ),
+    "axes_of_nobody_knows_what": Evaluation(
+        "rows, chart = [1], load()", "chart.subplots(2)[0].axvline(rows)", "scale(rows)"
+    ),
+    "weights_that_are_unwrapped": Evaluation(PREPARED, "unwrap(model).weight.data.mul_(2)"),
+    "what_is_prepared": Evaluation(PREPARED, "prepare(model)"),
     "a_table_that_training_reads_on": Evaluation(
         "import csv\nrows = csv.reader(open('x'))", "next(rows)", "scale(next(rows))"
     ),
