@@ -165,6 +165,9 @@ _GIVE_NEW = words(
 COPIES = rows("builtins.", "list tuple set frozenset sorted dict")
 #: Classes of tuples, which are made by a call: an object of one keeps what it is given.
 TUPLES = ("collections.namedtuple", "typing.NamedTuple")
+#: Functions that read pictures, and the words of those that write some.
+READS_PICTURES = rows("", "cv2.imread imageio.*read*")
+WRITES_PICTURES = words("imwrite mimwrite volwrite imsave mimsave")
 #: Methods that give a table of their own, of what their object holds.
 MAKES_TABLE = words("copy state_dict")
 #: Methods of tensors and distributions that take random numbers, whatever their object.

@@ -25,6 +25,7 @@ from instrumentor.locate.changes.skips.storage import (
     anywhere,
 )
 from instrumentor.locate.meaning import libraries, methods
+from instrumentor.locate.meaning.libraries.library import fits
 from instrumentor.locate.meaning.roles import Effect, Kind, Role
 from instrumentor.read.names import external_name
 from instrumentor.read.syntax import arguments, last
@@ -137,7 +138,7 @@ class LibraryCalls(Struct, eq=False):
         found = Effects(draws=[NOWHERE] if libraries.draws(name) else [])
         if effect is Effect.SAVES or libraries.role_of(name) is Role.SAVE:
             found.files = _FOLDERS.get(name, _MAKES_FILE)
-        elif effect is Effect.LOADS:
+        elif effect is Effect.LOADS and self._is_read_back(name):
             found.files = Files.READS
         if effect is Effect.GIVEN or _in_place(call):
             found.add(changes(frame, call, self._given(frame, call)))
@@ -147,6 +148,12 @@ class LibraryCalls(Struct, eq=False):
             if not (alone and _begins_to_walk(call.args[0])):
                 found.add(changes(frame, call, first.cells if alone else cells_of(first)))
         return found
+
+    def _is_read_back(self, name: str) -> bool:
+        """Whether a function may read what the program writes: pictures if it writes some."""
+        written = self.objects.knowledge.program.calls_named
+        picture = any(fits(name, row) for row in methods.READS_PICTURES)
+        return not picture or any(map(written, methods.WRITES_PICTURES))
 
     def _method(
         self, frame: Frame, statement: ast.stmt, call: ast.Call, function: ast.Attribute

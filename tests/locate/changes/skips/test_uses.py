@@ -48,6 +48,9 @@ GOES: dict[str, Evaluation] = {
     "a_picture": Evaluation(
         "import imageio\nrows = [1]", "imageio.imwrite('x.png', rows)", "scale(rows)"
     ),
+    "a_file_where_pictures_are_only_read": Evaluation(
+        "import cv2", "torch.save(total, 'x.pt')", "scale(cv2.imread('x.png'))"
+    ),
     "a_tuple_of_a_class": Evaluation(PAIR, "print(Pair(state, total))", "scale(Pair(state, 1))"),
     "a_device": Evaluation("ids, net = [0], load()", "net.cuda(ids[0])", "scale(ids)"),
     "a_table_of_the_weights": Evaluation(
