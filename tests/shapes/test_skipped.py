@@ -198,13 +198,13 @@ def test_another_object_of_a_class_goes_and_changes_nothing(
 
 
 METERS_THAT_BEGIN = f"""\
-{METER.replace("rows", "values")}
+{METER}
     def begin(self):
         self.total = 0.0
-        self.values = list()
-        self.first = self.total + len(self.values)
+        self.rows = list()
+        self.first = self.total + len(self.rows)
     def largest(self):
-        return max(self.values)
+        return max(self.rows)
 
 
 meter, other = Meter(), Meter()
@@ -346,9 +346,14 @@ FELT = {
         TRAINS_BY_THE_FIRST,
         f"{TWO_METERS}\nother = meter",
     ),
+    "a_list_of_a_log_and_a_meter": (
+        "pass",
+        "meter.rows = log.rows\nstate['scale'] = 1 + len(meter.rows)",
+        TWO_METERS,
+    ),
     "the_largest_of_a_meter": (
         "other.add(total)",
-        "state['scale'] = 1 + max([0.0, *other.values, other.total])",
+        "state['scale'] = 1 + max([0.0, *other.rows, other.total])",
         METERS_THAT_BEGIN,
     ),
     "a_meter_that_is_not_begun_anew": (

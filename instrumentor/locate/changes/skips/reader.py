@@ -201,7 +201,7 @@ class EffectsReader(Struct, eq=False, dict=True):
                 found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
         elif owner.cells or not owner.fresh:
             grows = isinstance(statement, ast.AugAssign)  # a list or a tensor, in place
-            cells = {*self.storage.slots(owner, node.attr, held=grows)}
+            cells = {*self.storage.slots(frame, node, owner, held=grows)}
             for value in self.program.names.of(frame.source, frame.scope, node.value):
                 if isinstance(value, Source):  # a variable of another module
                     cells.add(Cell(node.attr, value.tree))

@@ -2,8 +2,8 @@
 
 What a name *is* says :mod:`instrumentor.read.names`; here it matters whether two expressions
 may mean one object that one of them changes. Storage is told apart by names: a variable of one
-scope, or an attribute of that name, of one object where names alone lead to it. Parameters are
-followed to what a call passes. What a call gives back counts as its object or its arguments unless
+scope, or an attribute of that name: of one object where names alone lead to it, of objects of one
+class where its methods say `self`. Parameters are followed to what a call passes. What a call gives back counts as its object or its arguments unless
 it is known to be new.
 A container and what it holds are told apart by how far inside of the storage an object lies.
 """
@@ -76,15 +76,18 @@ class Cell(Struct, frozen=True):
         inside: what is meant lies at most so deep in the object: 0 for the object itself, 1 for
             an element of a list.
         of: the object whose attribute it is, of any where that is not told.
+        kin: the class of that object, or one that it is derived from, where a method says so.
     """
 
     name: str
     scope: ScopeNode | None = None
     inside: int = 0
     of: Object | None = None
+    kin: Class | None = None
 
     def at(self, inside: int) -> Cell:
-        return Cell(self.name, self.scope, inside if inside <= FAR else ANYWHERE, self.of)
+        inside = inside if inside <= FAR else ANYWHERE
+        return Cell(self.name, self.scope, inside, self.of, self.kin)
 
 
 def anywhere(cells: Iterable[Cell]) -> frozenset[Cell]:
@@ -575,7 +578,7 @@ class Storage(Struct, eq=False, dict=True):
         found = self._ask(node.attr, lambda: self._put(node.attr))
         for given in self._by_property(frame, node, owner):
             found = found.either(given)
-        own = found.cells | self.slots(owner, node.attr, held=True)
+        own = found.cells | self.slots(frame, node, owner, held=True)
         if not owner.own:
             own |= owner.view.cells  # `p.data` is p
         elif not self.program.names.puts_of(node.attr):
@@ -585,16 +588,23 @@ class Storage(Struct, eq=False, dict=True):
             found, cells=own, fresh=False, plain=plain, own=False, path=path, constant=""
         )
 
-    def slots(self, owner: Reach, name: str, *, held: bool = False) -> frozenset[Cell]:
+    def slots(
+        self, frame: Frame, node: ast.Attribute, owner: Reach, *, held: bool = False
+    ) -> frozenset[Cell]:
         """Storage of an attribute of an object.
 
         Args:
+            owner: how the object is reached.
             held: what lies there is meant as well, which another object's attribute may hold too.
         """
-        told = owner.made and all(map(self.confined.holds, owner.made))
-        if not told or (held and not self._is_made_for_each(name)):
-            return frozenset({Cell(name)})
-        return frozenset(Cell(name, of=made) for made in owner.made)
+        if held and not self._is_made_for_each(node.attr):
+            return frozenset({Cell(node.attr)})
+        if owner.made and all(map(self.confined.holds, owner.made)):
+            return frozenset(Cell(node.attr, of=made) for made in owner.made)
+        kin = None
+        if not self.program.names.is_of_a_class(node.attr):
+            kin = self.confined.class_of(frame.source, frame.scope, node.value)
+        return frozenset({Cell(node.attr, kin=kin)})
 
     def _is_made_for_each(self, name: str) -> bool:
         """Whether what an attribute is set to is always a number, or made where it is set."""
