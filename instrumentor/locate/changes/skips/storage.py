@@ -1,10 +1,10 @@
 """Through which storage the object of an expression is reached, and who else can reach it.
 
-What a name *is* says :mod:`instrumentor.read.names`; here it matters whether two expressions
-may mean one object that one of them changes. Storage is told apart by names: a variable of one
-scope, or an attribute of that name: of one object where names alone lead to it, of objects of one
-class where its methods say `self`. Parameters are followed to what a call passes. What a call gives back counts as its object or its arguments unless
-it is known to be new.
+What a name *is* says :mod:`instrumentor.read.names`; here it matters whether two expressions may
+mean one object that one of them changes. Storage is told apart by names: a variable of one scope,
+or an attribute of that name: of one object where names alone lead to it, of objects of one class
+where its methods say `self`. Parameters are followed to what a call passes. What a call gives back
+counts as its object or its arguments unless it is known to be new.
 A container and what it holds are told apart by how far inside of the storage an object lies.
 """
 
