@@ -80,6 +80,9 @@ def _matters(candidate: Candidate, source: Source, call: ast.Call, role: Role) -
     """Whether the run comes to a call, and its own end does not end what is started there."""
     if role is Role.DEBUGGER:
         return _before_stop(candidate, source, call)
+    if role is Role.SPAWN:
+        at = source.statement_of(call)
+        return at is None or candidate.knowledge.may_run(source, at)
     if role is Role.DISTRIBUTED:
         return candidate.program.scope_of(source, call) in candidate.program.reached
     return role is not Role.PROCESS or not any(k.arg == "daemon" for k in call.keywords)

@@ -70,7 +70,7 @@ class ScriptOptions:
         entry, ruled_out = self.program.entry, False
         tree = parse(entry.path, entry.data).tree
         for node, twin in zip(ast.walk(entry.tree), [*ast.walk(tree)], strict=True):
-            out = {*left_out(node, lambda test: self._decided(entry, test))}
+            out = {*left_out(node, lambda test: self.answer(entry, test))}
             for suite, same in zip(suites(node), suites(twin), strict=True) if out else ():
                 if suite[0] in out:
                     same[:] = [ast.copy_location(ast.Pass(), same[0])]
@@ -87,7 +87,7 @@ class ScriptOptions:
             for source in self.program.sources.values()
             for node in source.places
             if isinstance(node, (ast.If, ast.Match))
-            for statement in left_out(node, partial(self._decided, source))
+            for statement in left_out(node, partial(self.answer, source))
         }
 
     @cached_property
@@ -104,7 +104,7 @@ class ScriptOptions:
 
     def rule_out(self, source: Source, statement: ast.stmt) -> bool:
         """Whether an `if` around a statement is decided against it."""
-        return decided_against(source, statement, lambda test: self._decided(source, test))
+        return decided_against(source, statement, lambda test: self.answer(source, test))
 
     def branch_of(self, source: Source, statement: ast.stmt) -> ast.stmt:
         """The outermost test by which the options leave a statement out; else itself."""
@@ -120,7 +120,7 @@ class ScriptOptions:
     def left_out_of(self, source: Source, statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
         """What of these statements' branches the options leave out."""
         for statement in statements:
-            yield from left_out(statement, lambda test: self._decided(source, test))
+            yield from left_out(statement, lambda test: self.answer(source, test))
 
     def makes(self, value: Value | None) -> bool:
         """Whether a run may come to where an object is made; True of all else."""
@@ -157,7 +157,8 @@ class ScriptOptions:
                 left_out = (where, at)
         return left_out if instead else None
 
-    def _decided(self, source: Source, test: ast.expr, deep: int = _DEEP) -> bool | None:
+    def answer(self, source: Source, test: ast.expr, deep: int = _DEEP) -> bool | None:
+        """What a test comes to; None where the options do not decide it."""
         if not self._values:
             return None
         known: dict[str, object] = {}
@@ -182,10 +183,10 @@ class ScriptOptions:
                     return self._values[name]
                 return self._of_attribute(source, scope, node, deep - 1)
             case ast.Compare() | ast.UnaryOp(op=ast.Not()) if deep:
-                said = self._decided(source, node, deep - 1)
+                said = self.answer(source, node, deep - 1)
                 return _UNKNOWN if said is None else said
             case ast.IfExp(test=test, body=one, orelse=other) if deep:
-                said = self._decided(source, test, deep - 1)
+                said = self.answer(source, test, deep - 1)
                 taken = {True: one, False: other, None: None}[said]
                 if isinstance(taken, (ast.List, ast.Tuple)) and not taken.elts:
                     return ()

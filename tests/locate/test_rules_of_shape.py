@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from instrumentor import Declined, Options
+from instrumentor.locate import locate
+from instrumentor.read.syntax import parse
 from tests.locate.cases import HEAD, holds, lines_of, looped, plan_of, tables, timed
 from tests.locate.test_rules import line_of, reason_of
 
@@ -246,3 +251,52 @@ for epoch in range(3):
 @pytest.mark.parametrize("name", SHAPES)
 def test_what_is_one_step(name: str) -> None:
     holds(SHAPES[name])
+
+
+# -- workers that an option starts ---------------------------------------------------------
+
+WORKERS = f"""{HEAD}
+import argparse
+import torch.multiprocessing as mp
+
+def worker(rank, args):
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--spawn", action="store_true")
+    parser.add_argument("--workers", type=int)
+    args = parser.parse_args()
+    if CASE:
+        mp.spawn(worker, nprocs=2, args=(args,))
+    else:
+        worker(0, args)
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "arguments", "told"),
+    [
+        ("args.spawn", (), []),
+        ("args.spawn", ("--spawn",), ["distributed"]),
+        ("not args.spawn", (), ["distributed"]),
+        ("torch.cuda.device_count() > 1", (), ["several-processes"]),
+        ("args.spawn and torch.cuda.is_available()", ("--spawn",), ["several-processes"]),
+    ],
+)
+def test_workers_that_the_options_start_train_instead_of_this_process(
+    test: str, arguments: tuple[str, ...], told: list[str]
+) -> None:
+    source = parse(Path("train.py"), WORKERS.replace("CASE", test).encode())
+    try:
+        located = locate(source, Options(), None, arguments)
+    except Declined as declined:
+        assert [reason.kind for reason in declined.reasons] == told
+        assert declined.reasons[0].line == line_of(WORKERS, "mp.spawn")
+    else:
+        kinds = [w.kind for w in located.warnings]
+        assert [kind for kind in kinds if kind in ("distributed", "several-processes")] == told

@@ -1,7 +1,7 @@
 """A loop in a process or thread of its own: stopping it there does not end the run.
 
 It is the `target` of a Process or Thread wherever that is made, the run() of a subclass of one,
-or what a launcher spawns; also when only its callers are.
+or what a launcher spawns; also when only its callers are. What the options rule out calls nothing.
 """
 
 from __future__ import annotations
@@ -71,12 +71,13 @@ class Distributed(Decline):
 
 
 def own_process(candidate: Candidate) -> Iterator[Reason]:
-    """What starts the outermost function around the loop, which nothing is seen to call."""
-    program = candidate.program
+    """What starts the outermost function around the loop, which nothing that runs calls."""
+    program, may_run = candidate.program, candidate.knowledge.may_run
     for source, scope, _ in outwards(program, candidate.source, candidate.scope, candidate.loop):
         if not isinstance(scope, FUNCTIONS):
             return  # the main thread comes to it
-        if not program.callers.get(scope):
+        callers = program.callers.get(scope, ())
+        if not any(may_run(program.source_of_scope[s], at) for s, _, at in callers):
             function = Function(source, scope)
             yield from _as_a_worker(program, function)
             yield from _started(function, candidate)
@@ -107,7 +108,7 @@ def _started(function: Function, candidate: Candidate) -> Iterator[Reason]:
                 continue
             if role is not Role.SPAWN:
                 yield OwnProcess.at(source, call, what=_what(role))
-            elif not _in_this_process(call) and not _conditional(program, source, call):
+            elif not _in_this_process(call) and not _conditional(knowledge, source, call):
                 launcher = ast.unparse(call.func)
                 yield Distributed.at(source, call, launcher=launcher, name=function.name, loop=loop)
             return
@@ -125,12 +126,20 @@ def _in_this_process(call: ast.Call) -> bool:
     )
 
 
-def _conditional(program: Program, source: Source, node: ast.AST, depth: int = 0) -> bool:
-    """Whether a call is made only under an `if` (the `__main__` guard does not count)."""
+def _conditional(knowledge: Knowledge, source: Source, node: ast.AST, depth: int = 0) -> bool:
+    """Whether a call is made only under an `if` that the options do not decide for it.
+
+    The `__main__` guard does not count.
+    """
+    program, options = knowledge.program, knowledge.options
     statement = source.statement_of(node)
-    parents = source.parents(statement) if statement is not None else ()
-    if any(isinstance(p, ast.If) and not is_main_guard(p.test) for p in parents):
+    if statement is not None and not knowledge.may_run(source, statement):
         return True
+    tests = [p.test for p in source.parents(statement) if isinstance(p, ast.If)] if statement else []
+    for test in tests:
+        told = options is not None and options.answer(source, test) is not None
+        if not (told or is_main_guard(test)):
+            return True
     scope = program.scope_of(source, node)
     if not isinstance(scope, FUNCTIONS) or depth > 5:
         return False
@@ -139,7 +148,7 @@ def _conditional(program: Program, source: Source, node: ast.AST, depth: int = 0
     ]
     uses = uses or [*program.handed.get(scope, ())]
     return bool(uses) and all(
-        _conditional(program, program.source_of_scope[caller], use, depth + 1)
+        _conditional(knowledge, program.source_of_scope[caller], use, depth + 1)
         for caller, use in uses
     )
 
