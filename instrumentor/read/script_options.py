@@ -171,6 +171,11 @@ class ScriptOptions:
 
     # -- values --------------------------------------------------------------------------------
 
+    def value(self, source: Source, scope: ScopeNode, node: ast.expr) -> object:
+        """What an expression comes to that holds an option or a constant; None where not told."""
+        found = self._value(source, scope, node, _DEEP)
+        return None if found is _UNKNOWN else found
+
     def _value(self, source: Source, scope: ScopeNode, node: ast.expr, deep: int) -> object:
         """What an expression comes to: an option, or what holds one and nothing else."""
         match node:

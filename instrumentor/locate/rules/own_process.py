@@ -135,7 +135,9 @@ def _conditional(knowledge: Knowledge, source: Source, node: ast.AST, depth: int
     statement = source.statement_of(node)
     if statement is not None and not knowledge.may_run(source, statement):
         return True
-    tests = [p.test for p in source.parents(statement) if isinstance(p, ast.If)] if statement else []
+    tests = (
+        [p.test for p in source.parents(statement) if isinstance(p, ast.If)] if statement else []
+    )
     for test in tests:
         told = options is not None and options.answer(source, test) is not None
         if not (told or is_main_guard(test)):

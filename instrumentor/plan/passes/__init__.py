@@ -115,7 +115,8 @@ def _skipped(located: Located, recorder: str, what: str) -> Edits:
 def _instead(skipped: Skipped, recorder: str) -> str:
     """Sets the mode that the piece leaves a model in, and draws its loaders' random numbers."""
     loaders = ", ".join(filter(None, skipped.draws))
-    drawn = f"{recorder}.drawn({loaders})" if loaders else ""
+    told = ", told=True" if "" in skipped.draws else ""  # before the run
+    drawn = f"{recorder}.drawn({loaders}{told})" if loaders else ""
     return "\n".join(filter(None, (skipped.instead, drawn)))
 
 

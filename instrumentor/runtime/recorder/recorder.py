@@ -282,8 +282,11 @@ class Recorder:
         if self.records.active and not self.done:
             self.iterations.keep(what)
 
-    def drawn(self, *loaders: Any) -> None:
+    def drawn(self, *loaders: Any, told: bool = False) -> None:
         """Take the random numbers that walking over loaders takes, where a walk is skipped.
+
+        Args:
+            told: that it takes others is known, and was said before the run.
 
         An iterator of torch's DataLoader takes a seed for its workers when it is made, and one
         for the order of its samples with the first of them.
@@ -294,7 +297,7 @@ class Recorder:
             if isinstance(loader, torch.utils.data.DataLoader):
                 torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
                 first = next(iter(loader._index_sampler), None)
-                if self.records.active and id(loader) not in self.walked:
+                if self.records.active and not told and id(loader) not in self.walked:
                     self.walked.add(id(loader))
                     if draws_by_itself(loader, first):
                         text = DRAWS % type(loader.dataset).__name__ + HENCE

@@ -803,7 +803,9 @@ def test_a_save_that_draws_random_numbers_is_called_a_save(value: str, noted: bo
     plan = plan_of(source)
     assert plan["skipped_checkpoints"]
     said = texts([w for w in plan["warnings"] if w["kind"] == "random-numbers"])
-    assert ["Saving is skipped here. Batches" in text for text in said] == [True] * noted
+    assert ["Saving is skipped here, and so are the random numbers" in text for text in said] == [
+        True
+    ] * noted
     assert "--keep-validation" not in str(said)
 
 

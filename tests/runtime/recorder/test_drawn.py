@@ -82,3 +82,10 @@ def test_what_a_data_set_draws_is_told_once_and_drawn_by_nobody(
     assert [e["kind"] for e in found] == ["random-numbers"] * told
     if told:
         assert "a loader of Rows, which draws random numbers" in found[0]["text"]
+
+
+def test_what_was_said_before_the_run_is_not_said_again(recorder: Recorder, tmp_path: Path) -> None:
+    before = states()
+    recorder.drawn(DataLoader(Rows(random.random)), told=True)
+    assert states()[1:] == before[1:]
+    assert not [e for e in events(tmp_path) if e["event"] == "warning"]

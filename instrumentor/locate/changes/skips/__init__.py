@@ -97,8 +97,9 @@ def _draws_others(skipped: Skipped) -> Caveat:
     evaluates = skipped.what == "validation"
     return Caveat(
         "random-numbers",
-        f"{'Validation' if evaluates else 'Saving'} is skipped here. Batches may come in another "
-        f"order than in your script{'; --keep-validation keeps it' if evaluates else ''}.",
+        f"{'Validation' if evaluates else 'Saving'} is skipped here, and so are the random numbers "
+        "that it draws: batches or dropout may be others than in your script"
+        f"{'; --keep-validation keeps it' if evaluates else ''}.",
         place=skipped.source.at(skipped.statement.lineno),
     )
 

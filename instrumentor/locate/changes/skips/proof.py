@@ -12,6 +12,7 @@ from instrumentor.locate.changes.skips.candidates import Piece, When
 from instrumentor.locate.changes.skips.effects import Change, Effects, Files, shown
 from instrumentor.locate.changes.skips.facts import Facts, Mention, Place
 from instrumentor.locate.changes.skips.removal import Closed, Gone, Statements
+from instrumentor.locate.changes.skips.sampling import Sampling
 from instrumentor.locate.changes.skips.storage import Frame, Spelling
 from instrumentor.locate.changes.skips.training_mode import TrainingMode
 from instrumentor.locate.changes.skips.uses import Uses
@@ -130,8 +131,13 @@ class _Attempt(Struct, eq=False):
                 piece.initial,
                 piece.what,
                 tuple(d.text if self._spelled(piece, d) else "" for d in effects.draws)
-                + (("",) if self._in_training(piece).draws else ()),
+                + (("",) if self._draws_more(piece, effects.draws) else ()),
             )
+
+    def _draws_more(self, piece: Piece, loaders: Sequence[Spelling]) -> bool:
+        """Random numbers that nothing draws in its place: of dropout, or for samples."""
+        sampling = Sampling(self.facts)
+        return self._in_training(piece).draws or any(map(sampling.draws, loaders))
 
     def _spelled(self, piece: Piece, path: Spelling) -> bool:
         """Whether the first name of a path means the same where a piece stands."""

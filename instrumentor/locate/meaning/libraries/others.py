@@ -36,5 +36,10 @@ LIBRARY = Library(
             ),
         ),
     ),
+    draws_if_called=rows(
+        "",
+        "albumentations.* imgaug.augmenters.* kornia.augmentation.* torchaudio.transforms.*Masking "
+        "monai.transforms.Rand* torch_geometric.transforms.Random*",
+    ),
     on_host=True,
 )

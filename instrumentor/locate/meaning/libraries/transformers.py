@@ -16,5 +16,8 @@ LIBRARY = Library(
         (Kind.DATA, ("transformers.*Config",)),
         (Kind.MODEL, rows("transformers.", "*Model* *For*")),
     ),
+    draws_if_called=rows(
+        "transformers.", "*DataCollatorFor*LanguageModeling *DataCollatorForWholeWordMask"
+    ),
     trainer="hf-trainer",
 )
