@@ -438,7 +438,8 @@ def keep(model):
     ("rest", "goes"),
     [
         ("with open('out/log.csv', 'a') as log:\n    log.write('1')", False),
-        ("open('out/log.csv').close()", False),
+        ("open('out/log.csv').close()", True),
+        ("open('out/m.pt', 'rb').close()", False),
         ("log.write('1')", True),
         ("if ready:\n    os.makedirs('out')\n    open('out/log', 'w').close()", True),
     ],

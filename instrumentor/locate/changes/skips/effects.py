@@ -27,7 +27,7 @@ _WIDEST = 60
 
 
 class Files(Flag):
-    """What is done with files and folders, which are not told apart by their names."""
+    """What is done with files and folders, which :mod:`files` tells apart."""
 
     WRITES = auto()  # or removes
     READS = auto()
@@ -57,6 +57,7 @@ class Effects(Struct):
         changed: names and attributes whose objects may be changed; with what does so.
         replaced: attributes, and names of other scopes, that may be set to another object.
         files: what is done with files.
+        opened: the calls that do that, where they stand.
         modes: the last switch of each module.
         moved: modules moved to another device, as they are spelled where that is: whether to the
             CPU at last, and what does so.
@@ -69,6 +70,7 @@ class Effects(Struct):
     changed: dict[Cell, Change] = field(default_factory=dict)
     replaced: dict[Cell, Change] = field(default_factory=dict)
     files: Files = Files(0)
+    opened: dict[ast.Call, tuple[Frame, Files]] = field(default_factory=dict)
     modes: dict[Spelling, Mode] = field(default_factory=dict)
     moved: dict[tuple[Source, ast.AST, str], tuple[bool, Change]] = field(default_factory=dict)
     draws: list[Spelling] = field(default_factory=list)
@@ -79,6 +81,7 @@ class Effects(Struct):
         self.changed = {**other.changed, **self.changed}
         self.replaced = {**other.replaced, **self.replaced}
         self.files |= other.files
+        self.opened = {**other.opened, **self.opened}
         self.moved = {**self.moved, **other.moved}
         for mode in other.modes.values():
             before = self.modes.get(mode.owner, mode)

@@ -11,6 +11,7 @@ from instrumentor.locate.changes.skips.ahead import Ahead
 from instrumentor.locate.changes.skips.candidates import Piece, When
 from instrumentor.locate.changes.skips.effects import Change, Effects, Files, shown
 from instrumentor.locate.changes.skips.facts import Facts, Mention, Place
+from instrumentor.locate.changes.skips.files import OpenedFiles
 from instrumentor.locate.changes.skips.removal import Closed, Gone, Statements
 from instrumentor.locate.changes.skips.sampling import Sampling
 from instrumentor.locate.changes.skips.storage import Frame, Spelling
@@ -23,19 +24,6 @@ from instrumentor.read.syntax import FUNCTIONS, LOOPS, Source, below, bound_by, 
 _REMOVABLE = (
     *(ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete),
     *(ast.If, ast.For, ast.With),
-)
-
-
-#: What a piece does with files, what one that stays may need that for unless it does so itself,
-#: and how that reads.
-_NEEDED = (
-    (Files.WRITES, Files.READS, Files(0), "a file is read back at {}"),
-    (
-        Files.MAKES_FOLDER,
-        Files.NEEDS_FOLDER,
-        Files.MAKES_FOLDER,
-        "a file is made at {}, in a folder that this may make",
-    ),
 )
 
 
@@ -158,12 +146,13 @@ class _Attempt(Struct, eq=False):
                 self._check(piece)
         while sum(map(self._add_dependent, self.taken)):
             pass
-        for does, needs, itself, why in _NEEDED:
-            sure = (p for p in self.taken if p not in self.forced)
-            pieces = [p for p in sure if does in self._effects(p).files]
-            at = self._left_doing(needs, itself) if pieces else ""
-            if at:
-                raise Stays(pieces[-1], why.format(at))
+        sure = [p for p in self.taken if p not in self.forced]
+        for piece in reversed(sure):
+            effects = self._effects(piece)
+            if at := self._read_back(piece, effects) if Files.WRITES in effects.files else "":
+                raise Stays(piece, f"a file is read back at {at}")
+            if at := self._made_inside(piece) if Files.MAKES_FOLDER in effects.files else "":
+                raise Stays(piece, f"a file is made at {at}, in a folder that this may make")
 
     def _check(self, piece: Piece) -> None:
         """By itself: what it does can be read and made up for."""
@@ -284,16 +273,30 @@ class _Attempt(Struct, eq=False):
 
     # -- files ---------------------------------------------------------------------------------
 
-    def _left_doing(self, needs: Files, itself: Files) -> str:
-        """A statement that runs later than a piece, and needs what that does."""
+    def _read_back(self, piece: Piece, effects: Effects) -> str:
+        """A call that runs later than a piece, and may read a file that it writes."""
+        files = OpenedFiles(self.facts)
+        written = files.written(effects)
+        for later in self._left(piece) if written else ():
+            if found := files.read(later, written):
+                source, call = found
+                return source.at(call.lineno)
+        return ""
+
+    def _made_inside(self, piece: Piece) -> str:
+        """A call that makes a file later, where nothing with it makes folders."""
+        for later in self._left(piece):
+            if Files.NEEDS_FOLDER in later.files and Files.MAKES_FOLDER not in later.files:
+                calls = later.opened.items()
+                return next(f.source.at(c.lineno) for c, (f, d) in calls if Files.NEEDS_FOLDER in d)
+        return ""
+
+    def _left(self, piece: Piece) -> Iterator[Effects]:
+        """What statements do that run later than a piece, and stay."""
         gone = self._gone(self.facts.never)
         for source, scope, statement in self._later():
-            if gone.holds(source, statement) or self.facts.holds_step(statement):
-                continue
-            files = self.facts.reader.of(source, scope, [statement]).files
-            if needs in files and not itself & files:
-                return source.at(statement.lineno)
-        return ""
+            if not gone.holds(source, statement) and not self.facts.holds_step(statement):
+                yield self.facts.reader.of(source, scope, [statement])
 
     def _later(self) -> Iterator[Place]:
         """Statements in the loops around the step and behind them, callers included."""

@@ -245,6 +245,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         if lambdas and len(lambdas) == len(self.program.names.of(*where, call.func)):
             return found
         found.add(self._library.of(frame, statement, call))
+        found.opened = {call: (frame, found.files)} if found.files else {}
         for function in self._methods.looked_up(*where, call):
             found.add(self._summary(function, ()))
         found.add(replaces(frame, call, self.carried.by(*where, call.func)))
@@ -254,6 +255,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         for argument in arguments(call):
             self._special(frame, argument, by_library)
         by_library.files &= ~Files.READS  # a data set reads its own
+        by_library.opened = {c: (f, d & ~Files.READS) for c, (f, d) in by_library.opened.items()}
         found.add(by_library)
         return found
 

@@ -1,0 +1,482 @@
+"""Which files calls open, as far as their paths are written out, and whether two may be one file.
+
+A path is a row of texts with None for what is not known between them. Two are provably of two
+files where their last characters differ, their first folders, or the format that the one is written
+in and the other read; in doubt they are one.
+"""
+
+from __future__ import annotations
+
+import ast
+import os.path
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import chain, product
+
+from msgspec import Struct
+
+from instrumentor.locate.changes.skips.effects import Effects, Files
+from instrumentor.locate.changes.skips.facts import Facts
+from instrumentor.locate.changes.skips.storage import Frame
+from instrumentor.locate.meaning import methods
+from instrumentor.read.bindings import Bound, Parameter
+from instrumentor.read.constants import given_to, is_called_as_written
+from instrumentor.read.names import external_name
+from instrumentor.read.program import Class, Function
+from instrumentor.read.signatures import default_of, is_method
+from instrumentor.read.syntax import (
+    ScopeNode,
+    Source,
+    arguments,
+    callee,
+    dotted,
+    last,
+    own_nodes,
+)
+from instrumentor.read.values import Object
+
+#: Texts, and None for what is not known.
+Path = tuple[str | None, ...]
+UNKNOWN: Path = (None,)
+_DEEP = 8
+_MANY = 16
+#: Which argument is the path, by position; `f`, `file` and the like by name.
+_SECOND = ("torch.save", "pickle.dump", "json.dump", "yaml.dump", "cv2.imwrite", "save_image")
+_NAMED = ("f", "file", "fp", "fname", "filename", "filepath_or_buffer", "path", "path_or_buf")
+#: What is read of these is no file.
+_NO_FILES = ("os.popen", "subprocess.", "urllib.", "requests.", "sys.stdin", "io.")
+#: Take one of several, or all of them in some order.
+_CHOOSE = (
+    *("builtins.sorted", "builtins.list", "builtins.iter", "builtins.next", "builtins.reversed"),
+    *("builtins.set", "builtins.tuple", "random.choice", "random.sample", "numpy.random.choice"),
+    *("builtins.enumerate", "tqdm.tqdm"),
+)
+_OF_TWO = ("os.rename", "os.replace", "os.symlink", "os.link")
+#: With these one file has several names.
+_RENAMES = ("chdir", "symlink", "symlink_to", "link", "hardlink_to")
+_GLOBS = ("glob.glob", "glob.iglob")
+_SAME = ("builtins.str", "os.fspath", "pathlib.Path", "pathlib.PurePath", "os.path.normpath")
+_MADE_ABSOLUTE = ("os.path.abspath", "os.path.realpath", "os.path.expanduser")
+#: Names of what `save_pretrained` of a model writes.
+_OF_A_MODEL = (".json", ".bin", ".safetensors", ".md", ".py", ".pt", ".pth")
+#: Formats that no reader of another one takes.
+_FORMATS = {
+    **dict.fromkeys(("torch.save", "torch.load"), "torch"),
+    **dict.fromkeys(("numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.load"), "numpy"),
+    **dict.fromkeys(("matplotlib.pyplot.savefig", "cv2.imwrite", "cv2.imread"), "image"),
+    **dict.fromkeys(("torchvision.utils.save_image", "PIL.Image.open"), "image"),
+    **dict.fromkeys(("pandas.read_csv", "numpy.savetxt", "numpy.loadtxt"), "text"),
+}
+
+
+class Opened(Struct, frozen=True):
+    """A file that a call opens: all paths that it may have, and its format where that is known."""
+
+    paths: tuple[Path, ...]
+    format: str = ""
+
+    def may_be(self, other: Opened) -> bool:
+        if self.format and other.format and self.format != other.format:
+            return False
+        return any(_may_be_one(*pair) for pair in product(self.paths, other.paths))
+
+
+class OpenedFiles(Struct, eq=False, dict=True):
+    """What calls of a program open."""
+
+    facts: Facts
+
+    def written(self, effects: Effects) -> list[Opened]:
+        """What is written or removed: folders that are made hold nothing yet."""
+        found = []
+        for call, (frame, files) in effects.opened.items():
+            if Files.WRITES in files and callee(call) not in ("makedirs", "mkdir"):
+                found.append(self._opened(frame, call, reads=False))
+        return [each for each in found if each.paths]
+
+    def read(self, effects: Effects, written: Iterable[Opened]) -> tuple[Source, ast.Call] | None:
+        """The first call that may read what is written."""
+        for call, (frame, files) in effects.opened.items():
+            if Files.READS in files or self._reads_too(frame, call):
+                one = self._opened(frame, call, reads=True)
+                if any(one.may_be(each) for each in written):
+                    return frame.source, call
+        return None
+
+    def _reads_too(self, frame: Frame, call: ast.Call) -> bool:
+        """What copies a file, or gives it another name."""
+        name = self.facts.program.names.qualified(frame.source, frame.scope, call.func)
+        return name in _OF_TWO or name.startswith(("shutil.copy", "shutil.move"))
+
+    def _opened(self, frame: Frame, call: ast.Call, *, reads: bool) -> Opened:
+        source, scope = frame.source, frame.scope
+        name = self.facts.program.names.qualified(source, scope, call.func)
+        if _is_none(name):
+            return Opened(())
+        given = _path_given(name, call)
+        method = isinstance(call.func, ast.Attribute) and "." not in name
+        if method and isinstance(call.func, ast.Attribute):
+            return self._by_method(frame, call, call.func, given, reads=reads)
+        if given is None:
+            return Opened((UNKNOWN,))
+        if name in _OF_TWO or name.startswith("shutil."):
+            each = [self._of_file(source, scope, a).paths for a in arguments(call)]
+            inside = name == "shutil.rmtree"
+            return Opened(tuple((*p, "/", None) if inside else p for p in chain(*each)))
+        found = self._of_file(source, scope, given)
+        if name.endswith(".from_pretrained"):
+            return Opened(tuple((*p, None) for p in found.paths))
+        kind = _format_of_open(call) if name == "builtins.open" else _FORMATS.get(name, "")
+        return Opened(found.paths, kind or found.format)
+
+    def _by_method(
+        self,
+        frame: Frame,
+        call: ast.Call,
+        function: ast.Attribute,
+        given: ast.expr | None,
+        *,
+        reads: bool,
+    ) -> Opened:
+        source, scope, word = frame.source, frame.scope, function.attr
+        if word in (*_OF_FILE, *methods.METHODS_OF_PATHS):
+            found = self._of_file(source, scope, function.value)
+            text = word.endswith("_text")
+            return Opened(found.paths, "text" if text else found.format)
+        if given is None:
+            return Opened((UNKNOWN,))
+        found = self._of_file(source, scope, given)
+        if word in methods.MODULE_SAVES and word == "save_pretrained":
+            if self.facts.objects.is_module(source, scope, function.value):
+                ends = product(found.paths, _OF_A_MODEL)
+                return Opened(tuple((*path, "/", None, end) for path, end in ends))
+            return Opened(tuple((*path, "/", None) for path in found.paths))
+        if reads:
+            return Opened(tuple((*path, None) for path in found.paths))
+        kind = {"savefig": "image", "to_csv": "text"}.get(word, "")
+        return Opened(found.paths, kind) if kind else Opened((UNKNOWN,))
+
+    def _of_file(self, source: Source, scope: ScopeNode, node: ast.expr) -> Opened:
+        """Of what is given as a file: an open one, or a path."""
+        found: list[Opened] = []
+        node = _opened_around(source, node)
+        values = self.facts.program.names.of(source, scope, node)
+        for value in values:
+            name = external_name(value) or (
+                external_name(value.made_by) if isinstance(value, Object) else ""
+            )
+            if _is_none(name):
+                continue
+            if not isinstance(value, Object) or value.node is None or value.where is None:
+                found.append(Opened(self.of(source, scope, node)))
+            elif name == "builtins.open" and value.node.args:
+                paths = self.of(*value.where, value.node.args[0])
+                found.append(Opened(paths, _format_of_open(value.node)))
+            elif isinstance(value.node.func, ast.Attribute) and value.node.func.attr == "open":
+                paths = self.of(*value.where, value.node.func.value)
+                found.append(Opened(paths))
+            else:
+                found.append(Opened(self.of(source, scope, node)))
+        if not values:
+            found.append(Opened(self.of(source, scope, node)))
+        kinds = {each.format for each in found}
+        paths = tuple(dict.fromkeys(chain.from_iterable(each.paths for each in found)))
+        return Opened(paths, kinds.pop() if len(kinds) == 1 else "")
+
+    @cached_property
+    def _have_one_name(self) -> bool:
+        calls = self.facts.program.calls_named
+        return not any(any(True for _ in calls(word)) for word in _RENAMES)
+
+    # -- paths ---------------------------------------------------------------------------------
+
+    def of(
+        self, source: Source, scope: ScopeNode, node: ast.expr, deep: int = _DEEP
+    ) -> tuple[Path, ...]:
+        """All paths that an expression may come to."""
+        deep = deep if self._have_one_name else 0
+        found = dict.fromkeys(map(_joined, self._of(source, scope, node, deep) if deep else ()))
+        return tuple(found) if 0 < len(found) <= _MANY else (UNKNOWN,)
+
+    def _of(self, source: Source, scope: ScopeNode, node: ast.expr, deep: int) -> Iterable[Path]:
+        where, less = (source, scope), deep - 1
+        match node:
+            case ast.Constant(value=str(text)):
+                return [(text,)]
+            case ast.JoinedStr(values=parts):
+                return self._together([self._of_part(*where, part, less) for part in parts])
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return self._together([self.of(*where, side, less) for side in (left, right)])
+            case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod()):
+                return [_holes(re.split(r"%[-+ #0-9.]*[a-zA-Z]", text.replace("%%", "%")))]
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                return self._below([left, right], where, less)
+            case ast.IfExp(body=one, orelse=other):
+                return [*self.of(*where, one, less), *self.of(*where, other, less)]
+            case ast.BoolOp(values=values):
+                return [path for value in values for path in self.of(*where, value, less)]
+            case ast.Subscript(value=value):
+                return self._elements(*where, value, less)
+            case ast.Call():
+                return self._of_call(*where, node, less)
+            case ast.Name():
+                return self._of_name(*where, node, less)
+            case ast.Attribute():
+                return self._of_attribute(*where, node, less)
+        return [UNKNOWN]
+
+    def _of_part(
+        self, source: Source, scope: ScopeNode, part: ast.expr, deep: int
+    ) -> Iterable[Path]:
+        if isinstance(part, ast.FormattedValue):
+            return (
+                self.of(source, scope, part.value, deep) if part.format_spec is None else [UNKNOWN]
+            )
+        return self.of(source, scope, part, deep)
+
+    def _together(self, parts: list[Iterable[Path]]) -> list[Path]:
+        return [tuple(chain.from_iterable(each)) for each in product(*parts)][: _MANY + 1]
+
+    def _below(
+        self, parts: list[ast.expr], where: tuple[Source, ScopeNode], deep: int
+    ) -> list[Path]:
+        """Folders, and what lies in them; an absolute path lies in none."""
+        found: list[Path] = [()]
+        for part in parts:
+            inner = self.of(*where, part, deep)
+            found = [_join(path, each) for path, each in product(found, inner)]
+        return found[: _MANY + 1]
+
+    def _of_call(
+        self, source: Source, scope: ScopeNode, call: ast.Call, deep: int
+    ) -> Iterable[Path]:
+        program, where = self.facts.program, (source, scope)
+        name = program.names.qualified(source, scope, call.func)
+        if name == "os.path.join" or (name in _SAME and len(call.args) > 1):
+            return self._below(call.args, where, deep)
+        if (name in _SAME or name in _MADE_ABSOLUTE) and len(call.args) == 1:
+            paths = self.of(source, scope, call.args[0], deep)
+            return [(None, *p) for p in paths] if name in _MADE_ABSOLUTE else paths
+        if name in _GLOBS and call.args:
+            paths = self.of(source, scope, call.args[0], deep)
+            return [_join((), path) for path in map(_of_glob, paths)]
+        if name in _CHOOSE and call.args:
+            return self._elements(source, scope, call.args[0], deep)
+        if isinstance(call.func, ast.Attribute) and not name.startswith(("os.", "glob.")):
+            owner, word = call.func.value, call.func.attr
+            if word == "format":
+                paths = self.of(source, scope, owner, deep)
+                return [_join_holes(path) for path in paths]
+            if word == "joinpath":
+                return self._below([owner, *call.args], where, deep)
+            if word in ("glob", "rglob") and call.args:
+                inner = self.of(source, scope, call.args[0], deep)
+                return [(None, "/", *_of_glob(path)) for path in inner]
+            if word in ("absolute", "resolve", "expanduser", "as_posix"):
+                return [(None, *path) for path in self.of(source, scope, owner, deep)]
+            if word == "with_suffix" and call.args:
+                return [(None, *path) for path in self.of(source, scope, call.args[0], deep)]
+        functions = program.resolve(source, scope, call)
+        made = any(isinstance(v, Class) for v in program.names.of(source, scope, call.func))
+        if functions and not made:
+            return [
+                path
+                for function in functions
+                for part in own_nodes(function.node)
+                if isinstance(part, ast.Return) and part.value is not None
+                for path in self.of(function.source, function.node, part.value, deep)
+            ]
+        return [UNKNOWN]
+
+    def _elements(
+        self, source: Source, scope: ScopeNode, node: ast.expr, deep: int
+    ) -> Iterable[Path]:
+        """Of what walking over something gives: a list of files, what `glob` finds."""
+        match node:
+            case ast.List(elts=parts) | ast.Tuple(elts=parts) if parts:
+                return [path for part in parts for path in self.of(source, scope, part, deep)]
+            case ast.Call():
+                name = self.facts.program.names.qualified(source, scope, node.func)
+                if name in (*_GLOBS, *_CHOOSE) or callee(node) in ("glob", "rglob"):
+                    return self._of_call(source, scope, node, deep)
+            case ast.Name() if deep:
+                return self._of_name(source, scope, node, deep - 1, elements=True)
+        return [UNKNOWN]
+
+    def _of_name(
+        self, source: Source, scope: ScopeNode, node: ast.Name, deep: int, *, elements: bool = False
+    ) -> Iterable[Path]:
+        program, name = self.facts.program, node.id
+        binder = program.binder(source, scope, name)
+        if binder is None or not deep or _grows(source, name):
+            return [UNKNOWN]
+        home = program.source_of_scope.get(binder, source)
+        ask = self._elements if elements else self.of
+        found: list[Path] = []
+        for binding in program.bound(source, binder, name):
+            match binding:
+                case Bound(value=value, path=()):
+                    found += ask(home, binder, value, deep)
+                case Bound(value=value) if not elements:
+                    found += self._elements(home, binder, value, deep)
+                case Parameter(function=function) if not elements:
+                    found += self._passed(Function(home, function), name, deep)
+                case _:
+                    return [UNKNOWN]
+        return found
+
+    def _passed(self, function: Function, name: str, deep: int) -> Iterator[Path]:
+        program, node = self.facts.program, function.node
+        callers = program.callers.get(node, ())
+        # a method of an object whose type is not known may be this one
+        named = program.calls_named(function.name) if is_method(function) else ()
+        unsure = node in program.handed or not is_called_as_written(function)
+        if not callers or unsure or not all(program.resolve(*each) for each in named):
+            yield UNKNOWN
+        for scope, call, _ in callers:
+            source = program.source_of_scope[scope]
+            given = dict(given_to(program, scope, call, function)).get(name)
+            default = default_of(node, name)
+            if given is not None and not isinstance(given, ast.Starred):
+                yield from self.of(source, scope, given, deep)
+            elif given is None and default is not None:
+                yield from self.of(function.source, function.source.scope_of(node), default, deep)
+            else:
+                yield UNKNOWN
+
+    def _of_attribute(
+        self, source: Source, scope: ScopeNode, node: ast.Attribute, deep: int
+    ) -> Iterable[Path]:
+        """What the options say, or all that is set as an attribute of that name."""
+        told = self.facts.options.value(source, scope, node)
+        if isinstance(told, str):
+            return [(told,)]
+        program = self.facts.program
+        cls = program.class_of_self(source, scope, node.value)
+        if cls is None or _grows(source, node.attr) or program.is_of_a_class(node.attr):
+            return [UNKNOWN]
+        puts = program.puts_of(node.attr)
+        if not deep or any(put.bound.path for _, put in puts):
+            return [UNKNOWN]
+        return [p for s, put in puts for p in self.of(s, put.scope, put.bound.value, deep)]
+
+
+_OF_FILE = ("read", "readline", "readlines", "write", "writelines", "close", "open")
+
+
+def _is_none(name: str) -> bool:
+    return any(name == each or name.startswith(each) for each in _NO_FILES)
+
+
+def _path_given(name: str, call: ast.Call) -> ast.expr | None:
+    named = next((k.value for k in call.keywords if k.arg in _NAMED), None)
+    at = 1 if name in _SECOND or last(name) == "save_image" else 0
+    return named if named is not None else next(iter(call.args[at : at + 1]), None)
+
+
+def _format_of_open(call: ast.Call) -> str:
+    """Text in a mode that tells so, unless what is no text is passed over."""
+    mode = call.args[1] if len(call.args) > 1 else ast.Constant("r")
+    mode = next((k.value for k in call.keywords if k.arg == "mode"), mode)
+    lenient = any(k.arg in ("errors", "encoding") for k in call.keywords)
+    told = isinstance(mode, ast.Constant) and "b" not in str(mode.value)
+    return "text" if told and not lenient else ""
+
+
+def _grows(source: Source, name: str) -> bool:
+    """`name += ".pt"`"""
+    owners = (source.statement_of(node) for node in source.mentions.get(name, ()))
+    grown = (s.target for s in owners if isinstance(s, ast.AugAssign))
+    return any(last(dotted(target)) == name for target in grown)
+
+
+def _opened_around(source: Source, node: ast.expr) -> ast.expr:
+    """What the innermost `with ... as file` gives that name."""
+    statement = source.statement_of(node) if isinstance(node, ast.Name) else None
+    for around in (statement, *source.parents(statement)) if statement is not None else ():
+        for item in around.items if isinstance(around, ast.With) else ():
+            name = item.optional_vars
+            if isinstance(name, ast.Name) and name.id == getattr(node, "id", ""):
+                return item.context_expr
+    return node
+
+
+def _holes(texts: list[str]) -> Path:
+    """Texts with something unknown between them."""
+    return tuple(chain.from_iterable((text, None) for text in texts))[:-1]
+
+
+def _join_holes(path: Path) -> Path:
+    """`'epoch_{:03d}.pt'.format(epoch)`"""
+    each = [_holes(re.split(r"\{[^{}]*\}", part)) if part else (None,) for part in path]
+    return tuple(chain.from_iterable(each))
+
+
+def _of_glob(path: Path) -> Path:
+    each = [_holes(re.split(r"[*?]+|\[[^\]]*\]", part)) if part else (None,) for part in path]
+    return tuple(chain.from_iterable(each))
+
+
+def _join(folder: Path, path: Path) -> Path:
+    """As `os.path.join`: what begins unknown may be absolute."""
+    if not folder or (path and (path[0] or "").startswith("/")):
+        return path
+    if path and path[0] is None:
+        return path
+    return (*folder, "/", *path)
+
+
+def _joined(path: Path) -> Path:
+    """Without empty texts, and with neighbours as one."""
+    found: list[str | None] = []
+    for part in path:
+        if part and found and found[-1] is not None:
+            found[-1] += part
+        elif part or (part is None and found[-1:] != [None]):
+            found.append(part)
+    return tuple(found) or ("",)
+
+
+def _may_be_one(one: Path, other: Path) -> bool:
+    if not (_may_end_alike(one, other) and _may_end_alike(other, one)):
+        return False
+    heads = [os.path.normpath(path[0]) if path[0] else "" for path in (one, other)]
+    if _is_whole(one) and _is_whole(other):
+        texts = sorted(heads, key=len)
+        same_kind = texts[0].startswith("/") == texts[1].startswith("/")
+        return texts[0] == texts[1] or (not same_kind and ".." not in "".join(texts))
+    heads = [path[0] or "" for path in (one, other)]
+    return not _begin_apart(*map(_plain_head, heads))
+
+
+def _is_whole(path: Path) -> bool:
+    return len(path) == 1 and path[0] is not None
+
+
+def _plain_head(head: str) -> str:
+    return re.sub(r"^(\./+)+", "", re.sub(r"/+", "/", head))
+
+
+def _begin_apart(one: str, other: str) -> bool:
+    """Two constant beginnings of which none goes on as the other does."""
+    if not (one and other) or one[0] == "/" != other[0] or other[0] == "/" != one[0]:
+        return False
+    if ".." in one + other or "/." in one + other:
+        return False
+    return not (one.startswith(other) or other.startswith(one))
+
+
+def _may_end_alike(one: Path, other: Path) -> bool:
+    """By the last characters; a whole name of a file has no others ahead of it."""
+    ends = [path[-1] or "" for path in (one, other)]
+    names = [end.rpartition("/")[2] for end in ends]
+    whole = ["/" in end or _is_whole(path) for end, path in zip(ends, (one, other), strict=True)]
+    if all(whole):
+        return names[0] == names[1]
+    if whole[0]:
+        return names[0].endswith(names[1])
+    if whole[1]:
+        return names[1].endswith(names[0])
+    shorter = min(map(len, names))
+    return not shorter or names[0][-shorter:] == names[1][-shorter:]

@@ -1,0 +1,151 @@
+"""A save whose files are read back stays; other files are told apart by what is written out."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from tests.locate.cases import looped, plan_of
+from tests.warned import texts
+
+STEP = """
+criterion(model(x), y).backward()
+optimizer.step()
+"""
+BEFORE = """
+import glob
+import os
+import pickle
+import random
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+folder = "runs"
+unknown = input()
+weights = model.state_dict()
+cached = sorted(glob.glob(os.path.join(unknown, "train", "*.data")))
+
+
+def named(epoch, ending=".pt"):
+    return os.path.join(folder, f"m{epoch}{ending}")
+
+
+def save(state, path):
+    torch.save(state, path)
+
+
+class Keeper:
+    def __init__(self, where):
+        self.where = Path(where)
+        self.last = self.where / "last.pt"
+
+    def save(self):
+        with self.last.open("wb") as file:
+            torch.save(weights, file)
+
+    def load(self):
+        return torch.load(self.where / "best.pt")
+
+
+keeper = Keeper(unknown)
+"""
+#: what is written, what is read in the same loop
+OTHERS = {
+    "a name": ("torch.save(weights, 'a.pt')", "torch.load('b.pt')"),
+    "a folder": ("torch.save(weights, 'a/m.pt')", "torch.load('b/m.pt')"),
+    "an ending": ("torch.save(weights, unknown + '.pt')", "torch.load(unknown + '.data')"),
+    "a formatted ending": (
+        "torch.save(weights, 'm_{:03d}.pt'.format(x))",
+        "torch.load('m_%d.data' % x)",
+    ),
+    "a formatted folder": ("torch.save(weights, f'runs/{x}.pt')", "torch.load(f'data/{x}.pt')"),
+    "a joined folder": (
+        "torch.save(weights, os.path.join(folder, f'm{x}.pt'))",
+        "torch.load(os.path.join('data', f'm{x}.pt'))",
+    ),
+    "what is globbed": ("torch.save(weights, 'm.pt')", "torch.load(random.choice(cached))"),
+    "what is walked over": (
+        "torch.save(weights, 'm.pt')",
+        "for each in cached:\n    torch.load(each)",
+    ),
+    "a path made by a function": ("torch.save(weights, named(3))", "torch.load('m3.data')"),
+    "a path that a function is given": (
+        "save(weights, 'runs/m.pt')\nsave(weights, 'runs/n.pt')",
+        "torch.load('runs/data.pt')",
+    ),
+    "a path of an object": ("keeper.save()", "keeper.load()"),
+    "an open file": (
+        "with open('m.pkl', 'wb') as file:\n    torch.save(weights, file)",
+        "with open('rows.pkl', 'rb') as file:\n    rows = pickle.load(file)",
+    ),
+    "another format": ("torch.save(weights, unknown)", "np.load(unknown)"),
+    "a text": ("torch.save(weights, unknown)", "with open(unknown) as file:\n    file.read()"),
+    "a table": ("torch.save(weights, unknown)", "pd.read_csv(unknown)"),
+    "a process": ("torch.save(weights, unknown)", "os.popen('stty size').read()"),
+    "a folder that is made": ("os.makedirs('runs')\nsave(weights, 'm')", "torch.load('runs/a.pt')"),
+}
+ONE = {
+    "a name": ("torch.save(weights, 'a.pt')", "torch.load('a.pt')"),
+    "a name in a folder": ("torch.save(weights, 'a.pt')", "torch.load('./a.pt')"),
+    "an absolute one": ("torch.save(weights, 'a.pt')", "torch.load('/work/a.pt')"),
+    "unknown": ("torch.save(weights, 'a.pt')", "torch.load(unknown)"),
+    "unknown in a folder": ("torch.save(weights, 'a.pt')", "torch.load(unknown + '/a.pt')"),
+    "unknown behind a folder": (
+        "torch.save(weights, 'a/m.pt')",
+        "torch.load(os.path.join('b', unknown))",
+    ),
+    "up again": ("torch.save(weights, f'a/{x}.pt')", "torch.load(f'b/../a/{x}.pt')"),
+    "an ending": ("torch.save(weights, f'm{x}.pt')", "torch.load(unknown + 'm1.pt')"),
+    "one of several": (
+        "torch.save(weights, 'a.pt' if x else 'b.pt')",
+        "torch.load('b.pt')",
+    ),
+    "a path that a function is given": (
+        "save(weights, 'runs/m.pt')\nsave(weights, 'runs/n.pt')",
+        "torch.load('runs/n.pt')",
+    ),
+    "a path made by a function": ("torch.save(weights, named(3))", "torch.load(named(1))"),
+    "a name that grows": ("p = 'a'\np += '.pt'\ntorch.save(weights, p)", "torch.load('a.pt')"),
+    "an open file": (
+        "torch.save(weights, 'm.pkl')",
+        "with open('m.pkl', 'rb') as file:\n    rows = pickle.load(file)",
+    ),
+    "by another name": (
+        "torch.save(weights, 'a.pt')\nos.replace('a.pt', 'b.pt')",
+        "torch.load('b.pt')",
+    ),
+    "from elsewhere": ("torch.save(weights, 'a.pt')", "os.chdir('c')\ntorch.load('b.pt')"),
+    "a text with what is no text": (
+        "torch.save(weights, unknown)",
+        "with open(unknown, errors='ignore') as file:\n    file.read()",
+    ),
+}
+
+
+def plan(writes: str, reads: str) -> tuple[str, dict[str, object]]:
+    body = f"{reads}\n{STEP}if x.sum() > 0:\n{textwrap.indent(writes, '    ')}\n"
+    source = looped(body, BEFORE)
+    return source, plan_of(source)
+
+
+@pytest.mark.parametrize(("writes", "reads"), OTHERS.values(), ids=OTHERS)
+def test_a_save_goes_where_another_file_is_read(writes: str, reads: str) -> None:
+    _, found = plan(writes, reads)
+    assert found["skipped_checkpoints"]
+
+
+@pytest.mark.parametrize(("writes", "reads"), ONE.values(), ids=ONE)
+def test_a_save_stays_where_its_file_may_be_read_back(writes: str, reads: str) -> None:
+    _, found = plan(writes, reads)
+    assert found["skipped_checkpoints"] == []
+    assert "read back" in str(texts(found["warnings"]))
+
+
+def test_the_line_that_reads_is_named() -> None:
+    reads = "for row in range(3):\n    if row:\n        torch.load('a.pt')"
+    source, found = plan("torch.save(weights, 'a.pt')", reads)
+    line = next(n for n, s in enumerate(source.splitlines(), 1) if "torch.load('a.pt')" in s)
+    assert f"read back at train.py:{line}." in str(texts(found["warnings"]))
