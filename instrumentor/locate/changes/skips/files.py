@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain, product
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from instrumentor.locate.changes.skips.effects import Effects, Files
 from instrumentor.locate.changes.skips.facts import Facts
@@ -53,8 +53,6 @@ _CHOOSE = (
     *("builtins.enumerate", "tqdm.tqdm"),
 )
 _OF_TWO = ("os.rename", "os.replace", "os.symlink", "os.link")
-#: With these one file has several names.
-_RENAMES = ("chdir", "symlink", "symlink_to", "link", "hardlink_to")
 _GLOBS = ("glob.glob", "glob.iglob")
 _SAME = ("builtins.str", "os.fspath", "pathlib.Path", "pathlib.PurePath", "os.path.normpath")
 _MADE_ABSOLUTE = ("os.path.abspath", "os.path.realpath", "os.path.expanduser")
@@ -86,6 +84,7 @@ class OpenedFiles(Struct, eq=False, dict=True):
     """What calls of a program open."""
 
     facts: Facts
+    _known: dict[tuple[ast.Call, bool], Opened] = field(default_factory=dict)
 
     def written(self, effects: Effects) -> list[Opened]:
         """What is written or removed: folders that are made hold nothing yet."""
@@ -110,6 +109,12 @@ class OpenedFiles(Struct, eq=False, dict=True):
         return name in _OF_TWO or name.startswith(("shutil.copy", "shutil.move"))
 
     def _opened(self, frame: Frame, call: ast.Call, *, reads: bool) -> Opened:
+        found = self._known.get((call, reads))
+        if found is None:
+            found = self._known[call, reads] = self._open(frame, call, reads=reads)
+        return found
+
+    def _open(self, frame: Frame, call: ast.Call, *, reads: bool) -> Opened:
         source, scope = frame.source, frame.scope
         name = self.facts.program.names.qualified(source, scope, call.func)
         if _is_none(name):
@@ -184,10 +189,16 @@ class OpenedFiles(Struct, eq=False, dict=True):
         paths = tuple(dict.fromkeys(chain.from_iterable(each.paths for each in found)))
         return Opened(paths, kinds.pop() if len(kinds) == 1 else "")
 
+    def _calls(self, *words: str) -> bool:
+        return any(any(self.facts.program.calls_named(word)) for word in words)
+
     @cached_property
     def _have_one_name(self) -> bool:
-        calls = self.facts.program.calls_named
-        return not any(any(True for _ in calls(word)) for word in _RENAMES)
+        return not self._calls("symlink", "symlink_to", "link", "hardlink_to")
+
+    @cached_property
+    def _changes_folder(self) -> bool:
+        return self._calls("chdir")
 
     # -- paths ---------------------------------------------------------------------------------
 
@@ -195,15 +206,17 @@ class OpenedFiles(Struct, eq=False, dict=True):
         self, source: Source, scope: ScopeNode, node: ast.expr, deep: int = _DEEP
     ) -> tuple[Path, ...]:
         """All paths that an expression may come to."""
-        deep = deep if self._have_one_name else 0
+        outermost, deep = deep == _DEEP, deep if self._have_one_name else 0
         found = dict.fromkeys(map(_joined, self._of(source, scope, node, deep) if deep else ()))
+        if outermost and self._changes_folder:
+            found = dict.fromkeys(_joined((None, "/", *path)) for path in found)
         return tuple(found) if 0 < len(found) <= _MANY else (UNKNOWN,)
 
     def _of(self, source: Source, scope: ScopeNode, node: ast.expr, deep: int) -> Iterable[Path]:
         where, less = (source, scope), deep - 1
         match node:
-            case ast.Constant(value=str(text)):
-                return [(text,)]
+            case ast.Constant(value=value):
+                return [(str(value),)]
             case ast.JoinedStr(values=parts):
                 return self._together([self._of_part(*where, part, less) for part in parts])
             case ast.BinOp(left=left, op=ast.Add(), right=right):
@@ -316,8 +329,10 @@ class OpenedFiles(Struct, eq=False, dict=True):
         found: list[Path] = []
         for binding in program.bound(source, binder, name):
             match binding:
+                case Bound(value=ast.Tuple(elts=parts), path=(int(at),)) if at < len(parts):
+                    found += ask(home, binder, parts[at], deep) if _is_told(parts[at]) else []
                 case Bound(value=value, path=()):
-                    found += ask(home, binder, value, deep)
+                    found += ask(home, binder, value, deep) if _is_told(value) else []
                 case Bound(value=value) if not elements:
                     found += self._elements(home, binder, value, deep)
                 case Parameter(function=function) if not elements:
@@ -363,6 +378,11 @@ class OpenedFiles(Struct, eq=False, dict=True):
 
 
 _OF_FILE = ("read", "readline", "readlines", "write", "writelines", "close", "open")
+
+
+def _is_told(node: ast.expr) -> bool:
+    """Nothing is opened by None, which a name is bound to until it is known."""
+    return not (isinstance(node, ast.Constant) and node.value is None)
 
 
 def _is_none(name: str) -> bool:

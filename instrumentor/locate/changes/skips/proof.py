@@ -51,9 +51,10 @@ def prove(
     left, kept, forced = list(pieces), list[Kept](), dict[Piece, str]()
     ahead = {p: Ahead(facts, (p.source, p.scope, p.statement)) for p in pieces}
     modes: dict[Piece, TrainingMode] = {}
+    files = OpenedFiles(facts)
     while True:
         taken = {piece: [piece.statement] for piece in left}
-        attempt = _Attempt(facts, taken, set(forced), ahead, modes)
+        attempt = _Attempt(facts, taken, set(forced), ahead, modes, files)
         try:
             attempt.close()
         except Stays as found:
@@ -80,6 +81,7 @@ class _Attempt(Struct, eq=False):
     forced: set[Piece]
     ahead: dict[Piece, Ahead]
     in_training: dict[Piece, TrainingMode]
+    files: OpenedFiles
     by_change: set[ast.stmt] = field(default_factory=set)
 
     def _gone(self, absent: Statements = (), closed: Closed | None = None) -> Gone:
@@ -275,10 +277,9 @@ class _Attempt(Struct, eq=False):
 
     def _read_back(self, piece: Piece, effects: Effects) -> str:
         """A call that runs later than a piece, and may read a file that it writes."""
-        files = OpenedFiles(self.facts)
-        written = files.written(effects)
+        written = self.files.written(effects)
         for later in self._left(piece) if written else ():
-            if found := files.read(later, written):
+            if found := self.files.read(later, written):
                 source, call = found
                 return source.at(call.lineno)
         return ""

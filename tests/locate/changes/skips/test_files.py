@@ -26,7 +26,9 @@ import pandas as pd
 folder = "runs"
 unknown = input()
 weights = model.state_dict()
-cached = sorted(glob.glob(os.path.join(unknown, "train", "*.data")))
+cached, others = None, None
+if unknown:
+    cached = sorted(glob.glob(os.path.join(unknown, "train", "*.data")))
 
 
 def named(epoch, ending=".pt"):
@@ -84,6 +86,10 @@ OTHERS = {
     "another format": ("torch.save(weights, unknown)", "np.load(unknown)"),
     "a text": ("torch.save(weights, unknown)", "with open(unknown) as file:\n    file.read()"),
     "a table": ("torch.save(weights, unknown)", "pd.read_csv(unknown)"),
+    "a name, from elsewhere": (
+        "torch.save(weights, 'a.pt')",
+        "os.chdir('c')\ntorch.load('b.pt')",
+    ),
     "a process": ("torch.save(weights, unknown)", "os.popen('stty size').read()"),
     "a folder that is made": ("os.makedirs('runs')\nsave(weights, 'm')", "torch.load('runs/a.pt')"),
 }
@@ -117,7 +123,8 @@ ONE = {
         "torch.save(weights, 'a.pt')\nos.replace('a.pt', 'b.pt')",
         "torch.load('b.pt')",
     ),
-    "from elsewhere": ("torch.save(weights, 'a.pt')", "os.chdir('c')\ntorch.load('b.pt')"),
+    "from elsewhere": ("torch.save(weights, 'b/a.pt')", "os.chdir('c')\ntorch.load('a.pt')"),
+    "by a link": ("torch.save(weights, 'a.pt')", "os.symlink('a.pt', 'b.pt')\ntorch.load('b.pt')"),
     "a text with what is no text": (
         "torch.save(weights, unknown)",
         "with open(unknown, errors='ignore') as file:\n    file.read()",
