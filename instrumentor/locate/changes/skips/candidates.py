@@ -143,7 +143,7 @@ class _Search(Struct, eq=False):
             for part in suite if not (initial and ends) else ():  # that comes to no sample
                 yield from self.hits((source, scope, part), initial)
         if isinstance(statement, _SIMPLE) and not trains:
-            what, why = self._simple(frame, own_calls(statement), initial)
+            what, why = self._simple(frame, statement, initial)
             if not what and evaluates and not initial and self._is_behind_eval(frame, statement):
                 what = "validation"
             if what:
@@ -193,12 +193,17 @@ class _Search(Struct, eq=False):
         trains = self.facts.knowledge.trains
         return any(trains(frame.scope, call, f) for f in self.facts.reader.functions(frame, call))
 
-    def _simple(self, frame: Frame, calls: list[ast.Call], initial: bool) -> tuple[str, str]:
-        """What a simple statement is by its calls, and why it cannot be read."""
+    def _simple(self, frame: Frame, statement: ast.stmt, initial: bool) -> tuple[str, str]:
+        """What a simple statement is by its calls, and why it cannot be read.
+
+        What saves ahead of the first sample and gives something makes data or a model.
+        """
+        calls = own_calls(statement)
+        may_save = not initial or isinstance(statement, ast.Expr)
         evaluates, why = (False, "") if self.keep_validation else self._evaluates(frame, calls)
         if evaluates or (why and initial):
             return "validation", why
-        if not initial and any(self._saves(frame, c) for c in calls):
+        if may_save and any(self._saves(frame, c) for c in calls):
             return "checkpoint", ""
         if why:
             return "validation", why

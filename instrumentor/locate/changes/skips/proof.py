@@ -19,7 +19,16 @@ from instrumentor.locate.changes.skips.training_mode import TrainingMode
 from instrumentor.locate.changes.skips.uses import Uses
 from instrumentor.locate.located import Kept, Skipped
 from instrumentor.locate.meaning.host_values import host_read
-from instrumentor.read.syntax import FUNCTIONS, LOOPS, Source, below, bound_by, contains, own_nodes
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    LOOPS,
+    Source,
+    below,
+    bound_by,
+    contains,
+    own_nodes,
+    path_to,
+)
 
 _REMOVABLE = (
     *(ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete),
@@ -295,9 +304,31 @@ class _Attempt(Struct, eq=False):
     def _left(self, piece: Piece) -> Iterator[Effects]:
         """What statements do that run later than a piece, and stay."""
         gone = self._gone(self.facts.never)
+        of = self.facts.reader.of
         for source, scope, statement in self._later():
             if not gone.holds(source, statement) and not self.facts.holds_step(statement):
-                yield self.facts.reader.of(source, scope, [statement])
+                yield of(source, scope, [statement])
+        for source, scope, statement in self._until_the_step(piece) if piece.initial else ():
+            if gone.holds(source, statement) or self.facts.holds_step(statement):
+                continue
+            effects = of(source, scope, [statement])
+            if statement in (anchor for *_, anchor in self.facts.anchors):  # what it calls follows
+                for call, (frame, files) in effects.opened.items():
+                    if contains(statement, call):
+                        yield Effects(files=files, opened={call: (frame, files)})
+            else:
+                yield effects
+
+    def _until_the_step(self, piece: Piece) -> Iterator[Place]:
+        """Statements between a piece and the loop that it stands ahead of."""
+        source, scope = piece.source, piece.scope
+        for suite, index in path_to(source, scope, piece.statement):
+            yield from ((source, scope, s) for s in suite[index + 1 :])
+        for source, scope, anchor in self.facts.anchors:  # the innermost first
+            if scope is piece.scope:
+                return
+            for suite, index in path_to(source, scope, anchor):
+                yield from ((source, scope, s) for s in suite[: index + 1])
 
     def _later(self) -> Iterator[Place]:
         """Statements in the loops around the step and behind them, callers included."""

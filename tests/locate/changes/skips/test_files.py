@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from tests.locate.cases import looped, plan_of
+from tests.locate.cases import HEAD, looped, plan_of
 from tests.warned import texts
 
 STEP = """
@@ -156,3 +156,33 @@ def test_the_line_that_reads_is_named() -> None:
     source, found = plan("torch.save(weights, 'a.pt')", reads)
     line = next(n for n, s in enumerate(source.splitlines(), 1) if "torch.load('a.pt')" in s)
     assert f"read back at train.py:{line}." in str(texts(found["warnings"]))
+
+
+#: what stands ahead of the loop behind a save, and in the function with the loop
+AHEAD = {
+    "nothing": ("", "", True),
+    "another file": ("state = torch.load('n.pt')", "", True),
+    "it": ("state = torch.load('m.pt')", "", False),
+    "it, in a call": ("print(torch.load('m.pt'))", "", False),
+    "it, in the function": ("", "state = torch.load('m.pt')", False),
+    "another one, in the function": ("", "state = torch.load('n.pt')", True),
+    "it, ahead": ("", "", True),
+}
+
+
+@pytest.mark.parametrize(("behind", "inside", "goes"), AHEAD.values(), ids=AHEAD)
+def test_a_save_ahead_of_the_first_sample_goes_unless_it_is_read(
+    behind: str, inside: str, goes: bool
+) -> None:
+    loop = f"def train():\n    {inside or 'pass'}\n    for x, y in loader:\n"
+    source = HEAD + loop + textwrap.indent(STEP, "        ")
+    source += f"def main():\n    torch.save(model.state_dict(), 'm.pt')\n    {behind or 'pass'}\n"
+    source += "    train()\nstate = torch.load('m.pt')\nmain()\n"
+    assert bool(plan_of(source)["skipped_checkpoints"]) is goes
+
+
+def test_what_makes_data_and_saves_them_ahead_is_not_called_a_save() -> None:
+    before = "def rows():\n    torch.save(model, 'm.pt')\n    return [1]\nrows = rows()\n"
+    found = plan_of(looped(STEP, before))
+    assert found["skipped_checkpoints"] == []
+    assert "Checkpoint" not in str(texts(found["warnings"]))
