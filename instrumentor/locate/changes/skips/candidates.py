@@ -196,14 +196,15 @@ class _Search(Struct, eq=False):
     def _simple(self, frame: Frame, statement: ast.stmt, initial: bool) -> tuple[str, str]:
         """What a simple statement is by its calls, and why it cannot be read.
 
-        What saves ahead of the first sample and gives something makes data or a model.
+        What saves ahead of the first sample somewhere below, or gives something, makes data or a
+        model.
         """
         calls = own_calls(statement)
         may_save = not initial or isinstance(statement, ast.Expr)
         evaluates, why = (False, "") if self.keep_validation else self._evaluates(frame, calls)
         if evaluates or (why and initial):
             return "validation", why
-        if may_save and any(self._saves(frame, c) for c in calls):
+        if may_save and any(self._saves(frame, c, itself=initial) for c in calls):
             return "checkpoint", ""
         if why:
             return "validation", why
@@ -239,11 +240,18 @@ class _Search(Struct, eq=False):
         otherwise = knowledge.has_backward(function) or bool(knowledge.stepped(function))
         return does.runs_a_model and (named or does.evaluates or otherwise)
 
-    def _saves(self, frame: Frame, call: ast.Call) -> bool:
-        functions = self.facts.reader.functions(frame, call)
+    def _saves(self, frame: Frame, call: ast.Call, *, itself: bool) -> bool:
+        """Args: itself: not in a function that the called one calls."""
+        functions, saves = (
+            self.facts.reader.functions(frame, call),
+            self.facts.objects.saves_weights,
+        )
+        if functions and itself:
+            inside = ((f, c) for f in functions for c in own_calls(f.node))
+            return any(saves(f.source, f.node, c) for f, c in inside)
         if functions:
             return any(self.facts.does(f).saves_weights for f in functions)
-        return self.facts.objects.saves_weights(frame.source, frame.scope, call)
+        return saves(frame.source, frame.scope, call)
 
     def _runs_a_model(self, frame: Frame, statement: ast.stmt) -> bool:
         """Calls a module, or a function that does."""
