@@ -34,12 +34,14 @@ class Skips(Struct, frozen=True):
 
     unproven: what is left out because the user asked for that, and why it would stay.
     endings: where the run ends behind the loops, as what stands there may need what is left out.
+    unsearched: the loop around which nothing could be looked for.
     """
 
     skipped: list[Skipped]
     kept: list[Kept]
     unproven: list[Kept] = []
     endings: list[Stop] = []
+    unsearched: str = ""
 
 
 def find_skips(
@@ -67,8 +69,7 @@ def find_skips(
             found, kept = find_pieces(facts, keep_validation=keep_validation)
         skipped, staying, unproven = prove(facts, found, asked)
     except TooMuch:
-        why = "more leads to and from it than can be followed"
-        return Skips([], [Kept(candidate.source, candidate.loop, False, "validation", why)])
+        return Skips([], [], unsearched=candidate.source.at(candidate.loop.lineno))
     return Skips(skipped, [*kept, *staying], unproven, facts.endings if skipped else [])
 
 
@@ -78,6 +79,15 @@ _OPTION = {"validation": "validation", "checkpoint": "saving"}
 def warnings_of(skips: Skips) -> list[Caveat]:
     """One for each piece that stays, and for each that leaves others with other random numbers."""
     found = [_stays(piece) for piece in skips.kept]
+    if skips.unsearched:
+        found.append(
+            Caveat(
+                "validation-stays",
+                "Around this loop validation and saving are kept, if there are any: more leads to "
+                "and from them than can be followed. They are not timed; the run takes longer.",
+                place=skips.unsearched,
+            )
+        )
     found += [
         Caveat(
             f"{piece.what}-unproven",

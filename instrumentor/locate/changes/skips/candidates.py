@@ -8,6 +8,7 @@ from enum import Enum
 
 from msgspec import Struct
 
+from instrumentor.locate.changes.skips.effects import Files
 from instrumentor.locate.changes.skips.facts import Facts, Place
 from instrumentor.locate.changes.skips.storage import Frame
 from instrumentor.locate.changes.skips.training_mode import switch
@@ -197,10 +198,11 @@ class _Search(Struct, eq=False):
         """What a simple statement is by its calls, and why it cannot be read.
 
         What saves ahead of the first sample somewhere below, or gives something, makes data or a
-        model.
+        model; between samples what gives something that it may read from a file too.
         """
         calls = own_calls(statement)
-        may_save = not initial or isinstance(statement, ast.Expr)
+        gives = not isinstance(statement, ast.Expr)
+        may_save = not gives or not (initial or self._reads_too(frame, statement))
         evaluates, why = (False, "") if self.keep_validation else self._evaluates(frame, calls)
         if evaluates or (why and initial):
             return "validation", why
@@ -252,6 +254,11 @@ class _Search(Struct, eq=False):
         if functions:
             return any(self.facts.does(f).saves_weights for f in functions)
         return saves(frame.source, frame.scope, call)
+
+    def _reads_too(self, frame: Frame, statement: ast.stmt) -> bool:
+        """`rows = load_and_cache(path)`"""
+        found = self.facts.reader.of(frame.source, frame.scope, [statement])
+        return Files.READS in found.files
 
     def _runs_a_model(self, frame: Frame, statement: ast.stmt) -> bool:
         """Calls a module, or a function that does."""

@@ -22,7 +22,7 @@ from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Kind
 from instrumentor.locate.region.modes import Region
 from instrumentor.read.names import external_name
-from instrumentor.read.program import Function, Program
+from instrumentor.read.program import Class, Function, Program
 from instrumentor.read.script_options import ScriptOptions
 from instrumentor.read.syntax import (
     FUNCTIONS,
@@ -313,10 +313,17 @@ class Facts(Struct, eq=False, dict=True):
     def runs(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         """Calls a module, or a method of a library's that may run it, as `layers.append` does not.
 
-        What a method of the program's own does is read in its body.
+        What a method of the program's own does is read in its body, `__call__` as well.
         """
         puts = isinstance(call.func, ast.Attribute) and call.func.attr in _HOLDS
-        return not puts and self.objects.runs(source, scope, call)
+        values = self.program.names.of(source, scope, call.func)
+        own = bool(values) and all(
+            isinstance(v, Object)
+            and isinstance(v.made_by, Class)
+            and self.program.methods(v.made_by, "__call__", overrides=False)
+            for v in values
+        )
+        return not (puts or own) and self.objects.runs(source, scope, call)
 
     def does(self, function: Function) -> Traits:
         """What a function does, itself or through what it calls in the program's own files."""

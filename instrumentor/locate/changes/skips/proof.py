@@ -23,8 +23,10 @@ from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
     Source,
+    arguments,
     below,
     bound_by,
+    callee,
     contains,
     own_nodes,
     path_to,
@@ -72,7 +74,7 @@ def prove(
                 continue
             left.remove(found.piece)
             forced.pop(found.piece, None)
-            if not found.trains:
+            if not found.trains and not _acts(found.piece):
                 kept.append(found.piece.kept(found.why))
         else:
             return list(attempt.skipped()), kept, [p.kept(why) for p, why in forced.items()]
@@ -343,6 +345,18 @@ class _Attempt(Struct, eq=False):
                 if isinstance(loop, LOOPS):
                     for statement in loop.body:
                         yield source, scope, statement
+
+
+def _acts(piece: Piece) -> bool:
+    """A rollout: what a model gives is what an environment does next."""
+    bound = {name for n in (piece.statement, *own_nodes(piece.statement)) for name in bound_by(n)}
+    steps = (
+        n.value
+        for n in own_nodes(piece.scope)
+        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and callee(n.value) == "step"
+    )
+    given = (n for call in steps for a in arguments(call) for n in below(a))
+    return not piece.initial and any(isinstance(n, ast.Name) and n.id in bound for n in given)
 
 
 def _jumps(statement: ast.stmt) -> str:

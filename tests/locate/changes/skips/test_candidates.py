@@ -465,3 +465,69 @@ val_loader = torch.utils.data.DataLoader(torch.zeros(8, 4), 4)
 Trainer().fit()
 """
     assert plan_of(source)["skipped_validation"]
+
+
+ROLLOUT = """
+for step in range(9):
+    with torch.no_grad():
+        action = model(x).argmax(-1)
+    {used}
+    criterion(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("used", "told"), [("x, reward = env.step(action)", False), ("scheduler.step(action)", True)]
+)
+def test_a_rollout_is_not_called_a_validation(used: str, told: bool) -> None:
+    plan = plan_of(HEAD + ROLLOUT.format(used=used))
+    assert plan["skipped_validation"] == []
+    assert ("validation-stays" in [w["kind"] for w in plan["warnings"]]) is told
+
+
+METER = """
+class Meter:
+    def __call__(self, model, right):
+        self.right = right
+
+
+meter = Meter()
+"""
+
+
+def test_figures_of_the_step_without_gradients_are_not_called_a_validation() -> None:
+    body = """
+    out = model(x)
+    criterion(out, y).backward()
+    optimizer.step()
+    with torch.no_grad():
+        right = out.argmax(-1) == y
+        meter(model, right.cpu())
+    """
+    plan = plan_of(looped(body, METER))
+    assert "validation-stays" not in [w["kind"] for w in plan["warnings"]]
+
+
+CACHED = """
+import os
+
+def rows(path):
+    if os.path.exists(path):
+        return torch.load(path)
+    found = [[1.0]]
+    torch.save(found, path)
+    return found
+"""
+
+
+def test_data_that_are_kept_in_a_file_are_no_checkpoint() -> None:
+    body = """
+    criterion(model(x), y).backward()
+    optimizer.step()
+    held_out = rows('rows.pt')
+    print(len(held_out))
+    """
+    plan = plan_of(looped(body, CACHED))
+    assert plan["skipped_checkpoints"] == []
+    assert "checkpoint-stays" not in [w["kind"] for w in plan["warnings"]]

@@ -791,4 +791,6 @@ def test_nothing_goes_where_too_much_leads_to_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("instrumentor.locate.changes.skips.storage._MOST", 3)
     plan = plan_of(GOES["deleted"].source)
     assert plan["skipped_validation"] == []
-    assert any("more leads to and from it than can be followed" in str(w) for w in plan["warnings"])
+    assert any(
+        "more leads to and from them than can be followed" in str(w) for w in plan["warnings"]
+    )
