@@ -402,6 +402,22 @@ from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
 x, y = torch.randn(24, 8), torch.randn(24, 1)
+
+
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, noisy):
+        self.noisy = noisy
+
+    def __len__(self):
+        return len(x)
+
+    def __getitem__(self, index):
+        row = x[index]
+        if self.noisy:
+            row = row + torch.randn(8)
+        return row, y[index]
+
+
 loader = DataLoader(TensorDataset(x, y), 4, shuffle=True)
 val_loader = DataLoader(TensorDataset(x, y), 8, shuffle=True)
 model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(), torch.nn.Linear(8, 1))
@@ -451,12 +467,13 @@ Trainer().fit()
 """
 
 
-def phases(body: str) -> Shape:
+def phases(body: str, data: str = "TensorDataset(x, y)") -> Shape:
     """A function that trains and evaluates, with more in both of its phases."""
 
     class Written(Shape):
         def files(self) -> dict[str, bytes]:
             text = PHASES.replace("____BODY", textwrap.indent(body, " " * 8).lstrip())
+            text = text.replace("TensorDataset(x, y), 8", f"{data}, 8")
             return {"train.py": text.encode()}
 
     return Written("phases", Promise(steps=9))
@@ -485,3 +502,27 @@ def test_a_phase_that_training_feels_stays(
     out.parent.mkdir()
     wrong, alone = observed(shape, run_cli, torch_python, repo, out, first=force)
     assert same_training(wrong, alone)
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_samples_that_draw_random_numbers_are_told_of_and_are_felt(
+    noisy: bool, run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    shape = phases("pass", f"Rows({noisy})")
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo) == (2, 1)
+    shown = json.loads(run_cli("explain", "--json", "train.py", cwd=repo).stdout)
+    assert ("random-numbers" in [w["kind"] for w in shown["warnings"]]) is noisy
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert bool(same_training(seen, alone)) is noisy
+
+
+def test_a_save_goes_beside_another_file_that_training_reads(
+    run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    reads = "torch.save(0.5, 'rate.pt')\nstate['scale'] = torch.load('rate.pt')"
+    shape = script("torch.save(total, 'scale.pt')", reads)
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo)[0] > 0
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert same_training(seen, alone) == []
