@@ -434,7 +434,7 @@ def _join_holes(path: Path) -> Path:
 
 
 def _of_glob(path: Path) -> Path:
-    each = [_holes(re.split(r"[*?]+|\[[^\]]*\]", part)) if part else (None,) for part in path]
+    each = [_holes(re.split(r"[*?]+|\[[^\[\]]*\]", part)) if part else (None,) for part in path]
     return tuple(chain.from_iterable(each))
 
 
