@@ -60,7 +60,7 @@ def closing(results: Sequence[RunResult], middle: RunResult) -> None:
     page = middle.folder / "report.html"
     if page.is_file():
         console.say(f"Page: {page.resolve().as_uri()}")
-    told = "To hold another version against them: instrument compare THESE -- OTHERS."
+    told = "How to compare them with another version's: instrument compare --help"
     if middle.summary.run.get("script"):
         script = console.quoted(console.shown(Path(str(middle.summary.run["script"]))))
         console.say(f"Next: instrument history {script}  # these beside earlier runs. {told}")

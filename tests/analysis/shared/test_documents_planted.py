@@ -59,6 +59,7 @@ EVENTS: list[dict[str, Any]] = [
     {"event": "refused", "pid": 1, "reason": "why"},
     {"event": "warning", "pid": 1, "text": "t", "kind": "k"},
     {"event": "cancelled", "pid": 1, "name": "step_steady_2"},
+    {"event": "complete", "pid": 1, "samples": 4, "why": "steps"},
     {"event": "phases", "pid": 1, "ms": 4.0, "parts": {"forward": 1.0}, "stepped": 1,
      "resident": {"forward": 9}, "allocated": {"forward": None}, "compiled": False},
     {"event": "same_batch", "pid": 1, "ms": 3.0, "data_ms": 0.1, "inside_data_ms": 0.2},
