@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import stat
 import time
@@ -74,6 +75,21 @@ _ADDED = {
     2: ("conditions TEXT", "busy INTEGER"),
     3: ("figure TEXT", "figure_ms REAL", "figure_low_ms REAL", "figure_high_ms REAL"),
 }
+#: Of one statement of a schema, in characters.
+_MOST_SQL = 4096
+_SIGN = re.compile(r"\w+|[^\w\s]")
+#: Nothing can be computed in these words: a view would make up its rows, a trigger act on ours, an
+#: expression (a column's, a default's, a check's, an index's) take any time and room for one row.
+_SIGNS = frozenset(
+    sign
+    for statement in (
+        *(_TABLES, _FAILED, *(column for added in _ADDED.values() for column in added)),
+        # SQLite's own.
+        "sqlite_sequence(name, seq) sqlite_stat1(tbl, idx, stat)",
+        "sqlite_stat4(tbl, idx, neq, nlt, ndlt, sample)",
+    )
+    for sign in _SIGN.findall(statement)
+)
 
 
 def default_path(environment: Mapping[str, str] | None = None) -> Path:
@@ -117,11 +133,11 @@ def _refuse_flood(connection: sqlite3.Connection, table: str, columns: Collectio
         raise ValueError(f"its table {table} holds more than any history has ({rows:,})")
 
 
-def _computes(connection: sqlite3.Connection, tables: Collection[str]) -> bool:
-    """Whether a column of our tables is an expression: one row of it may take any time and room."""
-    ours = {"runs", "baselines", "failed"} & set(tables)
-    columns = (row for table in ours for row in connection.execute(f"PRAGMA table_xinfo({table})"))
-    return any(row["hidden"] for row in columns)
+def _is_ours(statement: object) -> bool:
+    """Whether a statement of the schema has no word or sign beyond those of ours."""
+    if not isinstance(statement, str) or len(statement) > _MOST_SQL:
+        return False
+    return _SIGNS.issuperset(_SIGN.findall(statement))
 
 
 class History:
@@ -370,12 +386,12 @@ class History:
                 f"{self.path} was written by a newer version of instrument",
                 "Upgrade, or give another store: --history PATH.",
             )
-        schema = "SELECT type, name, substr(sql, 1, 13) FROM sqlite_master"
+        schema = f"SELECT type, name, substr(sql, 1, {_MOST_SQL + 1}) FROM sqlite_master"
         made = connection.execute(schema).fetchall()
-        # A view would compute its rows, a trigger act on ours, without end if they like.
-        tables = {name for kind, name, sql in made if (kind, sql) == ("table", "CREATE TABLE ")}
-        others = any(name not in tables for kind, name, _ in made if kind != "index")
-        unlike = others or not tables >= {"runs", "baselines"} or _computes(connection, tables)
+        tables = {name for kind, name, _ in made if kind == "table"}
+        # An index that a key makes by itself has no statement.
+        ours = all(_is_ours(sql) for kind, _, sql in made if (kind, sql) != ("index", None))
+        unlike = not ours or not tables >= {"runs", "baselines"}
         if made if version == 0 else unlike:
             raise UsageError(
                 f"{self.path} is not a history database", "Give another: --history PATH."

@@ -249,12 +249,24 @@ ALTER TABLE runs RENAME COLUMN summary TO stored;
 ALTER TABLE runs ADD COLUMN summary BLOB AS (zeroblob(900000000))
 """
 
+# They take as much for each row that is written.
+LONG = "length(hex(zeroblob(400000000)) || name) > 0"
+AT_WRITING = (
+    f"CREATE INDEX i ON baselines ({LONG})",
+    f"CREATE INDEX i ON baselines (name) WHERE {LONG}",
+    f"ALTER TABLE baselines ADD COLUMN a TEXT CHECK ({LONG})",
+    "ALTER TABLE baselines RENAME TO old; CREATE TABLE baselines (project, script, name, run, "
+    "a DEFAULT (hex(zeroblob(400000000))))",
+)
+
 
 @pytest.mark.parametrize(
     ("planted", "said"),
     [
         (NO_STATEMENT, "is not a history database"),
         (COMPUTED, "is not a history database"),
+        *((each, "is not a history database") for each in AT_WRITING),
+        (f"CREATE TABLE summary (name{' ' * 5000})", "is not a history database"),
         ("UPDATE runs SET label = x'ff00'", "Expected `str`, got `bytes`"),
         ("UPDATE runs SET samples = 'many'", "Expected `int`"),
         ("UPDATE runs SET started = CAST(x'ff' AS TEXT)", "decode"),
