@@ -1,8 +1,8 @@
 """The one way to git, through GitPython: what a repository configures to be run is not run.
 
-No hook, file system monitor, filter, external diff, pager or transport; no optional lock, so that
-the index stays as it is, byte for byte. Only :func:`write` changes something, for runs in place:
-objects and refs of our own.
+No hook, file system monitor, filter, external diff or transport, and no pager, since it writes to
+no terminal; no optional lock, so that the index stays as it is, byte for byte. Only :func:`write`
+changes something, for runs in place: objects and refs of our own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ LOCAL_VARIABLES = frozenset(
         "GIT_IMPLICIT_WORK_TREE",
         "GIT_INDEX_FILE",
         "GIT_INTERNAL_SUPER_PREFIX",
-        "GIT_NAMESPACE",
         "GIT_NO_REPLACE_OBJECTS",
         "GIT_OBJECT_DIRECTORY",
         "GIT_PREFIX",
@@ -63,7 +62,7 @@ DURABLE = ("-c", "core.fsync=loose-object,reference", "-c", "core.fsyncObjectFil
 # Submodules are left alone: a copy need not have their repositories.
 _SAFE = (
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
-    *("-c", "submodule.recurse=false", "--no-pager"),
+    *("-c", "submodule.recurse=false"),
 )
 _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -133,7 +132,7 @@ def state(root: Path) -> tuple[str | None, bool | None]:
 def _no_filters(root: Path) -> list[str]:
     """Settings under which files are brought into git's form by no program: by line ends alone."""
     listed = read(root, "config", "--null", "--name-only", "--list").split(b"\0")
-    keys = (os.fsdecode(key) for key in listed if key.lower().startswith(b"filter."))
+    keys = (os.fsdecode(key) for key in listed if key.startswith(b"filter."))
     settings = []
     for name in dict.fromkeys(key.rpartition(".")[0] for key in keys):
         if "=" in name or "\n" in name:  # not to be told apart on a command line
@@ -279,11 +278,8 @@ def _named(root: Path) -> Iterator[Path]:
         if not file.is_file():
             continue
         # Not from within the repository, whose settings it would read, too.
-        words = ("config", "--file", str(file.absolute()), "--no-includes", "--null", "--list")
-        try:
-            _, told, _ = _answer(("git", "-C", "/", *words), b"", None)
-        except _TooLong:
-            continue
+        words = ("config", "--file", str(file.absolute()), "--null", "--list")
+        _, told, _ = _answer(("git", "-C", "/", *words), b"", None)
         for setting in os.fsdecode(told).split("\0"):
             key, _, value = setting.partition("\n")
             yield from (file.parent / value, root / value)

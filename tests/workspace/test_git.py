@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from importlib.machinery import ModuleSpec
+from itertools import islice
 from pathlib import Path
 
 import psutil
@@ -55,6 +56,15 @@ def hostile(git_repo, tmp_path: Path) -> Path:
         (hooks / name).symlink_to(program(name))
     run_git(repo, "config", "core.hooksPath", str(hooks))
     return repo
+
+
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """A program that is git to whoever looks for one on PATH."""
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 
 
 def ran(repo: Path) -> list[str]:
@@ -157,13 +167,13 @@ def test_the_working_tree_may_not_be_where_the_settings_say(git_repo, tmp_path: 
 
 
 def test_a_lock_is_named_with_what_to_do(git_repo) -> None:
-    repo = git_repo({"a.py": "a\n"})
+    repo = git_repo({"a.py": "a\n"}, name="o;touch x;#")
     (repo / ".git" / "refs" / "instrumentor").mkdir()
     lock = repo / ".git" / "refs" / "instrumentor" / "x.lock"
     lock.touch()
     with pytest.raises(NotReady, match=str(lock)) as caught:
         git.write(repo, "update-ref", "refs/instrumentor/x", "HEAD")
-    assert caught.value.hint.endswith(f"rm {lock}")
+    assert shlex.split(caught.value.hint.rpartition(": ")[2]) == ["rm", str(lock)]
 
 
 def test_a_repository_that_git_does_not_accept_is_no_folder_without_one(
@@ -209,12 +219,18 @@ def test_every_way_answers_alike(asked: Path) -> None:
         git.names(repo / "gone", ())
 
 
+def answered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Gets every word that git is asked with."""
+    words: list[str] = []
+    real = git._answer
+    monkeypatch.setattr(git, "_answer", lambda w, *more: (words.extend(w), real(w, *more))[1])
+    return words
+
+
 def test_what_is_written_is_synced_and_what_is_read_is_not(
     git_repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-    real = git._answer
-    monkeypatch.setattr(git, "_answer", lambda w, *more: (asked.extend(w), real(w, *more))[1])
+    asked = answered(monkeypatch)
     repo = git_repo({"a.py": "a\n"})
     git.write(repo, "hash-object", "-w", "--stdin", stdin=b"x")
     assert "core.fsync=loose-object,reference" in asked and "core.fsyncObjectFiles=true" in asked
@@ -253,11 +269,7 @@ def test_git_that_takes_all_memory_is_ended(asked: Path, monkeypatch: pytest.Mon
 def test_an_answer_without_an_end_is_not_taken_in(
     asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    stands = tmp_path / "bin" / "git"
-    stands.parent.mkdir()
-    stands.write_text(f"#!/bin/sh\n{said}\n")
-    stands.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{stands.parent}:{os.environ['PATH']}")
+    stand_in(tmp_path, monkeypatch, said)
     monkeypatch.setattr(git, "ANSWER_BYTES", 4 << 20)
     monkeypatch.setattr(git, "ANSWER_S", 2.0 if said != "yes" else git.ANSWER_S)
     why = "git ls-files says more than 4 MiB" if said == "yes" else "git ls-files does not answer"
@@ -270,11 +282,7 @@ def test_an_answer_without_an_end_is_not_taken_in(
 def test_what_git_has_started_ends_with_it(
     asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stands = tmp_path / "bin" / "git"
-    stands.parent.mkdir()
-    stands.write_text(f"#!/bin/sh\nsleep 3600 &\necho $! >>{tmp_path}/children\nwait\n")
-    stands.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{stands.parent}:{os.environ['PATH']}")
+    stand_in(tmp_path, monkeypatch, f"sleep 3600 &\necho $! >>{tmp_path}/children\nwait")
     monkeypatch.setattr(git, "SOON_S", 2.0)
     monkeypatch.setattr(git, "ANSWER_S", 2.0)
     with pytest.raises(NotReady, match="does not answer"):
@@ -295,19 +303,77 @@ def test_a_pipe_for_which_git_waits_is_named(
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr(git, "SOON_S", 0.1)
+    monkeypatch.chdir(asked)
+    words = answered(monkeypatch)
     for data in (b"", b"x" * 100_000):  # more than a pipe holds: git is told, too, that waits
         with pytest.raises(NotReady, match="pipe is a pipe, not a regular file: git waits for it"):
             git.read(asked, "hash-object", "--stdin", stdin=data)
+    assert "--file" in words and str(tmp_path / "pipe") not in words  # it would wait for it, too
+
+
+@pytest.mark.parametrize(
+    ("setting", "pipe"),
+    [
+        ("core.excludesFile=named", "repo/named"),  # from where git is asked
+        ("include.path=../../beside/settings", "beside/named"),  # from the file that says so
+    ],
+)
+@pytest.mark.parametrize("file", ["config", "config.worktree"])
+def test_a_pipe_that_settings_name_by_a_relative_path_is_named(
+    git_repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, pipe: str, file: str
+) -> None:
+    repo = git_repo({"a.py": "a\n"})
+    run_git(repo, "config", "extensions.worktreeConfig", "true")
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "settings").write_text("[include]\n\tpath = named\n")
+    run_git(repo, "config", "--file", str(repo / ".git" / file), *setting.split("="))
+    os.mkfifo(tmp_path / pipe)
+    monkeypatch.setattr(git, "SOON_S", 0.1)
+    with pytest.raises(NotReady, match="named is a pipe, not a regular file: git waits for it"):
+        git.names(repo, ("--others", "--exclude-standard"))
+
+
+def test_settings_that_include_themselves_have_an_end(
+    git_repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a condition: git itself does not, where it does not hold."""
+    repo = git_repo({"a.py": "a\n"})
+    run_git(repo, "config", "includeIf.gitdir:/nowhere/.path", "config")
+    monkeypatch.setattr(git, "_MOST_FILES", 3)
+    assert len(list(islice(git._named(repo), 200))) < 200
+
+
+def test_git_need_not_read_what_it_is_given(asked: Path) -> None:
+    """More than a pipe holds: what is left over when git has ended is no failure."""
+    commit = git.read(asked, "rev-parse", "--verify", "HEAD", stdin=b"x" * 200_000)
+    assert len(commit.strip()) == 40
+
+
+def test_what_git_says_is_in_one_language(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, 'printf %s "$LC_ALL"')
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    assert git.read(asked, "version") == b"C"
+
+
+def test_a_git_that_has_ended_takes_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to wait for it where SIGCHLD is ignored, as by some shells' trap."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    git._bound(ended.pid)
+
+
+def test_no_variable_of_a_hook_is_handed_on(git_repo) -> None:
+    repo = git_repo({"a.py": "a\n"})
+    assert set(run_git(repo, "rev-parse", "--local-env-vars").split()) <= git.LOCAL_VARIABLES
 
 
 def test_a_git_that_is_only_slow_answers(
     asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, slow = shutil.which("git"), tmp_path / "bin" / "git"
-    slow.parent.mkdir()
-    slow.write_text(f'#!/bin/sh\nsleep 0.5\ncat - >in.$$\nexec {real} "$@" <in.$$\n')
-    slow.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    real = shutil.which("git")
+    stand_in(tmp_path, monkeypatch, f'sleep 0.5\ncat - >in.$$\nexec {real} "$@" <in.$$')
     monkeypatch.setattr(git, "SOON_S", 0.1)
     monkeypatch.chdir(tmp_path)
     for data in (b"x" * 4000, b"x" * 100_000):
@@ -326,7 +392,7 @@ def ask(repo: Path, **variables: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("planted", ["git/__init__.py", "git.py", "gitdb/__init__.py"])
+@pytest.mark.parametrize("planted", ["git/__init__.py", "git.py", "gitdb/__init__.py", "smmap.py"])
 def test_a_module_of_the_users_is_not_taken_for_gitpython(
     git_repo, tmp_path: Path, planted: str
 ) -> None:
