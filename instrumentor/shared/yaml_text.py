@@ -13,7 +13,7 @@ from instrumentor_analysis.shared.files import SETTINGS_BYTES
 if TYPE_CHECKING:
     from yaml import Event
 
-#: Values, depth, and characters of one value that is not quoted: far more than an experiment has.
+#: Values, depth, and characters of one value that may be a number: far more than an experiment has.
 MOST_VALUES, DEEPEST, LONGEST = 50_000, 100, 4096
 #: What PyYAML raises at a value that its tag does not fit, or at a date that is none.
 _NO_VALUE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
@@ -77,6 +77,8 @@ class _Count:
     def _add_scalar(self, event: Any) -> None:
         self.values += 1
         self.sizes[event.anchor] = 1
-        # A number's digits take the square of their count.
-        if len(event.value) > LONGEST and not event.style:
-            raise TooMuch(f"has a value of more than {LONGEST:,} characters without quotes")
+        # A number's digits take the square of their count; a tag makes one of what is quoted, too.
+        if len(event.value) > LONGEST and (event.tag or not event.style):
+            raise TooMuch(
+                f"has a value of more than {LONGEST:,} characters without quotes, or with a tag"
+            )

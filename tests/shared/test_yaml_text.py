@@ -34,6 +34,7 @@ def test_what_a_text_says() -> None:
         ("[" * 101 + "]" * 101, "nested more than 100"),
         ("a: " + "1" * 5000, "4,096 characters"),
         ("a: 1" + ":10" * 5000, "4,096 characters"),
+        ('a: !!int "1' + ":10" * 5000 + '"', "4,096 characters"),
         ("#" * (1 << 20) + "#", "larger than 1 MiB"),
     ],
     ids=lambda text: text[:12],
