@@ -70,7 +70,7 @@ def _fingerprint(path: Path, with_git: bool = False) -> Fingerprint:
 
 def _clean_blob(path: Path, data: bytes) -> str | None:
     """Git's object id of a file whose content is git's: as it is, or in git's line ends."""
-    listed = git.names(path.parent, ["--stage", "--", f":(literal){path.name}"])
+    listed = git.names(path.parent, ["--stage", f":(literal){path.name}"])
     blob = listed[0].split(" ")[1] if listed else ""
     # Computed here: `git hash-object` would run the filters that the repository configures.
     kind = "sha1" if len(blob) == 40 else "sha256"

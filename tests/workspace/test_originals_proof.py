@@ -21,13 +21,14 @@ def test_nothing_changed_nothing_to_say(git_repo) -> None:
 
 
 def test_clean_files_are_known_by_their_blob(git_repo) -> None:
-    repo = git_repo({"train.py": "a", "sub/ü 1.py": "b", "dirty.py": "c"})
+    repo = git_repo({"train.py": "a", "sub/ü 1.py": "b", "dirty.py": "c", "?.py": "a", "1.py": ""})
     (repo / "dirty.py").write_text("d")
     (repo / "untracked.py").write_text("e")
-    originals = taken(repo, "train.py", "sub/ü 1.py", "dirty.py", "untracked.py")
+    originals = taken(repo, "train.py", "sub/ü 1.py", "dirty.py", "untracked.py", "?.py")
     blobs = {p.path.name: p.blob for p in originals.files}
     assert blobs["train.py"] == "2e65efe2a145dda7ee51d1741299f848e5bf752e"
     assert blobs["ü 1.py"] == "63d8dbd40c23542e740659a7168a0ce3138ea748"
+    assert blobs["?.py"] == blobs["train.py"]  # a name, no pattern
     assert blobs["dirty.py"] is None and blobs["untracked.py"] is None
 
 

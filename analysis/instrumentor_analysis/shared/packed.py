@@ -58,7 +58,7 @@ def members(path: Path, limit: int) -> Iterator[tuple[str, bytes]]:
                     yield entry.filename, b"".join(iter(partial(member.read, 1 << 20), b""))
     # RuntimeError: it is encrypted, or of a later version of the format.
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(str(error) or "it is cut short") from error
 
 
 class _Portions:

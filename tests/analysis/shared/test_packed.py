@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,21 @@ def test_no_archive_is_one_kind_of_error(tmp_path: Path) -> None:
     path.write_bytes(b"PK\5\6junk")
     with pytest.raises(ValueError, match="not a zip file"):
         next(members(path, LIMIT))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_an_archive_changed_at_any_byte_is_read_or_refused(tmp_path: Path, method: int) -> None:
+    """Encrypted, of a later version, cut short, of another sum: with a reason each."""
+    path = archive(tmp_path / "x.zip", b"words " * 4, method)
+    whole, refused = path.read_bytes(), 0
+    for at, new in product(range(len(whole)), (1, 8, 65)):
+        path.write_bytes(whole[:at] + bytes([new]) + whole[at + 1 :])
+        try:
+            list(members(path, LIMIT))
+        except (ValueError, OSError) as error:
+            assert str(error), (at, new)
+            refused += 1
+    assert refused > len(whole)
 
 
 def test_unpacked() -> None:
