@@ -244,7 +244,7 @@ def text_of_link(text: str, name: str, root: str, tree: str) -> str:
 
 
 def _inside(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
+    return path == root or path.startswith(f"{root}/")
 
 
 def snapshot(tree: Path) -> dict[str, Mark]:

@@ -16,6 +16,7 @@ from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.shared.project import find_project
 from instrumentor.workspace import copy_planner as planner
 from instrumentor.workspace import copying
+from instrumentor.workspace.copy_plan import plan_shadow
 from instrumentor.workspace.private_git import make_private_git
 from instrumentor.workspace.shadow import shadow
 
@@ -121,6 +122,24 @@ def test_modes_times_line_ends_and_strange_names_are_kept(git_repo) -> None:
     assert copied == mine
 
 
+def test_no_copy_runs_with_other_rights_than_the_scripts(git_repo) -> None:
+    repo = git_repo({"train.py": "", "pkg/tool": ""})
+    for name in ("train.py", "pkg/tool", "pkg"):
+        (repo / name).chmod(0o6755)
+    with opened(repo, replacements={repo / "train.py": b""}) as workspace:
+        copied = snapshot(workspace.root)
+    assert {stat.S_IMODE(mode) for mode, *_ in copied.values()} == {0o755}  # type: ignore[arg-type]
+
+
+def test_what_is_deleted_after_it_was_listed_is_not_missed(git_repo, tmp_path: Path) -> None:
+    repo = git_repo({"train.py": "", "run/a.txt": "", "b.txt": ""})
+    plan = plan_shadow(find_project(repo / "train.py"), repo / "train.py", repo, [])
+    shutil.rmtree(repo / "run")
+    (repo / "b.txt").unlink()
+    filled = copying.fill(plan, tmp_path / "tree", {})
+    assert set(filled.files) == {"train.py"} and not (tmp_path / "tree" / "b.txt").exists()
+
+
 def test_what_the_script_does_in_its_copy_does_not_reach_the_tree(git_repo) -> None:
     source = (
         "import shutil, helper\n"
@@ -192,6 +211,8 @@ def test_links_inside_lead_to_the_copy_and_links_outside_where_they_led(
     (repo / "folder").symlink_to("pkg")
     (repo / "out_relative").symlink_to("../outside")
     (repo / "out_absolute").symlink_to(tmp_path / "outside")
+    (tmp_path / "repo.yaml").touch()
+    (repo / "beside").symlink_to(tmp_path / "repo.yaml")  # whose name begins as the project's
     (repo / "dangling").symlink_to("nowhere")
     (tmp_path / "alias").symlink_to(repo)
     (repo / "through_alias").symlink_to(tmp_path / "alias" / "pkg")
@@ -202,6 +223,7 @@ def test_links_inside_lead_to_the_copy_and_links_outside_where_they_led(
             assert (root / name).resolve() == root / (repo / name).resolve().relative_to(repo)
         assert (root / "out_relative").resolve() == tmp_path / "outside"
         assert (root / "out_absolute").resolve() == tmp_path / "outside"
+        assert (root / "beside").resolve() == tmp_path / "repo.yaml"
         assert (root / "dangling").readlink() == Path("nowhere")
 
 
