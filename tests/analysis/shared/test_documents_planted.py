@@ -56,6 +56,7 @@ EVENTS: list[dict[str, Any]] = [
     {"event": "model", "pid": 1, "trainable": 10, "frozen": 0},
     {"event": "compiled", "pid": 1, "name": "step_steady_4"},
     {"event": "steady", "pid": 1, "names": ["step_steady_1"]},
+    {"event": "complete", "pid": 1, "samples": 12, "why": "budget"},
     {"event": "refused", "pid": 1, "reason": "why"},
     {"event": "warning", "pid": 1, "text": "t", "kind": "k"},
     {"event": "cancelled", "pid": 1, "name": "step_steady_2"},
