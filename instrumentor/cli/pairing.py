@@ -484,7 +484,7 @@ def show_earlier(
         for line in _pairs(paired):
             console.out(f"  {line}")
         if paired.decided:
-            runs = console.quoted(console.shown(folder / paired.pairs[-1].new.folder.name))
+            runs = console.quoted(console.shown(folder / paired.pairs[-1].new.folder))
             console.say(f"Next: instrument report {runs}")
         else:  # the record does not hold what was typed
             words = console.quoted(

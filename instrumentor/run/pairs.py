@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, structs
+from msgspec.structs import force_setattr
 
 from instrumentor.run.options import RunOptions
 from instrumentor.run.training import run
@@ -51,26 +52,33 @@ class Version(Struct, frozen=True):
     how: str = ""
 
 
+Ms = Annotated[float, Meta(gt=0, lt=1e15)]
+
+
 class Measured(Struct, frozen=True):
     """One run: times in milliseconds by what was timed, and the samples in a step.
 
     Attributes:
+        folder: its name; the folder stands in that of the pairs, whatever a record says.
         micro_steps: iterations to an update of the weights, where it takes several.
     """
 
-    folder: Path
-    times_ms: dict[str, float]
-    batch: float | None = None
+    folder: str
+    times_ms: dict[str, Ms]
+    batch: Annotated[float, Meta(gt=0, lt=1e15)] | None = None
     busy: bool = False
     micro_steps: int | None = None
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "folder", Path(self.folder).name)
+
 
 class Pair(Struct, frozen=True):
-    """One run of each version."""
+    """One run of each version, and which of them ran first: ``base`` or ``new``."""
 
+    first: Literal["base", "new"]
     base: Measured
     new: Measured
-    new_first: bool
 
 
 class Paired(Struct, frozen=True):
@@ -123,7 +131,7 @@ class Paired(Struct, frozen=True):
             "new": _version_json(self.new),
             **{name: getattr(self, name) for name in names},
             "verdict": {**plain(self.verdict), "percent": self.verdict.percent},
-            "pairs": [_pair_json(pair) for pair in self.pairs],
+            "pairs": plain(self.pairs),
         }
 
 
@@ -131,38 +139,6 @@ def _version_json(version: Version) -> dict[str, Any]:
     told = {"name": version.name, "commit": version.commit, "arguments": [*version.arguments]}
     named = {"source": version.source, "how": version.how}
     return {**told, "python": version.options.python, **named}
-
-
-def _pair_json(pair: Pair) -> dict[str, Any]:
-    sides = {"base": pair.base, "new": pair.new}
-    told = {
-        key: {
-            "folder": each.folder.name,
-            "times_ms": each.times_ms,
-            "batch": each.batch,
-            "busy": each.busy,
-            "micro_steps": each.micro_steps,
-        }
-        for key, each in sides.items()
-    }
-    return {"first": "new" if pair.new_first else "base", **told}
-
-
-_Ms = Annotated[float, Meta(gt=0, lt=1e15)]
-
-
-class _Side(Struct):
-    folder: str
-    times_ms: dict[str, _Ms]
-    batch: Annotated[float, Meta(gt=0, lt=1e15)] | None = None
-    busy: bool = False
-    micro_steps: int | None = None
-
-
-class _Pair(Struct):
-    first: str
-    base: _Side
-    new: _Side
 
 
 class _Version(Struct):
@@ -181,7 +157,7 @@ class _Limit(Struct):
 class _Record(Struct):
     base: _Version
     new: _Version
-    pairs: Annotated[list[_Pair], Meta(min_length=1, max_length=10_000)]
+    pairs: Annotated[list[Pair], Meta(min_length=1, max_length=10_000)]
     verdict: _Limit
     duration_s: float = 0.0
     interrupted: bool = False
@@ -215,25 +191,16 @@ def read_pairs(
         record = converted(document, _Record)
     except (OSError, ValueError) as error:  # msgspec's is one
         raise UsageError(f"{path}: it is no record of pairs ({error})") from error
-    pairs = [
-        Pair(_measured(folder, each.base), _measured(folder, each.new), each.first == "new")
-        for each in record.pairs
-    ]
     found = judged(
         folder,
         _version(record.base),
         _version(record.new),
-        pairs,
+        record.pairs,
         resolution_percent or record.verdict.resolution_percent,
         gate_percent,
         of_region=of_region or record.of_region,
     )
     return structs.replace(found, duration_s=record.duration_s, interrupted=record.interrupted)
-
-
-def _measured(folder: Path, side: _Side) -> Measured:
-    place = folder / Path(side.folder).name
-    return Measured(place, dict(side.times_ms), side.batch, side.busy, side.micro_steps)
 
 
 def _version(told: _Version) -> Version:
@@ -404,7 +371,7 @@ def _pair(
         except OSError as error:
             raise RunFailed(f"{error.filename}: no run can be kept: {error.strerror}") from error
         done[which] = _measure(version, place, progress)
-    return Pair(done[0], done[1], new_first)
+    return Pair("new" if new_first else "base", done[0], done[1])
 
 
 def _measure(version: Version, folder: Path, progress: Progress) -> Measured:
@@ -440,7 +407,7 @@ def measured(folder: Path, summary: Summary) -> Measured:
     if wall.samples_per_s and wall.median_ms:
         batch = wall.samples_per_s * wall.median_ms / 1000
     busy = any(each.kind == "busy-machine" for each in summary.warnings)
-    return Measured(folder, times, batch, busy, None if update is None else update.micro_steps)
+    return Measured(folder.name, times, batch, busy, None if update is None else update.micro_steps)
 
 
 class _Quietly(Silent):

@@ -147,7 +147,7 @@ def test_too_few_pairs_say_what_they_show_and_how_many_it_takes(
 ) -> None:
     sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("main", "HEAD")]
     pairs = [
-        Pair(*(Measured(Path("run"), {"iteration": each}) for each in (70.0, ms)), new_first=False)
+        Pair("base", *(Measured("run", {"iteration": each}) for each in (70.0, ms)))
         for ms in new_ms
     ]
     assert statement(judged(Path("out"), sides[0], sides[1], pairs, 1.0, None)) == said
@@ -158,7 +158,7 @@ def test_an_interrupted_comparison_says_so_and_asks_for_no_other_number_of_pairs
 ) -> None:
     sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("main", "HEAD")]
     pairs = [
-        Pair(*(Measured(Path("run"), {"iteration": each}) for each in (70.0, ms)), new_first=False)
+        Pair("base", *(Measured("run", {"iteration": each}) for each in (70.0, ms)))
         for ms in (80.0, 40.0)
     ]
     paired = judged(Path("out"), sides[0], sides[1], pairs, 1.0, None)
@@ -173,7 +173,7 @@ def test_an_interval_without_0_that_is_no_verdict_says_why_and_what_to_type(
 ) -> None:
     sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("main", "HEAD")]
     pairs = [
-        Pair(*(Measured(Path("run"), {"iteration": each}) for each in (1.0, ms)), new_first=False)
+        Pair("base", *(Measured("run", {"iteration": each}) for each in (1.0, ms)))
         for ms in (1.05, 1.1, 1.2, 1.3, 1.1, 1.2, 5.0)
     ]
     paired = judged(Path("out"), sides[0], sides[1], pairs, 1.0, None)
@@ -220,8 +220,8 @@ def test_undecided_pairs_end_with_how_to_go_on_and_others_with_a_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("a.py", "b.py")]
-    runs = [Measured(Path("out/01_" + name), {"iteration": 5.0}, None) for name in ("base", "new")]
-    pairs = (Pair(runs[0], runs[1], False),)
+    runs = [Measured("01_" + name, {"iteration": 5.0}) for name in ("base", "new")]
+    pairs = (Pair("base", *runs),)
     for outcome, ends in (
         ("undecided", "Next: the same instrument compare with --resume out --pairs "),
         ("slower", "Next: instrument report out/01_new"),
