@@ -24,7 +24,8 @@ from instrumentor.shared.options import Options, names
 from instrumentor.shared.outputs import PAIRS, run_folder
 from instrumentor.shared.project import Project, find_project
 from instrumentor.workspace import git
-from instrumentor.workspace.versions import Frozen, frozen
+from instrumentor.workspace.versions import frozen
+from instrumentor_analysis.shared.documents import listed
 from instrumentor_analysis.shared.units import column
 
 if TYPE_CHECKING:
@@ -272,7 +273,9 @@ def _standing(wanted: _Wanted, options: PairOptions) -> Iterator[Version]:
     links = {"link": run.link, "no_link": run.no_link}
     with frozen(project, started.script, cwd, commit, **links) as copy:
         if copy.linked and wanted.ref != WORKTREE:
-            console.say(f"Linked into the copy of {wanted.name}: {_listed(copy)} (your own)")
+            console.say(
+                f"Linked into the copy of {wanted.name}: {listed(copy.linked, 5)} (your own)"
+            )
         made = replace(
             run,
             rewrite=replace(options.rewrite, profiler="wallclock", test=started.test),
@@ -326,12 +329,6 @@ def _earlier(options: PairOptions, gate_percent: float | None, *, of_region: boo
     return found
 
 
-def _listed(copy: Frozen) -> str:
-    from instrumentor.workspace.linked_data import listed
-
-    return listed(copy.linked, 5)
-
-
 def _name(wanted: _Wanted, commit: str | None) -> str:
     if commit is None:
         return _HERE if wanted.name == WORKTREE else wanted.name
@@ -361,8 +358,7 @@ def _branches(project: Project) -> str:
     except InstrumentError:
         return ""
     names = [each for each in found if each and not each.startswith("(")]
-    more = f" and {len(names) - 8} more" if names[8:] else ""
-    return f"Its branches: {', '.join(names[:8])}{more}." if names else ""
+    return f"Its branches: {listed(names, 8)}." if names else ""
 
 
 def _head(new: str) -> str:

@@ -41,12 +41,13 @@ from instrumentor.shared.outputs import (
 )
 from instrumentor.shared.progress import Progress, Silent
 from instrumentor.workspace import recovery
-from instrumentor.workspace.linked_data import Linked, UsersFiles, listed
+from instrumentor.workspace.linked_data import Linked, UsersFiles
 from instrumentor.workspace.loaded_proof import check_loaded
 from instrumentor.workspace.originals_proof import Originals
 from instrumentor.workspace.run_location import Workspace
 from instrumentor.workspace.shadow import shadow
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.documents import listed
 from instrumentor_analysis.shared.files import write_whole
 
 if TYPE_CHECKING:

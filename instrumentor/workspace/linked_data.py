@@ -20,6 +20,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from instrumentor_analysis.shared.documents import listed
+
 MAX_ENTRIES = 200_000  # names that are noted in all
 MAX_S = 5.0
 """Limit of the noting, and of the comparison, seconds."""
@@ -93,9 +95,8 @@ class Linked(Struct):
     def sentence(self, changed: Iterable[Path], *, optional: bool = True) -> str:
         """What to tell about changed files, and where there is one the option that copies them."""
         names = list(changed)
-        told = (
-            f"your own files changed during the run: {listed(names)}; they are linked, not copied"
-        )
+        some = listed(names, SHOWN)
+        told = f"your own files changed during the run: {some}; they are linked, not copied"
         if not optional:
             return told
         behind = [link for link in self.names if any(n.is_relative_to(link) for n in names)]
@@ -198,13 +199,6 @@ class UsersFiles(Struct, frozen=True):
         if not self.linked_whole:
             return "your files were not touched, as far as the linked folders could be watched"
         return "your files were not touched"
-
-
-def listed(names: Iterable[Path], count: int = SHOWN) -> str:
-    """The first few names, and how many more there are."""
-    every = [str(name) for name in names]
-    more = f" and {len(every) - count} more" if len(every) > count else ""
-    return ", ".join(every[:count]) + more
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

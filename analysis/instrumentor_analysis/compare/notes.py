@@ -10,6 +10,7 @@ from instrumentor_analysis.compare.differences import differences
 from instrumentor_analysis.compare.in_turn import in_turn
 from instrumentor_analysis.compare.model import Comparison, Timing
 from instrumentor_analysis.compare.side import Side
+from instrumentor_analysis.shared.documents import listed
 
 #: What tells one code from another, beside what may explain a difference by itself.
 _CODE = ("commit", "script", "arguments")
@@ -118,13 +119,12 @@ def _not_steady(sides: Sequence[Side], timing: Timing | None) -> Iterator[str]:
     changes = [(name, w.trend_percent or 0.0) for name, w in walls if w and w.drifts]
     trends = [f"{n} {abs(x):.0f} % {'faster' if x < 0 else 'slower'}" for n, x in changes]
     if trends:
-        listed = ", ".join(trends[:5]) + (f" and {len(trends) - 5} more" if trends[5:] else "")
         by_steps = timing is not None and timing.between is None
         widened = " The interval is widened by that." if by_steps else ""
         # A longer warm-up is no remedy of steps that became slower.
         longer = f"--steps {2 * max(wall.samples for _, wall in walls if wall)}"
         remedy = f"--warmup {LONG_WARMUP}" if all(x < 0 for _, x in changes) else longer
         yield (
-            f"Not steady: steps got faster or slower during the run ({listed}).{widened} Measure "
-            f"again with {remedy}."
+            "Not steady: steps got faster or slower during the run "
+            f"({listed(trends, 5)}).{widened} Measure again with {remedy}."
         )

@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from instrumentor_analysis.kernels.simulation import Place, Simulation, listed
+from instrumentor_analysis.kernels.simulation import Place, Simulation
+from instrumentor_analysis.shared.documents import listed
 
 CORRECT, CORES, TRAFFIC, BLOCKS = 4, 1, 2, 3
 

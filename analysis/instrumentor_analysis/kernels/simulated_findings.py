@@ -31,7 +31,8 @@ from instrumentor_analysis.kernels.simulated_facts import (
 )
 from instrumentor_analysis.kernels.simulated_names import misplaced
 from instrumentor_analysis.kernels.simulated_writes import reads, writes
-from instrumentor_analysis.kernels.simulation import Copied, Problem, Simulation, Used, listed
+from instrumentor_analysis.kernels.simulation import Copied, Problem, Simulation, Used
+from instrumentor_analysis.shared.documents import listed
 from instrumentor_analysis.shared.units import size
 
 __all__ = ["CORRECT", "TOO_LARGE", "Simulated", "simulated_findings", "tiles"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -388,10 +388,3 @@ def read_simulation(folder: Path) -> Simulation:
         return found
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise NothingMeasured(f"{path}: cannot be read: {error}", "Run it again.") from error
-
-
-def listed(texts: Iterable[str], most: int = 4) -> str:
-    """A few of them by name, the rest as a number."""
-    names = list(texts)
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from instrumentor_analysis.load.ops_csv import SIGNPOST
 from instrumentor_analysis.load.scan import Region, Scan, Signpost
 from instrumentor_analysis.load.table import Mask, Table
+from instrumentor_analysis.shared.documents import listed
 from instrumentor_analysis.shared.errors import EmptyWindow, NoSuchSignpost, NoSuchStep
 
 # Kinds of steps in the recorder's names, such as step_steady_1.
@@ -260,11 +261,11 @@ def describe(marks: Sequence[StepMarks]) -> str:
     if not marks:
         return "no steps"
     names = [m.name if m.complete else f"{m.name} (not complete)" for m in marks]
-    return _listed(names, f" and {len(names) - _LISTED} more")
+    return listed(names, _LISTED)
 
 
-def _listed(names: Sequence[str], more: str = " ...") -> str:
-    return ", ".join(names[:_LISTED]) + (more if len(names) > _LISTED else "")
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_LISTED]) + (" ..." if names[_LISTED:] else "")
 
 
 def between(frame: Table, mark: StepMarks) -> Table:

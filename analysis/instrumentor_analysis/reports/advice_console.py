@@ -12,6 +12,7 @@ from instrumentor_analysis.model import GAP_THRESHOLD_US
 from instrumentor_analysis.ops.advice import TRACED_GAP_US
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.terminal import Paint, indented
+from instrumentor_analysis.shared.documents import listed
 
 if TYPE_CHECKING:
     from instrumentor_analysis.ops.op_report import Report
@@ -35,10 +36,7 @@ def advice_lines(report: Report, width: int, paint: Paint) -> list[str]:
 
 def ids(numbers: Sequence[int]) -> str:
     """``ID 8``, ``IDs 8, 9, 10 and 72 more``."""
-    first = ", ".join(str(number) for number in numbers[:MOST_IDS])
-    more = len(numbers) - MOST_IDS
-    rest = f" and {more:,} more" if more > 0 else ""
-    return f"{'ID' if len(numbers) == 1 else 'IDs'} {first}{rest}"
+    return f"{'ID' if len(numbers) == 1 else 'IDs'} {listed(numbers, MOST_IDS)}"
 
 
 def _fallbacks(report: Report) -> Iterator[list[str]]:

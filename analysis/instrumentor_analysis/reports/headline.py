@@ -34,6 +34,7 @@ from instrumentor_analysis.model import (
 from instrumentor_analysis.reports import formatting, programs
 from instrumentor_analysis.reports.document import Figures, Line, Statement, Tone
 from instrumentor_analysis.shared.caveats import Caveat, by_weight, together, without
+from instrumentor_analysis.shared.documents import listed
 from instrumentor_analysis.summary.figure_table import (
     CLOCK,
     UNTRACED,
@@ -212,12 +213,10 @@ def wall_clock_figures_of(wall: WallClock, *, more: bool = True) -> Iterator[Lin
         note = f"{', '.join(values)} {unit}, not in the figures above either"
         yield Line("warm-up", steps, note)
     if wall.compilations:
-        shown = wall.compilations[:_MOST_COMPILATIONS]
-        listed = ", ".join(f"{each.name} {formatting.ms(each.ms)}" for each in shown)
-        rest = len(wall.compilations) - len(shown)
-        listed += f" and {rest} more" if rest else ""
+        each = (f"{step.name} {formatting.ms(step.ms)}" for step in wall.compilations)
+        told = f"{listed(each, _MOST_COMPILATIONS)}; not in the figures above"
         count = formatting.plural(len(wall.compilations), "later step")
-        yield Line("recompiled", count, f"{listed}; not in the figures above")
+        yield Line("recompiled", count, told)
 
 
 def _unseen(wall: WallClock) -> Iterator[Line]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -129,6 +129,13 @@ def bounded(text: str) -> str:
     if len(text) <= LONGEST:
         return text
     return f"{text[:LONGEST]}… ({len(text):,} characters)"
+
+
+def listed(names: Iterable[object], most: int = 4) -> str:
+    """The first few, and how many more there are: ``a, b and 1,234 more``."""
+    first = [*map(str, names)]
+    more = f" and {len(first) - most:,} more" if len(first) > most else ""
+    return ", ".join(first[:most]) + more
 
 
 def plain(value: Any) -> Any:

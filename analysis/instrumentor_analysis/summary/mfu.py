@@ -16,6 +16,7 @@ from instrumentor_analysis.clock.flops import Flops, ModelFacts, sample_flops
 from instrumentor_analysis.model import Mfu, WallClock
 from instrumentor_analysis.ops.roofline import architecture, known
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.documents import listed
 from instrumentor_analysis.shared.errors import BadOption
 from instrumentor_analysis.shared.units import quantity
 
@@ -76,8 +77,7 @@ def _with_warning(analysis: Analysis, warning: Caveat) -> Analysis:
 
 def _uncounted(facts: ModelFacts) -> Caveat:
     """Why there are no FLOPs of the model: the ops that no formula tells of."""
-    first, more = facts.uncounted[:3], len(facts.uncounted) - 3
-    names = ", ".join(first) + (f" and {more} more" if more > 0 else "")
+    names = listed(facts.uncounted, 3)
     verb = "has" if len(facts.uncounted) == 1 else "have"
     text = f"There are no model FLOPs, because {names} {verb} no formula"
     if facts.counted_flops and facts.counted_samples:

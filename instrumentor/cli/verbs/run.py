@@ -169,7 +169,7 @@ def _show(result: RunResult, asked: Asked) -> None:
 
 
 def _closing(result: RunResult, *, in_place: bool) -> None:
-    from instrumentor.workspace.linked_data import listed
+    from instrumentor_analysis.shared.documents import listed
 
     if result.new_files:
         written = listed(result.new_files, 5)

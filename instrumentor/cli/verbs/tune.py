@@ -141,7 +141,8 @@ def _typed(context: typer.Context, sibling: str) -> list[str]:
 
 def _fate(folder: Path, *, quiet: bool) -> str:
     """What the trials say of the user's files; names the links, and what changed behind them."""
-    from instrumentor.workspace.linked_data import UsersFiles, listed
+    from instrumentor.workspace.linked_data import SHOWN, UsersFiles
+    from instrumentor_analysis.shared.documents import listed
 
     runs = [read_facts(path.parent)[0] for path in folder.glob("trials/*/run*/run.json")]
     linked, changed = (
@@ -152,7 +153,7 @@ def _fate(folder: Path, *, quiet: bool) -> str:
         console.say(f"Linked into the copies: {listed(linked, 5)} (your own, not copied)")
     if changed:
         console.warn(
-            f"your own files changed during the trials: {listed(changed)}; "
+            f"your own files changed during the trials: {listed(changed, SHOWN)}; "
             "they are linked, not copied: --no-link DIR copies them"
         )
     whole = all(run.get("linked_whole", True) for run in runs)

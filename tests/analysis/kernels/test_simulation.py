@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.kernels.simulation import listed, read_simulation
+from instrumentor_analysis.kernels.simulation import read_simulation
 from instrumentor_analysis.shared.errors import NothingMeasured
 from tests.analysis.kernels.counted import changed, folder_with
 
@@ -44,8 +44,3 @@ def test_a_damaged_file_is_said(tmp_path: Path, text: str) -> None:
 def test_a_folder_without_counts_is_said(tmp_path: Path) -> None:
     with pytest.raises(NothingMeasured, match="counted nothing"):
         read_simulation(tmp_path)
-
-
-def test_of_many_names_a_few_are_listed() -> None:
-    assert listed("abc") == "a, b, c"
-    assert listed("abcdef", 2) == "a, b and 4 more"

@@ -9,7 +9,14 @@ import pytest
 from msgspec import Struct, ValidationError
 
 from instrumentor_analysis.shared import documents
-from instrumentor_analysis.shared.documents import converted, fitted, object_in, parsed, read
+from instrumentor_analysis.shared.documents import (
+    converted,
+    fitted,
+    listed,
+    object_in,
+    parsed,
+    read,
+)
 
 
 class Figure(Struct):
@@ -92,3 +99,8 @@ def test_a_document_of_more_parts_than_memory_is_refused(monkeypatch: pytest.Mon
     assert len(documents.parsed("[" + "[]," * 50 + "1]")) == 51
     with pytest.raises(ValueError, match="more than 60 parts"):
         documents.parsed("[" + "[]," * 60 + "1]")
+
+
+def test_of_many_names_a_few_are_listed() -> None:
+    assert listed("abc") == "a, b, c"
+    assert listed("abcdef", 2) == "a, b and 4 more"
