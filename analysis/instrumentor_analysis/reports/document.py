@@ -226,6 +226,13 @@ class Section(Struct, frozen=True):
     beside: bool = False
 
 
+def in_table(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1, note: str = ""
+) -> Section | None:
+    """A section of one table, whose first so many columns are words; None without rows."""
+    return Section(title, (Table.of(heads, rows, words=range(words), note=note),)) if rows else None
+
+
 class Document(Struct, frozen=True):
     """One report; every format shows of it what it can.
 

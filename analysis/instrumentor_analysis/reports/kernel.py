@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -22,8 +22,8 @@ from instrumentor_analysis.reports.document import (
     Listing,
     Section,
     Statement,
-    Table,
     Verdict,
+    in_table,
 )
 from instrumentor_analysis.reports.formatting import quantity, size, us
 from instrumentor_analysis.reports.kernel_graph import flow, graph
@@ -34,22 +34,22 @@ _FAILED = "The validation failed: the times below are of a wrong result."
 
 def console(report: AnyReport, *, width: int = 100, color: bool = False) -> str:
     """The report as text; lines of source are cut at ``width`` columns."""
-    if isinstance(report, SimulatedReport):
-        return kernel_simulated.console(report, width=width, color=color)
     # Below that nothing of the code is left beside its figures.
     return terminal.render([_document(report)], width=max(width, 40), color=color)
 
 
 def html(report: AnyReport) -> str:
     """The report as a page."""
+    document = _document(report)
+    tiles = document.figures
+    if isinstance(report, KernelReport):
+        tiles = _given(Figures("", (*_totals(report.facts), *_figures(report.facts))))
+    return pages.render(replace(document, tiles=tiles, figures=()))
+
+
+def _document(report: AnyReport) -> Document:
     if isinstance(report, SimulatedReport):
-        return kernel_simulated.html(report)
-    facts, document = report.facts, _document(report)
-    tiles = Figures("", (*_totals(facts), *_figures(facts)))
-    return pages.render(replace(document, tiles=_given(tiles), figures=()))
-
-
-def _document(report: KernelReport) -> Document:
+        return kernel_simulated.document(report)
     facts, run = report.facts, report.facts.run
     known = {"script": run.get("script"), "mode": facts.mode}
     return Document(
@@ -171,23 +171,23 @@ def _tables(facts: Facts) -> Iterator[Section | None]:
         (each.name, " x ".join(map(str, each.shape)), each.dtype, size(each.bytes))
         for each in facts.arguments
     ]
-    yield _table("Arguments", ("argument", "shape", "dtype", "size"), arguments, 3)
+    yield in_table("Arguments", ("argument", "shape", "dtype", "size"), arguments, 3)
     threads = [
         (row.thread, row.function, f"{row.cycles:,}", f"{row.operations:,}", f"{row.percent:.1f} %")
         for row in log.threads
     ]
-    yield _table("Threads", ("thread", "function", "cycles", "ops", "share"), threads, 2)
+    yield in_table("Threads", ("thread", "function", "cycles", "ops", "share"), threads, 2)
     if program is not None:
         every = {} if threads else program.kernel_cycles
         cores = [(thread, f"{low:,}", f"{high:,}") for thread, (low, high) in every.items()]
-        yield _table("Threads", ("thread", "least cycles", "most cycles"), cores)
+        yield in_table("Threads", ("thread", "least cycles", "most cycles"), cores)
         yield _movement(program)
     heads = ("signpost", "thread", "count", "total", "average", "least", "most")
     posts = [
         (row.name, row.thread, *(f"{getattr(row, head):,}" for head in heads[2:]))
         for row in log.signposts
     ]
-    yield _table("Signposts", heads, posts, 2)
+    yield in_table("Signposts", heads, posts, 2)
 
 
 def _movement(program: Program) -> Section | None:
@@ -207,11 +207,4 @@ def _movement(program: Program) -> Section | None:
     notes = [f"transfers of {sizes}"] if sizes else []
     if program.barriers is not None:
         notes.append(f"barriers: {program.barriers[0]:,} read, {program.barriers[1]:,} write")
-    return _table("Data movement", ("kind", "bytes", "transfers"), rows, note="; ".join(notes))
-
-
-def _table(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1, note: str = ""
-) -> Section | None:
-    """A table whose first so many columns are words; None without rows."""
-    return Section(title, (Table.of(heads, rows, words=range(words), note=note),)) if rows else None
+    return in_table("Data movement", ("kind", "bytes", "transfers"), rows, note="; ".join(notes))

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec.structs import replace
-
 from instrumentor_analysis.kernels.findings import GOALS, Finding
 from instrumentor_analysis.kernels.simulated_findings import CORRECT, TOO_LARGE
 from instrumentor_analysis.kernels.simulated_findings import tiles as amount
 from instrumentor_analysis.kernels.simulated_report import SimulatedReport
 from instrumentor_analysis.kernels.simulation import Simulation, Used
-from instrumentor_analysis.reports import html as pages
-from instrumentor_analysis.reports import terminal
 from instrumentor_analysis.reports.document import (
     Document,
     Figures,
     Line,
     Section,
     Statement,
-    Table,
     Verdict,
+    in_table,
 )
 from instrumentor_analysis.reports.formatting import plural, size, us
 from instrumentor_analysis.shared.caveats import Caveat
@@ -28,18 +24,8 @@ from instrumentor_analysis.shared.caveats import Caveat
 _NOTE = "counts of tt-lang's simulator, no times"
 
 
-def console(report: SimulatedReport, *, width: int = 100, color: bool = False) -> str:
-    """The report as text."""
-    return terminal.render([_document(report)], width=max(width, 40), color=color)
-
-
-def html(report: SimulatedReport) -> str:
-    """The report as a page."""
-    document = _document(report)
-    return pages.render(replace(document, tiles=document.figures, figures=()))
-
-
-def _document(report: SimulatedReport) -> Document:
+def document(report: SimulatedReport) -> Document:
+    """The report; all of its figures are for the tiles of a page."""
     run = report.facts.run
     call = run.get("invocation") or {}
     where = f", call {call.get('number')} at line {call.get('line')}" if call else ""
@@ -107,10 +93,10 @@ def _figures(report: SimulatedReport) -> Iterator[Line]:
 def _sections(report: SimulatedReport) -> Iterator[Section | None]:
     counted = report.simulation
     yield _remarks("Correctness", [each for each in _others(report) if each.goal == CORRECT])
-    yield _table("Tensors", _TENSORS, list(_tensors(counted)), 3)
-    yield _table("Buffers", _BUFFERS, list(_buffers(report)), 2)
-    yield _table("Work of the nodes", _NODES, list(_nodes(counted)), 2)
-    yield _table("Pipes", ("pipe", "way", "messages", "tiles"), list(_pipes(counted)), 2)
+    yield in_table("Tensors", _TENSORS, list(_tensors(counted)), 3)
+    yield in_table("Buffers", _BUFFERS, list(_buffers(report)), 2)
+    yield in_table("Work of the nodes", _NODES, list(_nodes(counted)), 2)
+    yield in_table("Pipes", ("pipe", "way", "messages", "tiles"), list(_pipes(counted)), 2)
     yield _remarks("Also", [finding for finding in _others(report) if finding.goal != CORRECT])
 
 
@@ -191,9 +177,3 @@ def _pipes(counted: Simulation) -> Iterator[Sequence[str]]:
 
 def _remark(finding: Finding) -> Statement:
     return Statement(f"{finding.title} ({finding.evidence})", finding.change, "room")
-
-
-def _table(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: int
-) -> Section | None:
-    return Section(title, (Table.of(heads, rows, words=range(words)),)) if rows else None
