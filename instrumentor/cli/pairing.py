@@ -429,7 +429,6 @@ def statement(paired: Paired) -> str:
 
 def _by_one_pair(paired: Paired) -> str:
     """Which end of the interval is as far out as the most different pair, and says no more."""
-
     ends, seen = paired.verdict.interval, paired.differences
     if ends is None or not seen:
         return ""

@@ -96,12 +96,10 @@ def find_interpreter(
     notes: list[str] = []
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         value = env.get(variable)
-        if not value:
-            continue
-        found = _as_interpreter(Path(value))
+        found = _as_interpreter(Path(value)) if value else None
         if found is not None:
             return Interpreter(found, variable, notes=tuple(notes))
-        notes.append(f"{variable}={value} holds no Python and was skipped")
+        notes += [f"{variable}={value} holds no Python and was skipped"] if value else []
     there = {folder: _as_interpreter(project / folder) for folder in PROJECT_ENVIRONMENTS}
     for folder, found in there.items():
         if found is not None:

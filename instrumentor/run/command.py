@@ -108,7 +108,6 @@ class CommandRun(Pipeline[Profiled]):
 
     def examine(self) -> None:
         """The interpreter: the command itself may name one; and whether Tracy works in it."""
-
         self.machine = self.options.examine(self.cwd)
         folders = [str(self.machine.python.parent), self.env.get("PATH", os.defpath)]
         self.command = understand(self.words, os.pathsep.join(folders), self.cwd)
@@ -120,7 +119,6 @@ class CommandRun(Pipeline[Profiled]):
 
     def ready(self) -> AbstractContextManager[None]:
         """The doctor's checks of Tracy, and the devices."""
-
         folder, options = self.output.parent, self.options
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -133,7 +131,6 @@ class CommandRun(Pipeline[Profiled]):
 
     def execute(self) -> None:
         """One process, beside which Tracy works in a folder of ours."""
-
         log = self.output.with_suffix(".log")
         with (
             slots.acquired(self.output.parent.resolve()) as slot,

@@ -160,7 +160,6 @@ class InstrumentedRun(Pipeline[Result]):
 
     def workspace(self) -> AbstractContextManager[Workspace]:
         """The place for one process."""
-
         prepared = self.prepared
         return shadow(prepared.project, prepared.script, self.cwd, prepared.replacements)
 
@@ -196,7 +195,6 @@ class InstrumentedRun(Pipeline[Result]):
 
     def execute(self) -> None:
         """Measure; then the proof that the user's files are as they were."""
-
         prepared = self.prepared
         self.folder = self._new_folder()
         # The script, too, where only a module of it or nothing at all is rewritten.
@@ -236,7 +234,6 @@ class InstrumentedRun(Pipeline[Result]):
             NotReady: it could not be started.
             RestoreNeeded: a file of a run in place needs the user.
         """
-
         prepared = self.prepared
         with self.workspace() as workspace:
             self._tell(workspace.stage, workspace.description)
@@ -268,7 +265,6 @@ class InstrumentedRun(Pipeline[Result]):
 
     def request(self, workspace: Workspace, name: str, **more: Any) -> LaunchRequest:
         """The script in its place, with the user's arguments and environment."""
-
         return LaunchRequest(
             python=self.machine.python,
             script=workspace.script,

@@ -37,7 +37,6 @@ def dry_run(
     Raises:
         InstrumentError: as :func:`run` would before it starts the script.
     """
-
     options = options or RunOptions()
     cwd, base = options.folder, options.variables
     prepared = prepare(script, options.rewrite, arguments)
@@ -66,7 +65,6 @@ def dry_run(
 
 def _previewed(requested: str, machine: Machine) -> tuple[str, str]:
     """The profiler of a preview and why: one that is not on this machine is shown all the same."""
-
     try:
         profiler, reason = choose(requested, machine)
     except NotReady as error:

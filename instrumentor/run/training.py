@@ -136,7 +136,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def examine(self) -> None:
         """The script's interpreter, and the profiler to measure by."""
-
         self.machine = self.options.examine(self.prepared.project.root)
         chosen = self.machine.interpreter
         if chosen.of_project:
@@ -148,7 +147,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def ready(self) -> AbstractContextManager[None]:
         """The doctor's checks of this run, and the devices."""
-
         output = self.cwd / (self.options.output or RUNS_FOLDER)
         planned = PlannedRun(
             machine=self.machine,
@@ -182,7 +180,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
         Raises:
             Declined: neither shows the step.
         """
-
         rewrite = self.options.rewrite
         try:
             return prepare(self.script, rewrite, self.arguments)
@@ -239,7 +236,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
         Each pass has a fresh copy: a checkpoint of one must not shorten the next.
         """
-
         if self.options.untraced and self.profiler.name == "tracy":
             self.progress.stage("untraced", "first without a profiler, for the wall clock")
             self.untraced = self.process(WALLCLOCK, "untraced")
@@ -307,7 +303,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def workspace(self) -> AbstractContextManager[Workspace]:
         """A copy, or the user's own files."""
-
         made, options = self.prepared, self.options
         if options.in_place:
             return in_place(made.project, made.script, self.cwd, made.originals, made.replacements)
@@ -375,7 +370,6 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
     def _doubt(self, made: Execution, workspace: Workspace) -> InstrumentError | None:
         """Whether a process that ended well really measured the instrumented script."""
-
         if made.exit_code != 0 or not isinstance(made.failure, (RunFailed, type(None))):
             return None
         refused = self.loaded_elsewhere(made, workspace, made.records) or failure(self.verification)

@@ -411,44 +411,49 @@ class Narrator:
 
     def record(self, record: Mapping[str, Any]) -> None:
         """A sample or a warning of the script."""
-        if record.get("event") == "sample":
-            self.steps += 1
-            # As in the reports, where the first one is step 0.
-            number = record.get("index", self.steps - 1)
-            if self.verbose or self.steps <= MOST_STEPS:
-                kind = record["kind"]
-                if kind == "compile":
-                    kind = "compiled" if record.get("compiled") else "first step"
-                ms = quantity(float(record["ms"]), "ms")
-                self._say(f"  step {number}: {record['label']} {ms} ({kind})")
-            self.first = self.heard if self.first is None else self.first
-            if self.steady is None and record.get("kind") == "steady":
-                self.steady = self.heard
-            self._now(f"waiting for step {number + 1}")
-            if not self.verbose and self.steps > MOST_STEPS:
-                self.doing = f"{_MEASURING} {self.steps} steps so far"
-                self.since = time.monotonic()
-        elif record.get("event") == "profiled":
-            self.profiled += 1
-            if self.profiled == 1:
-                self._say(f"  one step under the profiler: {quantity(float(record['ms']), 'ms')}")
-                self.doing = "waiting for the next step"
-            else:
-                self._now("profiling some more steps")
-        elif record.get("event") == "phases":
+        event = record.get("event")
+        if event == "sample":
+            self._sample(record)
+        elif event == "profiled":
+            self._profiled(float(record["ms"]))
+        elif event == "phases":
             self.doing = "timing each phase of the iteration"
             self.complete = True
-        elif record.get("event") == "observed":
+        elif event == "observed":
             self._say("  its step is found; stopping the script")
-        elif record.get("event") == "complete" and self.steps:
+        elif event == "complete" and self.steps:
             self.complete = True
             ended = _ENOUGH.get(str(record.get("why")), _ALL)
             self._say(f"  {ended.format(self.steps)}")
             self._now("waiting for the script to end and for the profiler's report")
-        elif record.get("event") == "load" and not self.steps:
-            if self.doing == _STAGES["simulating"][1]:  # a kernel has no steps
-                return
+        # A kernel has no steps.
+        elif event == "load" and not self.steps and self.doing != _STAGES["simulating"][1]:
             self.doing = "waiting for the first step (imports, data, compiling)"
+
+    def _sample(self, record: Mapping[str, Any]) -> None:
+        self.steps += 1
+        # As in the reports, where the first one is step 0.
+        number, kind = record.get("index", self.steps - 1), record.get("kind")
+        if self.verbose or self.steps <= MOST_STEPS:
+            compiled = "compiled" if record.get("compiled") else "first step"
+            ms = quantity(float(record["ms"]), "ms")
+            said = compiled if kind == "compile" else kind
+            self._say(f"  step {number}: {record['label']} {ms} ({said})")
+        self.first = self.heard if self.first is None else self.first
+        if self.steady is None and kind == "steady":
+            self.steady = self.heard
+        self._now(f"waiting for step {number + 1}")
+        if not self.verbose and self.steps > MOST_STEPS:
+            self.doing = f"{_MEASURING} {self.steps} steps so far"
+            self.since = time.monotonic()
+
+    def _profiled(self, ms: float) -> None:
+        self.profiled += 1
+        if self.profiled == 1:
+            self._say(f"  one step under the profiler: {quantity(ms, 'ms')}")
+            self.doing = "waiting for the next step"
+        else:
+            self._now("profiling some more steps")
 
     def line(self, text: str) -> None:
         """A line of the script's output; of one that was written over and over, the last state."""

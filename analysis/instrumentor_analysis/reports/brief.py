@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from instrumentor_analysis.clock.neighbours import is_busy
-from instrumentor_analysis.model import Summary, WallClock
+from instrumentor_analysis.model import Memory, Summary, WallClock
 from instrumentor_analysis.reports import formatting, headline, terminal
 from instrumentor_analysis.reports.document import Document, Figures, Line, Verdict
 from instrumentor_analysis.reports.summary import one_conclusion, verdict_of
@@ -64,19 +64,24 @@ def _lines(summary: Summary) -> Iterator[Line]:
         yield Line(
             "all ranks", rate, f"{summary.ranks.world} together; the other figures are rank 0's"
         )
-    if summary.memory is not None:
-        peaks = summary.memory.allocated_bytes, summary.memory.resident_bytes
-        for peak, note in zip(peaks, ("on the GPU", "of the process"), strict=True):
-            if peak is not None:
-                yield Line("peak memory", formatting.size(peak), note)
-        held, room = summary.memory.device_bytes, summary.memory.device_room_bytes
-        if held is not None and summary.memory.allocated_bytes is None:
-            of_all = "" if room is None else f" of {formatting.size(room)}"
-            yield Line("device memory", formatting.size(held) + of_all, "at the end of a step")
+    yield from _memory(summary.memory)
     ops = _ops(summary)
     # Profiled steps on a busy machine tell which op was interrupted.
     if ops and not is_busy(summary.run.get("machine")):
         yield Line("top ops", ops)
+
+
+def _memory(found: Memory | None) -> Iterator[Line]:
+    if found is None:
+        return
+    peaks = found.allocated_bytes, found.resident_bytes
+    for peak, note in zip(peaks, ("on the GPU", "of the process"), strict=True):
+        if peak is not None:
+            yield Line("peak memory", formatting.size(peak), note)
+    held, room = found.device_bytes, found.device_room_bytes
+    if held is not None and found.allocated_bytes is None:
+        of_all = "" if room is None else f" of {formatting.size(room)}"
+        yield Line("device memory", formatting.size(held) + of_all, "at the end of a step")
 
 
 def _clock(wall: WallClock, *, more: bool) -> Iterator[Line]:

@@ -65,53 +65,57 @@ def history(
     from instrumentor_analysis.reports.comparison import history as reports
     from instrumentor_analysis.shared.documents import plain
 
-    plot, run, baseline = asked.plot, asked.run, asked.baseline
-    if script is None:
-        _show_all(History(store.history), asked, json=shown.json)
-        return
-    if plot is not None and plot.suffix not in _PLOTS:
-        raise UsageError(
-            f"--plot {plot}: the name has to end in {', '.join(_PLOTS)}",
-            "For example: --plot medians.png",
-        )
-    refuse_outputs([plot], force=asked.force)
-    place = place_of(script)
     kept = History(store.history)
+    if script is None:
+        _show_all(kept, asked, json=shown.json)
+        return
+    _refuse(asked)
+    place = place_of(script)
     entries, failed = kept.of_script(place), kept.failed(place)
     if not entries:
-        found = (
-            f"no complete run of {script}: {_incomplete(failed)}"
-            if failed
-            else f"no run of {script}"
-        )
+        incomplete = f"no complete run of {script}: {_incomplete(failed)}" if failed else ""
         raise UsageError(
-            f"{kept.path} has {found}", f"Measure one: instrument run {console.quoted(script)}"
+            f"{kept.path} has {incomplete or f'no run of {script}'}",
+            f"Measure one: instrument run {console.quoted(script)}",
         )
-    if run is not None and not baseline:
+    if asked.run is not None and not asked.baseline:
         raise UsageError("--run NUMBER says which run to pin", "Give --baseline NAME with it.")
-    if baseline:
-        pinned = _chosen(entries, run, script)
-        kept.pin(pinned, baseline)
+    if asked.baseline:
+        _pin(kept, _chosen(entries, asked.run, script), asked.baseline)
         entries = kept.of_script(place)
-        console.say(f"Run {pinned.id} is now @{baseline}")
-        if pinned.busy:
-            console.warn(
-                f"Other programs kept the machine busy during run {pinned.id}: nothing can be "
-                "concluded against it. Pin one of a quiet machine with --run NUMBER."
-            )
-    if plot is not None:
-        _draw(entries, plot, place[1], force=asked.force)
+    if asked.plot is not None:
+        _draw(entries, asked.plot, place[1], force=asked.force)
     if shown.json:
         head = {"schema": SCHEMA, "project": place[0], "script": place[1]}
         console.out_json({**head, "runs": plain(entries), "failed": plain(failed)})
-    else:
-        console.show(reports.console, entries[-MOST_ROWS:])
-        if len(entries) > MOST_ROWS:
-            earlier = len(entries) - MOST_ROWS
-            console.say(f"Earlier runs that are not shown: {earlier}; --json lists all")
-        if failed:
-            console.say(f"Not listed: {_incomplete(failed)}")
-        _show_noise(kept, entries[-1])
+        return
+    console.show(reports.console, entries[-MOST_ROWS:])
+    if len(entries) > MOST_ROWS:
+        earlier = len(entries) - MOST_ROWS
+        console.say(f"Earlier runs that are not shown: {earlier}; --json lists all")
+    if failed:
+        console.say(f"Not listed: {_incomplete(failed)}")
+    _show_noise(kept, entries[-1])
+
+
+def _refuse(asked: Asked) -> None:
+    """Say what cannot be done of what was asked, before anything is."""
+    if asked.plot is not None and asked.plot.suffix not in _PLOTS:
+        raise UsageError(
+            f"--plot {asked.plot}: the name has to end in {', '.join(_PLOTS)}",
+            "For example: --plot medians.png",
+        )
+    refuse_outputs([asked.plot], force=asked.force)
+
+
+def _pin(kept: History, pinned: Entry, baseline: str) -> None:
+    kept.pin(pinned, baseline)
+    console.say(f"Run {pinned.id} is now @{baseline}")
+    if pinned.busy:
+        console.warn(
+            f"Other programs kept the machine busy during run {pinned.id}: nothing can be "
+            "concluded against it. Pin one of a quiet machine with --run NUMBER."
+        )
 
 
 def _incomplete(failed: Sequence[Failed]) -> str:

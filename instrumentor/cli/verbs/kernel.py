@@ -112,11 +112,7 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
         for invocation in document["invocations"]:
             if invocation["kernel"] == kernel["qualified"]:
                 runs = invocation == chosen.get("invocation")
-                mark = ("  [runs]" if runs else "  [skipped]") if chosen else ""
-                _row(invocation, f"call {invocation['number']}: {invocation['text']}{mark}")
-                for how, places in (("reached from", "through"), ("in a loop at", "loops")):
-                    for place in invocation[places]:
-                        console.out(f"         {how} line {place['line']}: {place['text']}")
+                _describe_call(invocation, ("  [runs]" if runs else "  [skipped]") * bool(chosen))
     if document["tensors"]:
         console.out("visible data sizes:")
     for tensor in document["tensors"]:
@@ -132,14 +128,26 @@ def _describe(script: Path, document: dict[str, Any]) -> None:
         console.warn(warning)
     name = console.quoted(chosen["kernel"])
     console.out(f"Next: instrument kernel run --kernel {name} {console.quoted(script)}")
-    older = [k for k in document["kernels"] if k["qualified"] == chosen["kernel"]]
-    if any(kernel["decorator"] == OLDER for kernel in older):
+    of = (kernel for kernel in document["kernels"] if kernel["qualified"] == chosen["kernel"])
+    _tell_machine(older=any(kernel["decorator"] == OLDER for kernel in of))
+
+
+def _tell_machine(*, older: bool) -> None:
+    """What this machine lacks for the run, where that is known."""
+    if older:
         console.out(f"  on a device: tt-lang's simulator knows ttl.operation, not ttl.{OLDER}")
     elif not find_devices(env=os.environ) and importlib.util.find_spec("ttl") is None:
         console.out(
             "  without a device: pip install tt-lang-sim (CPython 3.11 or newer), or name the "
             "interpreter\n  that has it: --simulate --python PATH"
         )
+
+
+def _describe_call(invocation: dict[str, Any], mark: str) -> None:
+    _row(invocation, f"call {invocation['number']}: {invocation['text']}{mark}")
+    for how, places in (("reached from", "through"), ("in a loop at", "loops")):
+        for place in invocation[places]:
+            console.out(f"         {how} line {place['line']}: {place['text']}")
 
 
 def _describe_kernel(kernel: dict[str, Any]) -> None:

@@ -179,7 +179,6 @@ class Knowledge(Struct, eq=False, dict=True):
 
     def stepped(self, function: Function) -> tuple[str, ...]:
         """Optimizers that a function steps, itself or through what it calls."""
-
         return tuple(dict.fromkeys(name for name, _ in self._steps(function)))
 
     def _steps(self, function: Function) -> tuple[tuple[str, ast.stmt], ...]:
@@ -347,7 +346,6 @@ class Knowledge(Struct, eq=False, dict=True):
 
     def has_backward(self, function: Function) -> bool:
         """Whether a function calls a backward, itself or through what it calls."""
-
         return bool(self._backwards(function))
 
     def _backwards(self, function: Function) -> tuple[ast.stmt, ...]:

@@ -37,7 +37,6 @@ def ready(
     Raises:
         NotReady: a check failed, another run has the device, or it could not be freed or reset.
     """
-
     with held(planned.machine.devices):
         if planned.machine.devices:
             free_devices(planned, progress, end=end_holders, needed=reset or planned.for_tracy)
@@ -49,7 +48,6 @@ def ready(
 
 def _checks(planned: PlannedRun) -> tuple[Check, ...]:
     """The doctor's checks that can stop this run; Tracy's take a second, others need them not."""
-
     if planned.for_tracy:
         return doctor(planned)
     few = (host.interpreter, host.torch, host.devices, host.chips, host.space)
@@ -62,7 +60,6 @@ def stop_at_failed(checks: Sequence[Check], progress: Progress) -> None:
     Raises:
         NotReady: a check failed.
     """
-
     bad = failed(checks)
     for check in bad:
         if check.name in NOT_FATAL:
@@ -83,7 +80,6 @@ def free_devices(planned: PlannedRun, progress: Progress, *, end: bool, needed: 
     Raises:
         NotReady: the device is needed, and a process keeps it.
     """
-
     holders = planned.holders()
     if not holders:
         return
@@ -118,7 +114,6 @@ def reset_boards(machine: Machine, env: Mapping[str, str], progress: Progress) -
     Raises:
         NotReady: there is no tt-smi, or the boards did not come back.
     """
-
     # A tt-smi beside an interpreter that came with the project is the project's as well.
     smi = find_smi(machine.python if machine.asked else None, env)
     if smi is None:
