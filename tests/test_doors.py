@@ -99,8 +99,11 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "instrumentor/runtime/tracy_start.py": ({".read_text"}, "of /proc, in the script's process"),
     "instrumentor/runtime/recorder/flops.py": ({"open", "json.load"}, _SCRIPTS),
     "instrumentor/runtime/recorder/records.py": ({"os.open"}, _SCRIPTS),
-    "instrumentor/runtime/recorder/others.py": ({"open"}, "of /proc, in the script's process"),
-    "instrumentor/runtime/recorder/resident.py": ({"os.open"}, _SCRIPTS),
+    "instrumentor/runtime/recorder/other_processes.py": (
+        {"open"},
+        "of /proc, in the script's process",
+    ),
+    "instrumentor/runtime/recorder/host_memory.py": ({"os.open"}, _SCRIPTS),
     "instrumentor/runtime/recorder/runtimes.py": ({"open"}, _SCRIPTS),
     "instrumentor/runtime/recorder/recorder.py": ({".open"}, "no file"),
 }

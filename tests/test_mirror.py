@@ -43,9 +43,11 @@ TESTED_IN = {
     "tests/locate/meaning/test_kinds.py": "locate/loop/by_hand",
     "tests/run/process/test_running.py": "run/process/model run/process/tree",
     "tests/machine/test_interpreter.py": "runtime/probe",
-    "tests/runtime/recorder/test_barrier.py": "runtime/recorder/produced",
+    "tests/runtime/recorder/test_barrier.py": "runtime/recorder/step_tensors",
     "tests/runtime/recorder/test_flop_formulas.py": "runtime/recorder/dispatched",
-    "tests/runtime/recorder/test_phases.py": "runtime/recorder/resident",
+    "tests/runtime/recorder/test_phases.py": (
+        "runtime/recorder/host_memory runtime/recorder/extra_steps"
+    ),
     "tests/runtime/recorder/test_witness.py": "runtime/recorder/graph",
     "tests/end_to_end/test_discovery.py": "runtime/recorder/observer runtime/recorder/whole_step",
     "tests/tune/test_edits.py": "shared/variant",

@@ -21,7 +21,7 @@ from instrumentor.run.retries import (
     room_in_the_buffers,
     wall_clock_alone,
 )
-from instrumentor.runtime.recorder.extra_step import ExtraStep
+from instrumentor.runtime.recorder.profiled_steps import ProfiledSteps
 from instrumentor.runtime.recorder.records import Records
 from instrumentor_analysis.shared.caveats import Caveat, recorded
 
@@ -67,7 +67,7 @@ def test_that_torch_sees_nothing_of_xla_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INSTRUMENT_RECORD", str(tmp_path / "timings.jsonl"))
-    ExtraStep(Records()).cancel("xla")
+    ProfiledSteps(Records()).cancel("xla")
     by_recorder = recorded(json.loads((tmp_path / "timings.jsonl").read_text()))
     made = wall_clock_alone(attempt(TORCH, "xla"), cast(Run, Noted()))
     assert made is not None and made.profiler is WALLCLOCK

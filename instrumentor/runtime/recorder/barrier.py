@@ -3,13 +3,6 @@
 import time
 from typing import Any, Iterable, List, NamedTuple, Optional, Tuple
 
-from instrumentor.runtime.recorder.produced import (
-    device_holding,
-    device_type,
-    loss_among,
-    read_all,
-    trained,
-)
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.runtimes import (
     NOBODY_DRIVES,
@@ -18,6 +11,13 @@ from instrumentor.runtime.recorder.runtimes import (
     opened_runtimes,
     runtime_of,
     undriven,
+)
+from instrumentor.runtime.recorder.step_tensors import (
+    device_holding,
+    device_type,
+    loss_among,
+    read_all,
+    trained,
 )
 from instrumentor.runtime.recorder.waits import Way, ways_to_wait
 
@@ -220,7 +220,7 @@ class Barrier:
             self.records.warn("reading took different times after " + self.ways[0].name)
 
     def device_of(self, value: Any) -> Optional[str]:
-        """As :func:`produced.device_holding`; None where the value cannot be looked into."""
+        """As :func:`step_tensors.device_holding`; None where the value cannot be looked into."""
         try:
             return device_holding(value)
         except Exception as error:  # an attribute of the script's own

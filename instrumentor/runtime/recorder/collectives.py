@@ -10,6 +10,7 @@ import sys
 import warnings
 from typing import Any, List, Optional, Tuple
 
+from instrumentor.runtime.recorder.extra_steps import ExtraSteps
 from instrumentor.runtime.recorder.judging import other_processes
 from instrumentor.runtime.recorder.records import Records
 
@@ -21,20 +22,13 @@ STEP_MARK = "instrument_step"
 TIMED_COLLECTIVES = ("gloo:", "mpi:")
 
 
-class Collectives:
-    """Takes as many steps in every rank, whatever goes wrong in one of them.
+class Collectives(ExtraSteps):
+    """Takes as many steps in every rank, whatever goes wrong in one of them."""
 
-    Attributes:
-        on: extra steps are being taken.
-        begun: their number so far.
-    """
-
-    name = "collectives"
+    name, what = "collectives", "under torch.profiler, for what the ranks wait"
 
     def __init__(self, records: Records) -> None:
-        self.records = records
-        self.on = False
-        self.begun = 0
+        super().__init__(records)
         self.profile: Any = None
 
     def due(self, label: Optional[str], automatic: bool) -> bool:
@@ -42,11 +36,6 @@ class Collectives:
         if self.records.rank is None:
             return False
         return other_processes(sys.modules.get("torch")) > 1
-
-    def start(self) -> None:
-        """Take extra steps from the next region on."""
-        self.on = True
-        print("[TIMER] Extra steps, under torch.profiler, for what the ranks wait", flush=True)
 
     def enough(self) -> bool:
         """Whether no more of them are needed: the last one ends where another one begins."""
@@ -61,12 +50,9 @@ class Collectives:
         if self.enough():
             self.finish()
 
-    def end(self, values: Any) -> None:
-        """Nothing: a step lasts to the next one."""
-
     def stop(self) -> None:
         """Take no more of them."""
-        self.on = False
+        super().stop()
         self.finish()
 
     def finish(self) -> None:

@@ -8,7 +8,7 @@ import sys
 import weakref
 from typing import Any, List, Sequence
 
-from instrumentor.runtime.recorder.produced import trained
+from instrumentor.runtime.recorder.step_tensors import trained
 from instrumentor.runtime.recorder.watch import Watch
 
 

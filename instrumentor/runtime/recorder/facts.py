@@ -12,9 +12,9 @@ import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from instrumentor.runtime.recorder.compiler_breaks import fallbacks
-from instrumentor.runtime.recorder.given import Given, batch_shape, first_tensor
+from instrumentor.runtime.recorder.forward_inputs import Given, batch_shape, first_tensor
+from instrumentor.runtime.recorder.host_memory import resident_bytes
 from instrumentor.runtime.recorder.records import Records
-from instrumentor.runtime.recorder.resident import resident_bytes
 from instrumentor.runtime.recorder.runtimes import COUNTING, MEASURING, loaded
 
 

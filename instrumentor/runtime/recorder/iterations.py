@@ -8,8 +8,8 @@ two samples is left out.
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
-from instrumentor.runtime.recorder.marks import DATA, OPTIMIZER, Marks
 from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.torch_marks import DATA, OPTIMIZER, Marks
 
 #: How much of the marks has been seen at some time: seconds of data and of optimizers, steps.
 Known = Tuple[float, float, int]

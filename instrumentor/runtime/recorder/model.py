@@ -5,9 +5,9 @@ import sys
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from instrumentor.runtime.recorder.flops import CompilerReports, Counting
-from instrumentor.runtime.recorder.produced import trained
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.runtimes import RUNTIMES, is_simulated
+from instrumentor.runtime.recorder.step_tensors import trained
 
 #: Query projections by the names that libraries give them; packed ones hold key and value as well.
 QUERY = ("q_proj", "query", "wq", "to_q", "q_lin", "q")

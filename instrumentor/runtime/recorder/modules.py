@@ -11,6 +11,7 @@ import time
 from typing import Any, Dict, List, Optional, Tuple
 
 from instrumentor.runtime.recorder.barrier import Barrier
+from instrumentor.runtime.recorder.extra_steps import ExtraSteps
 from instrumentor.runtime.recorder.flops import Counting, compiles
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.runtimes import runtime_of
@@ -35,26 +36,19 @@ class Module:
         return [self.parent, self.name, self.kind, self.calls, spent, self.flops]
 
 
-class Modules:
-    """Follows the calls of modules while a region of an extra step is open.
+class Modules(ExtraSteps):
+    """Follows the calls of modules while a region of an extra step is open."""
 
-    Attributes:
-        on: extra steps are being taken.
-        begun: their number so far.
-    """
-
-    name = "modules"
+    name, what = "modules", "for what each module takes"
 
     def __init__(self, records: Records, barrier: Barrier, wanted: Optional[int]) -> None:
-        self.records, self.barrier, self.wanted = records, barrier, wanted
-        self.on = False
-        self.begun = 0
+        super().__init__(records)
+        self.barrier, self.wanted = barrier, wanted
         self.watch = Watch(self.seen)
         self.backwards = 0  # that are running
         self.counting: Optional[Counting] = None
         self.names: Dict[int, str] = {}  # of modules, by id
         self.thread = 0
-        self.started_s = 0.0
         self.forget()
 
     def forget(self) -> None:
@@ -71,16 +65,10 @@ class Modules:
             return False
         return bool(automatic or self.wanted) and not compiles()
 
-    def start(self) -> None:
-        """Take extra steps from the next region on."""
-        self.on = True
-        self.started_s = time.perf_counter()
-        print("[TIMER] Extra steps, for what each module takes", flush=True)
-
     def enough(self) -> bool:
         """Whether no more of them are needed."""
         timed = self.begun - 1
-        late = timed > 0 and time.perf_counter() - self.started_s > TIMED_S
+        late = timed > 0 and self.spent_s() > TIMED_S
         return not self.on or timed >= TIMED_STEPS or late
 
     def begin(self, frame: Any) -> None:
@@ -110,7 +98,7 @@ class Modules:
 
     def stop(self) -> None:
         """Take no more of them."""
-        self.on = False
+        super().stop()
         if self.counting is not None:
             self.counting.stop()
         self.watch.off()

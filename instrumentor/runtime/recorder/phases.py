@@ -13,13 +13,14 @@ import time
 from typing import Any, Dict, List, Optional
 
 from instrumentor.runtime.recorder.barrier import Barrier
+from instrumentor.runtime.recorder.extra_steps import ExtraSteps
 from instrumentor.runtime.recorder.facts import counted
+from instrumentor.runtime.recorder.host_memory import resident_bytes
 from instrumentor.runtime.recorder.loop_line import LoopLine
-from instrumentor.runtime.recorder.marks import CLOSURE, DATA, OPTIMIZER, Marks
-from instrumentor.runtime.recorder.produced import loss_among
 from instrumentor.runtime.recorder.records import Records
-from instrumentor.runtime.recorder.resident import resident_bytes
 from instrumentor.runtime.recorder.runtimes import runtime_of
+from instrumentor.runtime.recorder.step_tensors import loss_among
+from instrumentor.runtime.recorder.torch_marks import CLOSURE, DATA, OPTIMIZER, Marks
 from instrumentor.runtime.recorder.watch import Event, Watch
 
 PREPARE, FORWARD, BACKWARD, OTHER = "prepare", "forward", "backward", "other"
@@ -36,29 +37,27 @@ LEAST_EXTRA, EXTRA_S, MOST_S = 3, 3.0, 10.0
 NO_MORE = 200
 
 
-class Phases:
+class Phases(ExtraSteps):
     """Follows the script from border to border once it is on.
 
     Args:
         wanted: iterations to take; None: a few where no kind of device has to compile for it.
 
     Attributes:
-        on: extra steps are being taken.
         edge: what a region begins with. Of a script without inserted lines that is what follows
             its optimizer's step, and where the forward begins is not seen.
     """
 
-    name = "phases"
+    name, what = "phases", "with a barrier around each phase"
 
     def __init__(
         self, records: Records, marks: Marks, barrier: Barrier, wanted: Optional[int]
     ) -> None:
-        self.records, self.marks, self.barrier, self.wanted = records, marks, barrier, wanted
+        super().__init__(records)
+        self.marks, self.barrier, self.wanted = marks, barrier, wanted
         self.watch = Watch(self.seen)
-        self.on = False
         self.edge = FORWARD
         self.taken = self.whole = self.all = 0  # iterations: without compiling, whole cycles, all
-        self.started_s = 0.0
         self.spent: List[List[Any]] = []  # owner, seconds, memory at the end; of the open iteration
         self.owner = OTHER
         self.before: List[str] = []  # owners of what a mark has interrupted
@@ -71,12 +70,7 @@ class Phases:
         self.data_s = self.all_s = 0.0  # of the iterations, those that compiled left out
 
     def due(self, label: Optional[str], automatic: bool) -> bool:
-        """Whether extra steps are to be taken, now that there are enough samples.
-
-        Args:
-            label: of the samples.
-            automatic: where no number was asked for.
-        """
+        """Whether the samples have these phases, and no device has to compile for a border."""
         self.edge = OTHER if label == WHOLE_STEP else FORWARD
         fit = bool(self.marks.spent_s[DATA]) if label == WHOLE_STEP else label in STEPS
         if self.wanted == 0 or not fit or "torch" not in sys.modules or self.barrier.problem:
@@ -86,15 +80,13 @@ class Phases:
 
     def start(self) -> None:
         """Take extra steps from the next region on."""
-        self.on = True
-        self.started_s = time.perf_counter()
         self.watch.on_backwards()
         self.marks.tell = self.marked
-        print("[TIMER] Extra steps, with a barrier around each phase", flush=True)
+        super().start()
 
     def stop(self) -> None:
         """Take no more of them."""
-        self.on = False
+        super().stop()
         self.loop.off()
         self.watch.off()
         self.marks.tell = None
@@ -106,7 +98,7 @@ class Phases:
         if self.wanted:
             # Of several ranks all take equally many, whichever of theirs compiled.
             return (self.whole if self.records.rank is None else self.all) >= self.wanted
-        seconds = time.perf_counter() - self.started_s
+        seconds = self.spent_s()
         few = self.whole >= LEAST_EXTRA and seconds >= EXTRA_S
         return self.whole >= MOST_EXTRA or few or (self.whole > 0 and seconds >= MOST_S)
 
@@ -118,11 +110,7 @@ class Phases:
     # -- the recorder's calls ---------------------------------------------------------------------
 
     def begin(self, frame: Any) -> None:
-        """A region begins: the iteration before it is over.
-
-        Args:
-            frame: that of the script, which may be the loop's.
-        """
+        """A region begins: the iteration before it is over."""
         self.border(self.edge)
         if self.begun_s:
             self.write()

@@ -20,6 +20,7 @@ import time
 from typing import Any, Dict, List, Optional, Tuple
 
 from instrumentor.runtime.recorder.barrier import Barrier
+from instrumentor.runtime.recorder.extra_steps import ExtraSteps
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.runtimes import ttnn_opened
 
@@ -36,29 +37,24 @@ MOST_KERNELS = 30
 Program = Tuple[int, int, int, float, Tuple[str, ...]]
 
 
-class Programs:
+class Programs(ExtraSteps):
     """Has ttnn tell what its devices run, for a few steps.
 
     Args:
         wanted: whether a profiler of the run's own does not have these times already.
-
-    Attributes:
-        on: extra steps are being taken.
-        begun: their number so far.
     """
 
-    name = "programs"
+    name, what = "programs", "for the device time of each program"
 
     def __init__(self, records: Records, barrier: Barrier, wanted: bool) -> None:
-        self.records, self.barrier, self.wanted = records, barrier, wanted
-        self.on = False
-        self.begun = 0
+        super().__init__(records)
+        self.barrier, self.wanted = barrier, wanted
         self.lock = threading.Lock()
         self.came: List[Program] = []
         self.dropped = 0
         self.last_s = 0.0  # when the last records came
         self.handle: Any = None
-        self.started_s = self.ms = 0.0
+        self.begun_s = self.ms = 0.0
         self.inside: List[Program] = []  # of the region that was left last
 
     def due(self, label: Optional[str], automatic: bool) -> bool:
@@ -82,8 +78,7 @@ class Programs:
 
     def start(self) -> None:
         """Take extra steps from the next region on."""
-        self.on = True
-        print("[TIMER] Extra steps, for the device time of each program", flush=True)
+        super().start()
         try:
             self.handle = of_ttnn().RegisterProgramRealtimeProfilerCallback(self.hear)
         except Exception as error:
@@ -103,12 +98,12 @@ class Programs:
         self.inside, self.ms = [], 0.0
         if self.enough():
             self.unregister()
-        self.started_s = time.perf_counter()
+        self.begun_s = time.perf_counter()
 
     def end(self, values: Any) -> None:
         """The region ends."""
         self.barrier.wait(tuple(values), False)
-        self.ms = (time.perf_counter() - self.started_s) * 1000.0
+        self.ms = (time.perf_counter() - self.begun_s) * 1000.0
         self.inside = self.collect()
 
     def stop(self) -> None:

@@ -10,21 +10,22 @@ from instrumentor.runtime.recorder.barrier import CHECK, Barrier, Waited
 from instrumentor.runtime.recorder.collectives import Collectives
 from instrumentor.runtime.recorder.compiler_breaks import DROPPED, write_causes
 from instrumentor.runtime.recorder.differentiated import Differentiated
-from instrumentor.runtime.recorder.drawn import DRAWS, HENCE, draws_by_itself
-from instrumentor.runtime.recorder.extra_step import ExtraStep
+from instrumentor.runtime.recorder.extra_steps import ExtraSteps
 from instrumentor.runtime.recorder.facts import FACTS, Batches
+from instrumentor.runtime.recorder.host_memory import peak_resident
 from instrumentor.runtime.recorder.iterations import Iterations
-from instrumentor.runtime.recorder.marks import Marks
 from instrumentor.runtime.recorder.model import Model
 from instrumentor.runtime.recorder.modules import Modules
 from instrumentor.runtime.recorder.phases import Phases
+from instrumentor.runtime.recorder.profiled_steps import ProfiledSteps
 from instrumentor.runtime.recorder.programs import Programs
+from instrumentor.runtime.recorder.random_draws import DRAWS, HENCE, draws_by_itself
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.repeats import Repeats
-from instrumentor.runtime.recorder.resident import peak_resident
 from instrumentor.runtime.recorder.runtimes import runtime_of
 from instrumentor.runtime.recorder.same_batch import SameBatch
 from instrumentor.runtime.recorder.sampling import Sampling
+from instrumentor.runtime.recorder.torch_marks import Marks
 from instrumentor.runtime.recorder.witness import Witness
 
 #: Samples that are printed: so many first ones, and then one in so many seconds.
@@ -73,7 +74,7 @@ class Recorder:
         self.batches = Batches(self.records)
         self.facts = [self.batches, *(make(self.records) for make in FACTS)]
         self.model = Model(self.records)
-        self.extra = ExtraStep(self.records)
+        self.profiled = ProfiledSteps(self.records)
         self.witness = Witness(self.records)
         self.differentiated = Differentiated()
         self.marks = Marks(self.records.warn)
@@ -82,7 +83,7 @@ class Recorder:
         extra_steps = not buffers and phases != 0
         self.repeats = Repeats(self.records, self.barrier, self.sampling, self.marks, extra_steps)
         #: What is measured in extra steps behind the samples, in this order.
-        self.coming: List[Any] = [
+        self.coming: List[ExtraSteps] = [
             self.repeats,
             self.phases,
             SameBatch(self.barrier, self.iterations, self.phases),
@@ -90,7 +91,7 @@ class Recorder:
             Programs(self.records, self.barrier, extra_steps),
             Collectives(self.records),
         ]
-        self.behind: Any = None  # of these the one that takes its steps
+        self.behind: Optional[ExtraSteps] = None  # of these the one that takes its steps
         self.taken = 0  # samples so far
         self.asides: List[Tuple[str, float]] = []  # open ones, with their start
         self.walked: Set[int] = set()  # loaders that are not walked over, by id
@@ -113,9 +114,8 @@ class Recorder:
         """
         if self.done or not self.records.active:
             return
-        entered = getattr(self.behind, "enter", None)
-        if entered is not None:
-            entered(sys._getframe(1))
+        if self.behind is not None:
+            self.behind.enter(sys._getframe(1))
         self.iterations.enter()
         if item:
             looked = time.perf_counter()
@@ -159,9 +159,9 @@ class Recorder:
             self.complete()
             return
         profiled = self.profiles()
-        self.name = self.extra.next_name if profiled else self.next_name()
+        self.name = self.profiled.next_name if profiled else self.next_name()
         if profiled:
-            self.extra.open()
+            self.profiled.open()
         else:
             for fact in self.facts:
                 fact.begin(batch, False)
@@ -183,7 +183,7 @@ class Recorder:
 
     def profiles(self) -> bool:
         """Whether the region to come is a profiled step: the first one follows the warm-up."""
-        return self.taken > 0 and self.extra.due and not self.sampling.leads(self.taken)
+        return self.taken > 0 and self.profiled.due and not self.sampling.leads(self.taken)
 
     def end(
         self, *values: Any, label: str = "fwd+bwd", synced: bool = False, batch: Sequence[Any] = ()
@@ -213,8 +213,8 @@ class Recorder:
         name, self.name = self.name, None
         if waited.problem:
             self.refuse(name, waited)
-        elif self.extra.running:
-            self.extra.close(name, milliseconds, waited.device)
+        elif self.profiled.running:
+            self.profiled.close(name, milliseconds, waited.device)
         else:
             self.take(name, milliseconds, label, waited, values, tuple(batch))
 
@@ -256,8 +256,8 @@ class Recorder:
         self.witness.end(label)
         if self.witness.wants_another and self.records.rank is None:
             self.sampling.spend_one()
-        if self.extra.due and not runtime_of(waited.device).profiled:
-            self.extra.cancel(waited.device)
+        if self.profiled.due and not runtime_of(waited.device).profiled:
+            self.profiled.cancel(waited.device)
         if number < PRINTED or self.started - self.printed_s >= PRINTED_EVERY_S:
             self.printed_s = self.started
             shown = kind if kind != "compile" else "compiled" if compiled else "first"
@@ -330,9 +330,8 @@ class Recorder:
         if self.done or not stepped:
             return self.done
         if not self.enough():
-            finishing = getattr(self.behind, "finishing", None)
-            if finishing is not None:
-                finishing()
+            if self.behind is not None:
+                self.behind.finishing()
             return False
         self.complete()
         return True
@@ -367,17 +366,17 @@ class Recorder:
         """Whether enough samples are taken."""
         asked = time.perf_counter()
         samples = self.taken + self.refused
-        if self.extra.behind or self.sampling.enough(
+        if self.profiled.behind or self.sampling.enough(
             samples, self.barrier.device, self.iterations.taken
         ):
-            self.extra.behind = True
+            self.profiled.behind = True
             if self.sampling.other_cpus is not None:  # nothing else can be told there, either
                 # What was asked for is measured nevertheless, and what is no time.
                 kept = [self.repeats, *([self.phases] if self.phases.wanted else [])]
                 self.coming = [each for each in self.coming if each in kept]
-                self.extra.stop()
+                self.profiled.stop()
         self.iterations.own_s += time.perf_counter() - asked
-        return self.extra.behind and not self.extra.due
+        return self.profiled.behind and not self.profiled.due
 
     def skip_test(self) -> None:
         """Leave the test that pytest runs: skipped, since what it asserts was not reached."""
@@ -426,7 +425,7 @@ class Recorder:
         """Print the samples in short, at the end of the process."""
         if not self.records.active:
             return
-        self.extra.abandon()
+        self.profiled.abandon()
         if self.behind is not None:  # there were enough samples, and no more steps
             self.complete()
         self.witness.conclude()

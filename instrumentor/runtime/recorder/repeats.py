@@ -10,17 +10,17 @@ of the graph.
 
 import sys
 import threading
-import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from instrumentor.runtime.recorder.barrier import Barrier
 from instrumentor.runtime.recorder.compiler_breaks import NEW_GRAPH
 from instrumentor.runtime.recorder.dispatched import enter_dispatch, leave_dispatch, op_name
+from instrumentor.runtime.recorder.extra_steps import ExtraSteps
 from instrumentor.runtime.recorder.flops import DEEPEST, compiles
-from instrumentor.runtime.recorder.marks import Marks
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.runtimes import runtime_of
 from instrumentor.runtime.recorder.sampling import Sampling
+from instrumentor.runtime.recorder.torch_marks import Marks
 from instrumentor.runtime.recorder.watch import Place, places_of
 
 #: Samples that compiled behind the leading ones from which it is worth a look.
@@ -67,29 +67,27 @@ class Update:
             known.append(call)
 
 
-class Repeats:
+class Repeats(ExtraSteps):
     """Notes every op of some whole updates.
 
     Attributes:
-        on: extra steps are being taken.
         updates: the ops of each whole update so far.
     """
 
-    name = "repeats"
+    name, what = "repeats", "for what makes them compile again"
 
     def __init__(
         self, records: Records, barrier: Barrier, sampling: Sampling, marks: Marks, wanted: bool
     ) -> None:
-        self.records, self.barrier, self.sampling = records, barrier, sampling
+        super().__init__(records)
+        self.barrier, self.sampling = barrier, sampling
         self.marks, self.wanted = marks, wanted
-        self.on = False
         self.mode: Any = None
         self.updates: List[Update] = []
         self.update = Update()  # that goes on
         self.hashed: Set[int] = set()  # places in an update of the ops whose graph is looked at
-        self.begun = self.stepped = 0
+        self.stepped = 0
         self.entered = False
-        self.started_s = 0.0
         self.lock = threading.Lock()
 
     def due(self, label: Optional[str], automatic: bool) -> bool:
@@ -99,15 +97,9 @@ class Repeats:
         lazy = runtime_of(self.barrier.device).cut is not None
         return lazy and self.sampling.recompiled >= LEAST_RECOMPILED and not compiles()
 
-    def start(self) -> None:
-        """Take extra steps from the next region on."""
-        self.on = True
-        self.started_s = time.perf_counter()
-        print("[TIMER] Extra steps, for what makes them compile again", flush=True)
-
     def enough(self) -> bool:
         """Whether no more of them are needed."""
-        late = time.perf_counter() - self.started_s > REPEATS_S
+        late = self.spent_s() > REPEATS_S
         wanted = COMPARED + (HASHED if self.hashed else 0)
         return not self.on or late or self.begun > MOST_REPEATS or len(self.updates) >= wanted
 
@@ -133,12 +125,9 @@ class Repeats:
         if not self.enough():
             self.mode = enter_dispatch(self.seen)
 
-    def end(self, values: Any) -> None:
-        """Nothing: an iteration lasts to the next one."""
-
     def stop(self) -> None:
         """Take no more of them."""
-        self.on = False
+        super().stop()
         self.leave()
 
     def leave(self) -> None:

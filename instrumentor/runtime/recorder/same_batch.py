@@ -18,6 +18,7 @@ import warnings
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from instrumentor.runtime.recorder.barrier import Barrier
+from instrumentor.runtime.recorder.extra_steps import ExtraSteps
 from instrumentor.runtime.recorder.iterations import Iterations
 from instrumentor.runtime.recorder.loop_line import LoopLine
 from instrumentor.runtime.recorder.phases import FORWARD, Phases
@@ -36,19 +37,15 @@ UNPACKING = ("UNPACK_SEQUENCE", "UNPACK_EX", "NOP", "CACHE", "EXTENDED_ARG")
 TELL_UNBOUND = {"locals", "vars", "dir", "NameError", "UnboundLocalError"}
 
 
-class SameBatch:
-    """Sends the loop back into its body without asking for the next batch.
+class SameBatch(ExtraSteps):
+    """Sends the loop back into its body without asking for the next batch."""
 
-    Attributes:
-        on: extra steps are being taken.
-    """
-
-    name = "same_batch"
+    name, what = "same_batch", "with the same batch again"
 
     def __init__(self, barrier: Barrier, iterations: Iterations, phases: Phases) -> None:
+        super().__init__(iterations.records)
         self.barrier, self.iterations, self.phases = barrier, iterations, phases
         self.loop = LoopLine(self.at_loop)
-        self.on = False
         self.code: Any = None  # of the loop that the next two are of
         self.names: Optional[List[str]] = None  # the loop's variables
         self.loop_line = 0
@@ -56,7 +53,7 @@ class SameBatch:
         self.asked = False  # whether the loop was told already to do without the next batch
         self.finishes = False  # the script asks whether it is finished, behind its step
         self.group = self.place = self.astray = 0
-        self.started_s = self.begun_s = 0.0
+        self.begun_s = 0.0
 
     def due(self, label: Optional[str], automatic: bool) -> bool:
         """Whether such iterations are to be taken: the phases have told of a wait for data.
@@ -64,24 +61,18 @@ class SameBatch:
         Not of iterations of several kinds: of which the same batch again is one is not known.
         """
         kinds = {stepped for _, stepped in self.iterations.taken.values()}
-        alone = self.iterations.records.rank is None and self.phases.edge == FORWARD
+        alone = self.records.rank is None and self.phases.edge == FORWARD
         return alone and self.phases.waited >= LEAST_WAIT and len(kinds) == 1
-
-    def start(self) -> None:
-        """Take extra steps from the next region on."""
-        self.on = True
-        self.started_s = time.perf_counter()
-        print("[TIMER] Extra steps, with the same batch again", flush=True)
 
     def enough(self) -> bool:
         """Whether no more of them are needed."""
-        late = time.perf_counter() - self.started_s > SAME_S
+        late = self.spent_s() > SAME_S
         last = self.group + 1 >= GROUPS and self.place + 1 >= GROUP
         return not self.on or last or late or self.astray >= ASTRAY
 
     def stop(self) -> None:
         """Take no more of them."""
-        self.on = False
+        super().stop()
         self.loop.off()
         self.given = {}
 

@@ -11,7 +11,7 @@ use of a shape, the times tell, once all of them are there.
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from instrumentor.runtime.recorder.facts import counted
-from instrumentor.runtime.recorder.others import OTHERS_SHARE, Others
+from instrumentor.runtime.recorder.other_processes import OTHERS_SHARE, Others
 from instrumentor.runtime.recorder.records import Records
 from instrumentor_analysis.clock.order_statistics import median_bounds
 

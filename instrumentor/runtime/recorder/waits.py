@@ -2,8 +2,8 @@
 
 from typing import Any, Callable, List, NamedTuple
 
-from instrumentor.runtime.recorder.produced import read_all
 from instrumentor.runtime.recorder.runtimes import runtime_of
+from instrumentor.runtime.recorder.step_tensors import read_all
 
 
 class Way(NamedTuple):

@@ -6,8 +6,8 @@ that happens in between: data loading, logging, callbacks, the update itself.
 
 from typing import Any, List, Optional
 
-from instrumentor.runtime.recorder.handed import Handed
 from instrumentor.runtime.recorder.recorder import Recorder
+from instrumentor.runtime.recorder.trainer_batches import Handed
 
 LABEL = "whole step"
 

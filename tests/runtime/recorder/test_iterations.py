@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from instrumentor.runtime.recorder.iterations import Iterations
-from instrumentor.runtime.recorder.marks import DATA, OPTIMIZER, Marks
 from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.torch_marks import DATA, OPTIMIZER, Marks
 from tests.runtime.recorder.tensors import events
 
 

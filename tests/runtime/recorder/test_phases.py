@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from instrumentor.runtime.recorder.barrier import Barrier
-from instrumentor.runtime.recorder.marks import CLOSURE, DATA, OPTIMIZER, Marks
 from instrumentor.runtime.recorder.phases import MOST_EXTRA, NO_MORE, WHOLE_STEP, Phases
 from instrumentor.runtime.recorder.records import Records
+from instrumentor.runtime.recorder.torch_marks import CLOSURE, DATA, OPTIMIZER, Marks
 from instrumentor.runtime.recorder.waits import Way
 from instrumentor.runtime.recorder.watch import Event
 from tests.runtime.recorder.tensors import events

@@ -79,7 +79,7 @@ def test_a_busy_machine_ends_the_extra_steps_that_nobody_asked_for(
     recorder.phases.wanted = phases
     monkeypatch.setattr(recorder.sampling, "enough", lambda *_: True)
     recorder.sampling.other_cpus = other_cpus
-    recorder.extra.hook, recorder.extra.taken = "hook.py", 1
+    recorder.profiled.hook, recorder.profiled.taken = "hook.py", 1
     assert recorder.sampled() is not profiled
     assert tuple(each.name for each in recorder.coming) == more
-    assert recorder.extra.due is profiled
+    assert recorder.profiled.due is profiled

@@ -16,7 +16,6 @@ import pytest
 from instrumentor.runtime.bundle import module_text
 from instrumentor.runtime.recorder.barrier import Barrier
 from instrumentor.runtime.recorder.iterations import Iterations
-from instrumentor.runtime.recorder.marks import Marks
 from instrumentor.runtime.recorder.phases import OTHER, Phases
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.same_batch import (
@@ -28,6 +27,7 @@ from instrumentor.runtime.recorder.same_batch import (
     SameBatch,
     variables,
 )
+from instrumentor.runtime.recorder.torch_marks import Marks
 from instrumentor.shared.options import Options
 from tests.runtime.recorder.tensors import events
 

@@ -2,8 +2,8 @@
 
 With workers they are drawn elsewhere. What can be read of a data set, its transforms and what
 collates is read here; the rest the recorder sees before the first sample
-(:mod:`instrumentor.runtime.recorder.drawn`). So of several things that may be meant all have to
-draw, and of a number of workers it has to be known that it may be 0.
+(:mod:`instrumentor.runtime.recorder.random_draws`). So of several things that may be meant all have
+to draw, and of a number of workers it has to be known that it may be 0.
 """
 
 from __future__ import annotations

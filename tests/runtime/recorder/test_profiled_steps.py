@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from instrumentor.runtime.recorder import runtimes
-from instrumentor.runtime.recorder.extra_step import ExtraStep
+from instrumentor.runtime.recorder.profiled_steps import ProfiledSteps
 from instrumentor.runtime.recorder.runtimes import of_torch
 
 
@@ -38,7 +38,7 @@ def test_a_profiler_does_not_run_on_when_the_interpreter_closes(failing: bool) -
             raise RuntimeError("not started")
 
     records: Any = Records()
-    step = ExtraStep(records)
+    step = ProfiledSteps(records)
     step.abandon()
     step.profile = SimpleNamespace(stop=stop)
     step.abandon()
@@ -55,7 +55,7 @@ def test_a_profile_counts_where_the_row_of_the_runtime_says_so(
     monkeypatch.setattr(runtimes, "RUNTIMES", (*runtimes.RUNTIMES, mine))
     done: list[str] = []
     records: Any = Records()
-    step = ExtraStep(records)
+    step = ProfiledSteps(records)
     step.hook, step.running = "hook.py", True
     step.profile = SimpleNamespace(stop=lambda: done.append("stopped"))
     step.functions = {"close_profile": lambda _, device, number: done.append(device)}

@@ -10,7 +10,7 @@ import pytest
 
 from instrumentor.runtime.recorder import facts
 from instrumentor.runtime.recorder.facts import Batches
-from instrumentor.runtime.recorder.given import batch_shape
+from instrumentor.runtime.recorder.forward_inputs import batch_shape
 from instrumentor.runtime.recorder.records import Records
 
 torch = pytest.importorskip("torch", reason="needs torch: make test installs it")

@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: make test installs it")
 
-from instrumentor.runtime.recorder.marks import (  # noqa: E402
+from instrumentor.runtime.recorder.torch_marks import (  # noqa: E402
     CLOSURE,
     DATA,
     HOOKS,

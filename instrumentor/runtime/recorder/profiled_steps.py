@@ -18,7 +18,7 @@ MOST_PROFILED, MOST_PROFILED_S = 5, 5.0
 PROFILED_NAME = "step_profiled"
 
 
-class ExtraStep:
+class ProfiledSteps:
     """Calls ``open_profile`` and ``close_profile`` of the file that INSTRUMENT_HOOK names.
 
     Attributes:

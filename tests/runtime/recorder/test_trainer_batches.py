@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from instrumentor.runtime.recorder.handed import Handed
-from instrumentor.runtime.recorder.marks import Marks
+from instrumentor.runtime.recorder.torch_marks import Marks
+from instrumentor.runtime.recorder.trainer_batches import Handed
 
 torch = pytest.importorskip("torch", reason="needs torch: make test installs it")
 data = torch.utils.data

@@ -7,7 +7,7 @@ step uses as many as are fetched for one.
 
 from typing import Any, Dict, List, Optional
 
-from instrumentor.runtime.recorder.given import Shape, batch_shape
+from instrumentor.runtime.recorder.forward_inputs import Shape, batch_shape
 
 
 class Handed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from instrumentor.runtime.recorder.others import OTHERS_SHARE, Others
+from instrumentor.runtime.recorder.other_processes import OTHERS_SHARE, Others
 from instrumentor_analysis.clock.neighbours import BUSY_SHARE
 
 TICK = os.sysconf("SC_CLK_TCK")

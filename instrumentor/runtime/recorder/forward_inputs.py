@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from instrumentor.runtime.recorder.model import models_of
-from instrumentor.runtime.recorder.produced import trained
+from instrumentor.runtime.recorder.step_tensors import trained
 
 #: Tensors of one make, with as many axes each, that a batch has for fields: ids, masks, types, ...
 MOST_FIELDS = 4
