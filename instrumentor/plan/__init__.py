@@ -209,7 +209,7 @@ def explain_located(located: Located) -> dict[str, Any]:
         ),
         region=TimedLines(
             file=str(region.candidate.source.path),
-            start_line=min(r.begin.lineno for r in located.regions),
+            start_line=min(s.lineno for r in located.regions for s in r.starts),
             end_line=max(_last_line(end, ends) for end in ends),
         ),
         forward=Place(file=str(forward.source.path), line=forward.statement.lineno),

@@ -166,11 +166,13 @@ class _Reads(Struct, eq=False, dict=True):
                 yield getattr(read, "lineno", statement.lineno)
 
     def _is_timed(self, read: ast.AST) -> bool:
-        """Whether a path leads on to the end: what leaves the iteration is in no sample."""
+        """Whether the clock runs there, and a path leads on to the end: else it is in no sample."""
         statement = read if isinstance(read, ast.stmt) else self.source.statement_of(read)
         flow, end = self.candidate.flow, self.region.end
         if statement is None or statement not in flow.begins or end not in flow.begins:
             return True
+        if self.region.branches and not self.region.reaches(statement):
+            return False
         at, ends = flow.before(statement), (flow.before(end), flow.after(end))
         return at in ends or flow.path(at, ends)
 

@@ -34,6 +34,7 @@ from instrumentor.read.syntax import (
     own_nodes,
     path_to,
     receiver,
+    suites,
 )
 from instrumentor.read.values import Class, Object
 
@@ -43,23 +44,50 @@ Forward: TypeAlias = Made
 
 def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forward]:
     """The start of the forward of each backward; left out where it is not in the iteration."""
-    loop, made = candidate.loop, _differentiated(knowledge, candidate)
+    made = _differentiated(knowledge, candidate)
     found: dict[Site, Forward] = {}
     for site in candidate.sites:
         values = made.get((site.statement, site.backward), ())
-        on_graph = [m for m in values if not m.detached]
-        each_time = [m for m in on_graph if not runs_once(loop, candidate.source, m.unit)]
-        first = _first(each_time or on_graph)
-        if first is None or _is_of_rollout(candidate, first, site):
-            continue
-        needed = [m for m in values[: values.index(first)] if m.detached]
-        ahead = next(
-            (m for m in needed if m.certain and _is_of_step(candidate, m, first, site)), first
-        )
-        unread = any(m.evidence is Evidence.UNREAD for m in needed)
-        unit = beside(candidate.source, ahead.unit, site.statement)
-        found[site] = replace(first, unit=unit, after_unread=unread)
+        forward = _started(candidate, site, values)
+        if forward is not None:
+            unit = beside(candidate.source, forward.unit, site.statement)
+            branches = _in_branches(candidate, site, values, unit)
+            found[site] = replace(forward, unit=unit, branches=branches)
     return found
+
+
+def _started(candidate: Candidate, site: Site, values: Sequence[Made]) -> Forward | None:
+    """The first of some values that a backward needs, where the forward that made it starts."""
+    on_graph = [m for m in values if not m.detached]
+    each_time = [m for m in on_graph if not runs_once(candidate.loop, candidate.source, m.unit)]
+    first = _first(each_time or on_graph)
+    if first is None or _is_of_rollout(candidate, first, site):
+        return None
+    needed = [m for m in values[: values.index(first)] if m.detached]
+    ahead = next((m for m in needed if m.certain and _is_of_step(candidate, m, first, site)), first)
+    unread = any(m.evidence is Evidence.UNREAD for m in needed)
+    return replace(first, unit=ahead.unit, after_unread=unread)
+
+
+def _in_branches(
+    candidate: Candidate, site: Site, values: Sequence[Made], around: ast.stmt
+) -> tuple[ast.stmt, ...]:
+    """Where the forward starts in the branches of an `if`: no path to the backward is without.
+
+    What makes the batch in a branch, ahead of its forward, is no part of the step.
+    """
+    if not isinstance(around, (ast.If, ast.Match)) or contains(around, site.statement):
+        return ()
+    flow, found = candidate.flow, list[ast.stmt]()
+    for suite in suites(around):
+        inside = [m for m in values if any(contains(s, m.unit) for s in suite)]
+        forward = _started(candidate, site, inside)
+        if forward is not None:
+            unit = next(s for s in suite if contains(s, forward.unit))
+            found += _in_branches(candidate, site, inside, unit) or (unit,)
+    begun = {flow.before(s) for s in found}
+    to_backward = flow.path(flow.before(around), flow.before(site.statement), begun)
+    return () if to_backward else tuple(found)
 
 
 def _differentiated(knowledge: Knowledge, candidate: Candidate) -> Differentiated:

@@ -27,6 +27,7 @@ class Made(Struct, frozen=True):
         what: what tells: a qualified name, a type, or a spelling.
         detached: whether it has been taken off the graph since, or was never on it.
         after_unread: whether a call ahead of it, which could not be read, may be a forward as well.
+        branches: where the unit is an `if`, the statements of its branches that may begin a region.
     """
 
     unit: ast.stmt
@@ -36,6 +37,7 @@ class Made(Struct, frozen=True):
     what: str = ""
     detached: bool = False
     after_unread: bool = False
+    branches: tuple[ast.stmt, ...] = ()
 
     @property
     def certain(self) -> bool:

@@ -94,8 +94,7 @@ def loss_names(region: Region) -> tuple[str, ...]:
     flow, source = region.candidate.flow, region.candidate.source
     if any(site.chain for site in region.sites):
         return ()
-    begin = flow.before(region.begin)
-    inside = {s for s in flow.statements if s is region.begin or flow.path(begin, flow.before(s))}
+    inside = {s for s in flow.statements if s is region.begin or region.reaches(s)}
     nodes = own_nodes(ast.Module(region.candidate.loop.body, []))
     bound = [n for n in nodes if isinstance(n, ast.Name) and source.statement_of(n) in inside]
     made = {n.id for n in bound if isinstance(n.ctx, ast.Store)}

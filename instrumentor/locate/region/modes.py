@@ -51,6 +51,7 @@ class Region(Struct, frozen=True, eq=False):
         whole: the optimizer step belongs to it.
         resume: several micro-steps make one sample.
         hints: names of what has told the device where it ends: the loss, a model's result.
+        branches: statements of exclusive branches of `begin`, in each of which it starts.
         batch: names of this iteration's data, bound ahead of `begin`.
         when: what is true at the begin of the iterations with a backward; empty for all.
         fetch: the part of `begin` that fetches the batch, which is done ahead of the clock.
@@ -69,6 +70,18 @@ class Region(Struct, frozen=True, eq=False):
     when: str = ""
     fetch: ast.expr | None = None
     warnings: tuple[Caveat, ...] = ()
+    branches: tuple[ast.stmt, ...] = ()
+
+    @property
+    def starts(self) -> tuple[ast.stmt, ...]:
+        """Statements ahead of which the clock starts: one of them runs in an iteration."""
+        return self.branches or (self.begin,)
+
+    def reaches(self, statement: ast.stmt) -> bool:
+        """Whether a statement may run once the clock has started in its iteration."""
+        flow = self.candidate.flow
+        at, starts = flow.before(statement), [flow.before(s) for s in self.starts]
+        return any(at == start or flow.path(start, at) for start in starts)
 
     @property
     def end(self) -> ast.stmt:
@@ -176,7 +189,8 @@ def _several_updates(it: Iteration) -> Region | None:
     # where only some iterations come to the last one, what follows it there is not timed
     last = completed(it.candidate, steps, several)
     ends = [it.end(unit, "step") for unit in dict.fromkeys((around, last))]
-    return it.whole(*ends, at=several, why=why, begin=begin)
+    branches = it.plain.branches if begin is it.plain.begin else ()
+    return it.whole(*ends, at=several, why=why, begin=begin, branches=branches)
 
 
 def _whole_step(it: Iteration) -> Region | None:

@@ -8,7 +8,7 @@ the last micro-batch with the optimizer, or sync only with it, end after the opt
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -58,14 +58,15 @@ def _region(
     candidate: Candidate, group: list[Site], forwards: dict[Site, Forward], options: Options
 ) -> Region:
     """The region of backwards that share one, as the modes and the script's own sync have it."""
-    knowledge, source, flow = candidate.knowledge, candidate.source, candidate.flow
+    source, flow = candidate.source, candidate.flow
     group = sorted(group, key=lambda s: flow.order[s.statement])
     ordered = sorted((forwards[s] for s in group), key=lambda f: flow.order[f.unit])
     forward = next((f for f in ordered if f.certain), ordered[0])
     end = completed(candidate, [s.statement for s in group], group[-1].statement)
     sync = find_sync(candidate, group[-1])
     begin = beside(source, forward.unit, end)
-    plain = Region(candidate, tuple(group), forward, begin, (End(end),), sync)
+    branches = _branches(begin, ordered)
+    plain = Region(candidate, tuple(group), forward, begin, (End(end),), sync, branches=branches)
     region = covered(Iteration(options, plain))
     timed = () if region.whole else flow.between(group[-1].statement, region.end)
     clipped = [
@@ -80,10 +81,23 @@ def _region(
     return replace(
         region,
         hints=loss_names(region),
-        batch=batch_names(knowledge, candidate, region.begin),
+        batch=_batch(region),
         fetch=fetched(candidate, region.begin),
         warnings=(*region.warnings, *clipped),
     )
+
+
+def _batch(region: Region) -> tuple[str, ...]:
+    """Names of the iteration's data that are bound wherever the clock starts."""
+    candidate = region.candidate
+    first, *others = (batch_names(candidate.knowledge, candidate, s) for s in region.starts)
+    return tuple(name for name in first if all(name in names for names in others))
+
+
+def _branches(begin: ast.stmt, forwards: Sequence[Forward]) -> tuple[ast.stmt, ...]:
+    """The starts in the branches of a begin, where all forwards that begin there agree on them."""
+    found = {f.branches for f in forwards if f.unit is begin}
+    return found.pop() if len(found) == 1 else ()
 
 
 def _clips(statement: ast.stmt) -> bool:
@@ -146,7 +160,8 @@ def with_synced(region: Region) -> Region:
 def _when(region: Region, regions: list[Region]) -> str:
     """Regions that begin together are begun when one of their backwards will come."""
     sites = [s.statement for r in regions if r.begin is region.begin for s in r.sites]
-    return condition(region.candidate.flow, region.begin, sites)
+    told = {condition(region.candidate.flow, start, sites) for start in region.starts}
+    return told.pop() if len(told) == 1 else condition(region.candidate.flow, region.begin, sites)
 
 
 def unsampled(regions: tuple[Region, ...], left_out: Collection[ast.stmt] = ()) -> Iterator[Caveat]:

@@ -134,16 +134,18 @@ def no_update_inside(region: Region) -> None:
     """Forward + backward holds no optimizer step, and a whole step ends on every path."""
     candidate, flow = region.candidate, region.candidate.flow
     final = region.sites[-1].statement
-    begin, ends = flow.before(region.begin), [flow.after(end.after) for end in region.ends]
+    ends = [flow.after(end.after) for end in region.ends]
     if region.whole:
         if flow.after(final) not in ends and not flow.path(flow.after(final), ends):
             raise Declined(StaysOpen.at(candidate.source, final))
         return
-    end = ends[0]
+    end, begins = ends[0], [flow.before(start) for start in region.starts]
     for update in candidate.own_updates:
         step = update.statement
         at, done = flow.before(step), flow.after(step)
-        inside = (at == begin or flow.path(begin, at, {end})) and flow.path(done, end)
+        inside = flow.path(done, end) and any(
+            at == begin or flow.path(begin, at, {end}) for begin in begins
+        )
         if at != end and not inside:
             continue
         follows = any(
@@ -172,7 +174,7 @@ def no_phase_inside(regions: Sequence[Region]) -> None:
     for region in regions:
         candidate, flow = region.candidate, region.candidate.flow
         sites = [s.statement for r in regions if r.begin is region.begin for s in r.sites]
-        for test in skipping(flow, region.begin, sites):
-            if any(map(tells_a_phase, needed(flow, region.begin, test, sites)[1])):
+        for start, test in ((s, t) for s in region.starts for t in skipping(flow, s, sites)):
+            if any(map(tells_a_phase, needed(flow, start, test, sites)[1])):
                 what = "function" if isinstance(candidate.loop, FUNCTIONS) else "loop"
                 raise Declined(PhaseToldLate.at(candidate.source, test, what=what))

@@ -49,9 +49,10 @@ def region(located: Located, recorder: str) -> Iterator[tuple[Source, Edit]]:
     begun: set[ast.stmt] = set()
     for each in located.regions:
         source = each.candidate.source
-        if each.begin not in begun:
-            begun.add(each.begin)
-            yield from ((source, edit) for edit in _begun(each, recorder))
+        for start in each.starts:
+            if start not in begun:
+                begun.add(start)
+                yield from ((source, edit) for edit in _begun(each, start, recorder))
         inputs = entered(each)
         for end in each.ends:
             given = [
@@ -73,25 +74,25 @@ def batch_of(recorder: str) -> str:
     return f"{recorder}_batch"
 
 
-def _begun(region: Region, recorder: str) -> Iterator[Edit]:
+def _begun(region: Region, start: ast.stmt, recorder: str) -> Iterator[Edit]:
     """The begin; ahead of it the fetch that the first statement of the region makes."""
     if region.fetch is None:
-        yield _begin(region, recorder)
+        yield _begin(region, start, recorder)
         return
-    at, name = address(region.begin), batch_of(recorder)
+    at, name = address(start), batch_of(recorder)
     why = "fetches the batch ahead of the clock, which the forward's own statement did"
     yield Edit(Kind.INSERT_BEFORE, at, f"{name} = {ast.unparse(region.fetch)}", reason=why)
-    yield _begin(replace(region, batch=region.batch or (name,)), recorder)
+    yield _begin(replace(region, batch=region.batch or (name,)), start, recorder)
     why = "takes the batch that has been fetched"
-    yield Edit(Kind.DISABLE, at, without(region.begin, region.fetch, name), reason=why)
+    yield Edit(Kind.DISABLE, at, without(start, region.fetch, name), reason=why)
     yield Edit(Kind.INSERT_AFTER, at, f"del {name}", reason="lives no longer than the script's own")
 
 
-def _begin(region: Region, recorder: str) -> Edit:
+def _begin(region: Region, start: ast.stmt, recorder: str) -> Edit:
     resume = "resume=True" if region.resume else ""
     when = f"when={region.when}" if region.when else ""
     code = f"{recorder}.begin({', '.join(filter(None, (*region.batch, resume, when)))})"
     why = "sets a signpost and starts the clock, ahead of the forward"
     if region.when:
         why += ", in the iterations that train"
-    return Edit(Kind.INSERT_BEFORE, address(region.begin), code, reason=why)
+    return Edit(Kind.INSERT_BEFORE, address(start), code, reason=why)

@@ -31,6 +31,51 @@ for x, y in loader:
         narrow(x, y)  #! longer-sample
         > end label="step"
         > stop
+=== a forward in each branch starts there, behind what makes its batch
+for step in range(100):
+    if cached:
+        rows = torch.load("rows.pt").cuda()
+        > begin
+        out = model(rows)
+    elif step % 2:
+        rows = torch.ones(8, 4)
+        print(rows.sum().item())
+        > begin
+        with torch.autocast("cpu"):
+            rows = rows + 1
+            out = model(rows)
+    else:
+        continue
+    loss = criterion(out, 1)
+    loss.backward()
+    > end
+    optimizer.step()
+    > stop
+=== what one branch alone has fetched is no batch of the others
+for step in range(100):
+    if step % 2:
+        rows = next(batches)
+        > begin
+        out = model(rows)
+    else:
+        > begin
+        out = model(torch.ones(8, 4))
+    out.mean().backward()
+    > end
+    optimizer.step()
+    > stop
+=== a branch without a forward has the start ahead of them all
+for x, y in loader:
+    > begin
+    if fresh:
+        x = x.cuda()  #! copy-inside
+        out = model(x)
+    elif x.ndim > 1:
+        out = x * scale
+    out.mean().backward()
+    > end
+    optimizer.step()
+    > stop
 === what follows the last optimizer in its branch is not timed
 other = torch.nn.Linear(4, 4)
 second = torch.optim.SGD(other.parameters(), lr=0.1)
