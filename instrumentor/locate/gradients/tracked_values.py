@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from instrumentor.locate.meaning.roles import Evidence
 from instrumentor.read.syntax import ScopeNode, Source, dotted
+from instrumentor.read.values import Object
 
 
 class Made(Struct, frozen=True):
@@ -51,7 +52,8 @@ class Made(Struct, frozen=True):
 
 
 #: A variable by the scope that binds it, with attributes: (scope, "batch.x"); of `self`, no scope.
-Key: TypeAlias = tuple[ScopeNode | None, str]
+#: An attribute of an object, by whatever names that goes: (object, "latent").
+Key: TypeAlias = tuple[ScopeNode | Object | None, str]
 
 
 class Given(Struct, frozen=True):

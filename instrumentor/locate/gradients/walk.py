@@ -30,6 +30,7 @@ from instrumentor.locate.gradients.tracked_values import (
 from instrumentor.locate.meaning import methods, spelling
 from instrumentor.locate.meaning.calls import Knowledge, is_stub
 from instrumentor.locate.meaning.roles import Evidence
+from instrumentor.read.bindings import Bound
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
 from instrumentor.read.names_used import binds
@@ -48,8 +49,6 @@ from instrumentor.read.syntax import (
 )
 from instrumentor.read.values import Class, External, Object
 
-#: An attribute of an object, by whatever names the object goes.
-Attribute: TypeAlias = tuple[Object, str]
 #: Calls in calls any deeper than this are followed no further.
 _DEPTH = 8
 
@@ -61,15 +60,13 @@ Differentiated: TypeAlias = Mapping[tuple[ast.stmt, ast.Call], tuple[Made, ...]]
 class Summary(Struct, frozen=True):
     """What a function does with differentiable values, in terms of what it is given.
 
-    stores: what it leaves in variables of outside; filled: those it only adds elements to; left:
-    what the models that it runs leave in attributes of theirs; runs: whether it runs a model
-    without switching gradients off.
+    stores: what it leaves in variables of outside, and in attributes of objects; filled: those it
+    only adds elements to; runs: whether it runs a model without switching gradients off.
     """
 
     result: Value = NO_VALUE
     stores: dict[Key, Value] = field(default_factory=dict)
     filled: set[Key] = field(default_factory=set)
-    left: dict[Attribute, Value] = field(default_factory=dict)
     backwards: dict[ast.Call, Value] = field(default_factory=dict)
     runs: bool = False
 
@@ -90,6 +87,7 @@ class Gradients(Struct, eq=False):
     _iterations: dict[tuple[tuple[ast.stmt, ...], tuple[str, ...]], Differentiated] = field(
         default_factory=dict
     )
+    _states: dict[str, bool] = field(default_factory=dict)
 
     def differentiated(
         self, source: Source, scope: ScopeNode, body: Sequence[ast.stmt], fresh: Iterable[str] = ()
@@ -152,7 +150,14 @@ class Gradients(Struct, eq=False):
             if key[0] is not node or key in walk.held.filled or "." in key[1]
         }
         runs = any(walk.runs.values())
-        return Summary(walk.result, stores, walk.held.filled, walk.left, backwards, runs)
+        return Summary(walk.result, stores, walk.held.filled, backwards, runs)
+
+    def is_state(self, attribute: str) -> bool:
+        """Whether an attribute of that name is set outside of constructors: by a step, perhaps."""
+        if attribute not in self._states:
+            scopes = (put.scope for _, put in self.knowledge.program.puts_of(attribute))
+            self._states[attribute] = any(getattr(s, "name", "") != "__init__" for s in scopes)
+        return self._states[attribute]
 
 
 class _Walk:
@@ -160,8 +165,7 @@ class _Walk:
 
     at: the statement that is being walked; visited: all of them in order; enabled: whether
     gradients are recorded there; inside: whether the scope is a function that the iteration calls;
-    of_switched: what was made of leaves whose `requires_grad` a statement switches on; left: what
-    the forwards of models have put into attributes of theirs.
+    of_switched: what was made of leaves whose `requires_grad` a statement switches on.
     """
 
     def __init__(
@@ -176,7 +180,6 @@ class _Walk:
         self.visited: dict[ast.stmt, None] = {}
         self.runs: dict[ast.stmt, bool] = {}
         self.of_switched: Value = NO_VALUE
-        self.left: dict[Attribute, Value] = {}
         self.enabled = True
 
     # -- statements ------------------------------------------------------------------------
@@ -317,16 +320,19 @@ class _Walk:
             if not name or "(" in name or "[" in name:
                 return self.value(node.value)
         key = self.held.key(node)
-        left = self._left(node) if isinstance(node, ast.Attribute) else NO_VALUE
+        left = self.left(node.value, node.attr) if isinstance(node, ast.Attribute) else NO_VALUE
         return left | self.held.read(key) if key is not None else left
 
-    def _left(self, node: ast.Attribute) -> Value:
+    def left(self, owner: ast.expr, attribute: str) -> Value:
         """What a forward has put there: `loss = model.last_loss`, or `model.module.last_loss`."""
-        if all(name != node.attr for _, name in self.left):
-            return NO_VALUE
-        values = self.knowledge.values(self.source, self.scope, node.value)
-        found = [self.left.get((v, node.attr), NO_VALUE) for v in values if isinstance(v, Object)]
-        return NO_VALUE.union(*found)
+        return NO_VALUE.union(*map(self.held.read, self.attributes(owner, attribute)))
+
+    def attributes(self, owner: ast.expr, attribute: str) -> list[Key]:
+        """An attribute of the objects that an expression stands for; `self` goes by its name."""
+        if dotted(owner) in ("self", "cls") or not self.gradients.is_state(attribute):
+            return []
+        values = self.knowledge.values(self.source, self.scope, owner)
+        return [(value, attribute) for value in values if isinstance(value, Object)]
 
     def _is_packed(self, node: ast.Attribute) -> bool:
         """`data` of packed sequences is differentiable; that of a tensor is not."""
@@ -391,6 +397,8 @@ class _Walk:
             owner = self._owner(call.func)
         if key is not None and callee(call) in methods.FILLS:
             self._fill(key, given)
+        if key is not None and callee(call) == "step":
+            self._trained(key, attached(given))
         functions = knowledge.program.resolve(source, scope, call)
         read = [self._applied(f, call) for f in functions if not is_stub(f)]
         if read and callee(call) != "forward":
@@ -425,33 +433,34 @@ class _Walk:
         if any(m.certain for m in made) or self.knowledge.is_model(source, scope, call.func):
             self.runs[self.at] = self.enabled and effect.made is not None
         if effect.made is not None:
-            found |= made
-            self._leaves(call, effect)
+            found |= made | self._of_forward(call, effect)
         return found
 
-    def _leaves(self, call: ast.Call, effect: Effect) -> None:
-        """What the forward of a called model stores in the model itself."""
-        program = self.knowledge.program
+    def _of_forward(self, call: ast.Call, effect: Effect) -> Value:
+        """What the forward of a called model takes from objects; what it leaves there is noted."""
+        program, found = self.knowledge.program, NO_VALUE
         for value in self.knowledge.values(self.source, self.scope, call.func):
             if not isinstance(value, Object) or not isinstance(value.made_by, Class):
                 continue
             for forward in program.methods(value.made_by, "forward", overrides=False):
                 summary, put = self.gradients.summary(forward), _Call(self, forward, call)
+                for part in summary.result:
+                    key = _of_object(part.key, value) if isinstance(part, Given) else None
+                    if key is not None and self.gradients.is_state(key[1]):
+                        kept = self.held.read(key)
+                        found |= detached(kept) if part.detached else kept
                 known = {"evidence": effect.made, "what": effect.what}
-                own = {
-                    (value, name.removeprefix("self.")): frozenset(
-                        replace(part, **known) if isinstance(part, Made) else part
-                        for part in stored
-                    )
-                    for (scope, name), stored in summary.stores.items()
-                    if scope is None and name.startswith("self.")
-                }
-                self._leave(put, {**summary.left, **own})
+                for at, stored in summary.stores.items():
+                    key = _of_object(at, value)
+                    if key is not None and key is not at:
+                        parts = [replace(p, **known) if isinstance(p, Made) else p for p in stored]
+                        stored = frozenset(parts)
+                    if key is not None:
+                        self._leave(key, put.value(stored))
+        return found
 
-    def _leave(self, put: _Call, left: Mapping[Attribute, Value]) -> None:
-        for attribute, stored in left.items():
-            value = put.value(stored)
-            self.left[attribute] = value if self.enabled else detached(value)
+    def _leave(self, key: Key, value: Value) -> None:
+        self.held.values[key] = value if self.enabled else detached(value)
 
     def _owner(self, function: ast.expr) -> Value:
         """What a method is called on, and what a called variable holds."""
@@ -463,6 +472,23 @@ class _Walk:
         # a container from before the iteration holds values of other iterations as well
         if self.inside or key in self.held.values:
             self.held.fill(key, value)
+
+    def _trained(self, key: Key, loss: Value) -> None:
+        """`fast, inner = adapted(net)`, `inner.step(loss)`: what came with it is made of the loss.
+
+        A differentiable optimizer: the next forward runs with the weights that it has computed.
+        """
+        scope, name = key
+        if isinstance(scope, Object) or not any(isinstance(part, Made) for part in loss):
+            return
+        tables = self.knowledge.program.bindings_of(self.source).scopes
+        bound = {
+            other: [b.value for b in each if isinstance(b, Bound) and b.path]
+            for other, each in tables.get(scope or self.scope, {}).items()
+        }
+        for other, values in bound.items():
+            if other != name and any(value in bound.get(name, ()) for value in values):
+                self.held.values[scope, other] = self.held.read((scope, other)) | loss
 
     def _switched(self, node: ast.expr) -> None:
         """`delta.requires_grad = True`: only from here on it is a leaf of the graph."""
@@ -476,9 +502,13 @@ class _Walk:
         if summary.runs:
             self.runs[self.at] = self.enabled
         put = _Call(self, function, call)
-        self._leave(put, summary.left)
         for key, value in summary.stores.items():
             here = put.key(key)
+            if isinstance(key[0], Object):
+                self._leave(key, put.value(value))
+                continue
+            for attribute in put.attributes(key):
+                self._leave(attribute, put.value(value))
             # what an object holds may be of any iteration: a replay memory, a queue
             stored = attached(put.value(value)) if self.enabled else NO_VALUE
             if here is None:
@@ -512,6 +542,15 @@ def _is_result(effect: Effect, function: ast.expr, owner: Value) -> bool:
     return unread and not any(isinstance(part, Given) for part in owner)
 
 
+def _of_object(key: Key, value: Object) -> Key | None:
+    """A method's variable as an attribute of its object, or of another one; None of no object."""
+    scope, name = key
+    if isinstance(scope, Object):
+        return key
+    attribute = name.removeprefix("self.")
+    return (value, attribute) if scope is None and "." not in attribute else None
+
+
 class _Call(Struct, frozen=True, dict=True):
     """A call as the bridge between a function's variables and those of the walk that meets it."""
 
@@ -535,7 +574,17 @@ class _Call(Struct, frozen=True, dict=True):
 
     def _given(self, key: Key) -> Value:
         here = self.key(key)
-        return self.walk.value(self._outside(key)) if here is None else self.walk.held.read(here)
+        found = self.walk.value(self._outside(key)) if here is None else self.walk.held.read(here)
+        return found.union(*map(self.walk.held.read, self.attributes(key)))
+
+    def attributes(self, key: Key) -> list[Key]:
+        """The same attributes of the objects whose method is called: `encoder.latent`."""
+        scope, name = key
+        owner = self._outside(key) if scope is None else None
+        attribute = name.removeprefix("self.")
+        if owner is None or "." in attribute:
+            return []
+        return self.walk.attributes(owner, attribute)
 
     def key(self, key: Key) -> Key | None:
         """The caller's variable behind one of the function's; None when there is no such name."""

@@ -367,6 +367,113 @@ def test_what_a_forward_leaves_in_its_model(forward: str) -> None:
     starts_at(LEFT_BY_A_FORWARD.replace("net = Net()", run).format(forward=forward), forward)
 
 
+LEFT_IN_A_WRAPPED_MODEL = """\
+import torch
+
+
+class Encoder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+        self.code = None
+
+    def forward(self, x):
+        self.code = self.layer(x)
+
+    def at(self, place):
+        return self.code[place]
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = Encoder()
+        self.head = torch.nn.Linear(4, 2)
+
+    def encode(self, x):
+        {encode}
+
+    def forward(self, place):
+        return self.head({read})
+
+
+class Render(torch.nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, place):
+        return self.net(place)
+
+
+net = Net()
+render = Render(net).eval()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, place in loader:
+    place = place.long()
+    net.encode(x)
+    loss = render(place).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("encode", "read"),
+    [
+        ("self.code = self.encoder.layer(x)", "self.code"),
+        ("self.encoder(x)", "self.encoder.at(place)"),
+        ("self.encoder(x)", "self.encoder.code"),
+    ],
+)
+def test_what_a_method_leaves_in_a_model_that_another_one_runs(encode: str, read: str) -> None:
+    source = LEFT_IN_A_WRAPPED_MODEL.format(encode=encode, read=read)
+    starts_at(source, "net.encode(x)")
+
+
+def test_what_a_model_keeps_and_does_not_read_again_starts_nothing() -> None:
+    source = LEFT_IN_A_WRAPPED_MODEL.format(encode="self.encoder(x)", read="place.float()")
+    starts_at(source, "loss = render(place).mean()")
+
+
+STEPPED_IN_THE_GRAPH = """\
+import contextlib
+import torch
+
+
+@contextlib.contextmanager
+def adapted(net):
+    fast = copies.functional(net)
+    yield fast, copies.optimizer(fast)
+
+
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+    x = x.float()
+    {bound} adapted(net){as_what}
+        for turn in range(3):
+            inner_loss = fast(x).mean()
+            inner.step(inner_loss)
+        loss = fast(y).mean()
+        loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_model_that_is_stepped_by_a_loss_is_made_of_it() -> None:
+    source = STEPPED_IN_THE_GRAPH.format(bound="with", as_what=" as (fast, inner):")
+    starts_at(source, "for turn in range(3):")
+
+
+def test_what_came_from_elsewhere_is_not() -> None:
+    apart = STEPPED_IN_THE_GRAPH.replace(
+        "optimizer =", "fast, inner = net, schedule()\noptimizer ="
+    )
+    source = apart.format(bound="with", as_what=":").replace("fast(x)", "probe(x)")
+    starts_at(source, "loss = fast(y).mean()")
+
+
 def test_an_attribute_of_a_model_that_is_not_read_is_named() -> None:
     source = LEFT_BY_A_FORWARD.format(forward="whole(x, y)").replace(
         "net = Net()", "net = models.make()"
