@@ -58,12 +58,16 @@ Table: TypeAlias = dict[str, list[Binding]]
 
 
 class Put(Struct, frozen=True):
-    """`owner.name = value`; `owner[...] = value` and `owner.append(value)` with name ''."""
+    """`owner.name = value`; `owner[...] = value` and `owner.append(value)` with name ''.
+
+    key: of `owner["key"] = value`; None where none is written out.
+    """
 
     scope: ScopeNode
     owner: ast.expr
     name: str
     bound: Bound
+    key: str | None = None
 
 
 class Bindings(Struct, eq=False, dict=True):
@@ -127,7 +131,9 @@ class Bindings(Struct, eq=False, dict=True):
         elif isinstance(target, ast.Attribute):
             self.puts.append(Put(scope, target.value, target.attr, bound))
         elif isinstance(target, ast.Subscript):
-            self.puts.append(Put(scope, target.value, "", bound))
+            key = getattr(target.slice, "value", None)
+            key = key if isinstance(key, str) else None
+            self.puts.append(Put(scope, target.value, "", bound, key))
 
     def _parameters(self, function: FunctionNode) -> None:
         positional = len(function.args.posonlyargs) + len(function.args.args)

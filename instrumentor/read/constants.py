@@ -328,9 +328,20 @@ def decided(test: ast.expr, known: Constants) -> bool | None:
     return None if value is _UNKNOWN else bool(value)
 
 
+def written_out(node: ast.AST | None) -> ast.Constant | None:
+    """The constant that an expression writes out: also `-1`, which is an operation on 1."""
+    match node:
+        case ast.Constant():
+            return node
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return ast.Constant(-number)
+    return None
+
+
 def _value(node: ast.expr | None, known: Constants) -> object:
-    if isinstance(node, ast.Constant):
-        return node.value
+    constant = written_out(node)
+    if constant is not None:
+        return constant.value
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
         parts = [_value(element, known) for element in node.elts]
         return _UNKNOWN if any(part is _UNKNOWN for part in parts) else tuple(parts)

@@ -321,7 +321,8 @@ class Names(Modules, eq=False, dict=True):
         self, source: Source, scope: ScopeNode, node: ast.Tuple | ast.List | ast.Set | ast.Dict
     ) -> Group:
         parts = node.values if isinstance(node, ast.Dict) else node.elts
-        keys = [getattr(k, "value", None) for k in node.keys] if isinstance(node, ast.Dict) else []
+        named = node.keys if isinstance(node, ast.Dict) else []
+        keys = [key.value if isinstance(key, ast.Constant) else None for key in named]
         if len(parts) > 64:  # a table of data
             return Group(node, ())
         items = tuple(self.known(source, scope, part) for part in parts)
@@ -361,17 +362,24 @@ class Names(Modules, eq=False, dict=True):
         literal = isinstance(index, int) and not group.keys
         if literal and isinstance(index, int) and -len(group.items) <= index < len(group.items):
             return group.items[index]
-        return _union([*group.items, self._put_into(group)]) or (Item(group, None),)
+        key = index if isinstance(index, str) else None
+        items = list(group.items)
+        if key is not None and group.keys:  # not under the keys that are written out
+            items = [item for item, at in zip(items, group.keys, strict=False) if at is None]
+        return _union([*items, self._put_into(group, key)]) or (Item(group, None),)
 
-    def _put_into(self, group: Group) -> Values:
+    def _put_into(self, group: Group, key: str | None) -> Values:
+        """What is put into a container later: under a key, or under any where that is None."""
+
         def compute() -> Values:
             return _union(
                 self._part(source, put.scope, put.bound)
                 for source, put in self.puts_of("")
+                if key is None or put.key in (key, None)
                 if group in self.of(source, put.scope, put.owner)
             )
 
-        return self._kept(("put", group.node), compute)
+        return self._kept(("put", group.node, key), compute)
 
     # -- calls -----------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from instrumentor.read.constants import (
     given_to,
     is_called_as_written,
     left_out,
+    written_out,
 )
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import default_of, is_method
@@ -47,6 +48,8 @@ _PARSE = ("parse_args", "parse_known_args")
 _WRITTEN_OUT = (ast.List, ast.Tuple, ast.Call, ast.BinOp)
 #: Calls that are given a class and make no object of it.
 _ASK = ("isinstance", "issubclass", "super", "cast")
+#: Options that launchers give to a script, unless the script's own command line does.
+_BY_LAUNCHERS = ("local_rank",)
 #: Keywords of `add_argument` that a value hangs on.
 _READ = ("action", "const", "default", "dest", "nargs", "required", "type")
 _TYPES = {"bool": bool, "float": float, "int": int, "str": str}
@@ -178,9 +181,10 @@ class ScriptOptions:
 
     def _value(self, source: Source, scope: ScopeNode, node: ast.expr, deep: int) -> object:
         """What an expression comes to: an option, or what holds one and nothing else."""
+        constant = written_out(node)
+        if constant is not None:
+            return constant.value if deep < _DEEP else _UNKNOWN
         match node:
-            case ast.Constant(value=value):
-                return value if deep < _DEEP else _UNKNOWN
             case ast.Name(id=name) if deep:
                 return self._of_name(source, scope, name, deep - 1)
             case ast.Attribute(value=owner, attr=name) if deep:
@@ -376,9 +380,8 @@ def _add(
     converted = True
     flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
     given = {k.arg: k.value for k in call.keywords if k.arg in _READ}
-    plain: dict[str, Any] = {
-        str(name): node.value for name, node in given.items() if isinstance(node, ast.Constant)
-    }
+    constants = {str(name): written_out(node) for name, node in given.items()}
+    plain: dict[str, Any] = {n: c.value for n, c in constants.items() if c is not None}
     kind = given.get("type")
     if isinstance(kind, ast.Name) and kind.id in _TYPES:
         plain["type"] = _TYPES[kind.id]
@@ -386,6 +389,8 @@ def _add(
         given.pop("type")  # it reads what is given as text, which none is
         converted = not any(_may_be(a, flags) for a in arguments)
     required = plain.pop("required", False) or not converted
+    if any(flag.lstrip("-").replace("-", "_") in _BY_LAUNCHERS for flag in flags):
+        required = required or not any(_may_be(a, flags) for a in arguments)
     try:
         if plain.get("action") in ("help", "version"):
             raise ValueError("it ends the script")

@@ -183,7 +183,10 @@ def _several_updates(it: Iteration) -> Region | None:
     if several is None or (it.options.scope == "step" and it.steps_in_helper):
         return None
     begin = beside(it.source, it.plain.begin, several)
-    why = "Several optimizers are stepped per iteration; one sample covers the whole iteration."
+    optimizers = {u.optimizer for u in it.candidate.own_updates}
+    what = "Several optimizers are" if len(optimizers) > 1 else "The optimizer may be"
+    times = "" if len(optimizers) > 1 else "several times "
+    why = f"{what} stepped {times}per iteration; one sample covers the whole iteration."
     around = beside(it.source, several, begin)
     steps = [u.statement for u in it.candidate.own_updates if contains(around, u.statement)]
     # where only some iterations come to the last one, what follows it there is not timed

@@ -76,6 +76,63 @@ for x, y in loader:
     > end
     optimizer.step()
     > stop
+=== callbacks in a table are told apart by their keys
+from functools import partial
+hooks = {}
+for name in ("on_start", "on_epoch", "on_loss", "on_end"):
+    hooks[name] = lambda state: None
+def on_start(state):
+    state["schedule"] = torch.optim.lr_scheduler.StepLR(state["optimizer"], 20)
+def on_epoch(state):
+    state["schedule"].step()
+def on_end(seen, state):
+    torch.save(state["model"].state_dict(), "last.pt")
+hooks["on_start"], hooks["on_epoch"] = on_start, on_epoch
+hooks["on_end"] = partial(on_end, {})
+state = {"model": model}
+state["optimizer"] = optimizer
+hooks["on_start"](state)
+for epoch in range(10):
+    hooks["on_epoch"](state)
+    for x, y in loader:
+        > begin
+        loss = criterion(state["model"](x), y)
+        hooks["on_loss"](state)
+        loss.backward()
+        > end
+        state["optimizer"].step()
+        > stop
+=== a second update that the options leave out is not timed
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--again", type=int, default=-1)
+args = parser.parse_args()
+for x, y in loader:
+    > begin
+    loss = criterion(model(x), y)
+    loss.backward()
+    > end
+    optimizer.step()
+    > stop
+    if args.again > 0:
+        criterion(model(x * 2), y).backward()  #! branch-by-options
+        optimizer.step()
+=== one that a launcher may give is left to it
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=-1)
+args = parser.parse_args()
+for x, y in loader:
+    > begin
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    if args.local_rank > 0:
+        criterion(model(x * 2), y).backward()
+        optimizer.step()  #! longer-sample
+        > end label="step"
+    > end label="step"
+    > stop
 === what follows the last optimizer in its branch is not timed
 other = torch.nn.Linear(4, 4)
 second = torch.optim.SGD(other.parameters(), lr=0.1)
