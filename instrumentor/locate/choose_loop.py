@@ -218,11 +218,17 @@ def _as_called(
 ) -> list[Candidate]:
     """The loops that the script's options leave; all of them when they rule out none."""
     entry = called_with.entry_as_called()
-    if entry is None:
+    if entry is not None:
+        called = Program.load(entry, program.roots)
+        left = {c.key for c in _stepping(_offered(Knowledge(called), options), options)}
+        stepping = [c for c in stepping if c.key in left] or stepping
+    if options.test is not None or len(stepping) < 2:
         return stepping
-    called = Program.load(entry, program.roots)
-    left = {c.key for c in _stepping(_offered(Knowledge(called), options), options)}
-    return [c for c in stepping if c.key in left] or stepping
+    top = program.entry.tree
+    reached = {top: None, **program.called_from(top, top.body, called_with.never)}
+    return [
+        c for c in stepping if c.scope in reached and not called_with.rule_out(c.source, c.loop)
+    ] or stepping
 
 
 def several(candidates: list[Candidate], what: str = "training") -> list[Reason]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -133,13 +133,19 @@ class Program(Names, eq=False, dict=True):
                     found[function.node].append((source.scope_of(call), call))
         return found
 
-    def called_from(self, scope: ScopeNode, body: Sequence[ast.stmt]) -> dict[ScopeNode, None]:
+    def called_from(
+        self, scope: ScopeNode, body: Sequence[ast.stmt], never: Iterable[ast.stmt] = ()
+    ) -> dict[ScopeNode, None]:
         """Functions that statements of a scope run, themselves or through others, in one order.
 
         A set of nodes is in the order of their addresses: what is asked of them in turn, and what
         a budget then leaves unanswered, would differ from run to run.
+
+        Args:
+            never: statements anywhere that are not run, with what is in them.
         """
-        inside = {n for top in body for n in (top, *own_nodes(top))}
+        out = {n for top in never for n in (top, *own_nodes(top))}
+        inside = {n for top in body for n in (top, *own_nodes(top))} - out
         stack = [(scope, call) for call, s in self.calls.get(scope, ()) if s in inside]
         found: dict[ScopeNode, None] = {}
         while stack:
@@ -147,7 +153,8 @@ class Program(Names, eq=False, dict=True):
             for function in self._run_with(where, call):
                 if function.node not in found:
                     found[function.node] = None
-                    stack += [(function.node, c) for c, _ in self.calls.get(function.node, ())]
+                    calls = self.calls.get(function.node, ())
+                    stack += [(function.node, c) for c, s in calls if s not in out]
         return found
 
     def _run_with(self, scope: ScopeNode, call: ast.Call) -> list[Function]:

@@ -83,7 +83,7 @@ class ScriptOptions:
     @cached_property
     def never(self) -> dict[ast.stmt, Source]:
         """The statements of the branches that the options leave out, in any module."""
-        if not self._values:
+        if not (self._values or self._settings):
             return {}
         return {
             statement: source
@@ -162,7 +162,7 @@ class ScriptOptions:
 
     def answer(self, source: Source, test: ast.expr, deep: int = _DEEP) -> bool | None:
         """What a test comes to; None where the options do not decide it."""
-        if not self._values:
+        if not (self._values or self._settings):
             return None
         known: dict[str, object] = {}
         for node in ast.walk(test):
@@ -190,6 +190,8 @@ class ScriptOptions:
             case ast.Attribute(value=owner, attr=name) if deep:
                 if name in self._values and self._is_parsed(source, owner):
                     return self._values[name]
+                if name in self._settings and self._is_made_of(source, owner, name):
+                    return self._settings[name][1]
                 return self._of_attribute(source, scope, node, deep - 1)
             case ast.Compare() | ast.UnaryOp(op=ast.Not()) if deep:
                 said = self.answer(source, node, deep - 1)
@@ -206,7 +208,7 @@ class ScriptOptions:
         binder = self.program.binder(source, scope, name)
         match self.program.bound(source, binder, name) if binder is not None else []:
             case [Bound(value=value, path=())] if not (
-                _grows(source, name) or self._is_put(binder, name)
+                _grows(source, name) or self._is_put(binder, name) or self._may_be_option(value)
             ):
                 return self._value(source, binder or source.tree, value, deep)
             case [Parameter(function=function)] if not _grows(source, name):
@@ -225,6 +227,13 @@ class ScriptOptions:
         if any(_grows(s, node.attr) or p.bound.path for s, p in puts):
             return _UNKNOWN
         return _one(self._value(s, p.scope, p.bound.value, deep) for s, p in puts)
+
+    def _may_be_option(self, value: ast.expr) -> bool:
+        """Whether a variable may be an option by itself, in a script that has no others.
+
+        Where nothing is parsed, a command line may be read into the variables of a module.
+        """
+        return not self._values and written_out(value) is not None
 
     def _is_put(self, binder: ScopeNode | None, name: str) -> bool:
         """Whether a variable of a module may be set from outside: `state.name = value`."""
@@ -300,6 +309,31 @@ class ScriptOptions:
             or any(last(dotted(put.owner)) == "argv" for _, put in self.program.puts_of(""))
             or any(not text and self._is_parsed(s, owner) for s, owner, text in self._set_by_text)
         )
+
+    @cached_property
+    def _settings(self) -> dict[str, tuple[Class, object]]:
+        """Attributes that one constructor sets, to a constant, and nothing else: `self.note = "a"`.
+
+        By their names, each with the class.
+        """
+        found: dict[str, tuple[Class, object]] = {}
+        for source in () if self._may_be_any else self.program.sources.values():
+            for put in self.program.bindings_of(source).puts:
+                constant = None if put.bound.path else written_out(put.bound.value)
+                cls = self.program.class_of_self(source, put.scope, put.owner)
+                if constant is None or cls is None or getattr(put.scope, "name", "") != "__init__":
+                    continue
+                if len(self.program.puts_of(put.name)) == 1:
+                    found[put.name] = (cls, constant.value)
+        return found
+
+    def _is_made_of(self, source: Source, node: ast.expr, name: str) -> bool:
+        """Whether an expression is an object of the class that sets an attribute of that name."""
+        cls, _ = self._settings[name]
+        values = self.program.of(source, source.scope_of(node), node)
+        own = all(isinstance(v, Object) and v.made_by == cls for v in values)
+        grows = any(_grows(each, name) for each in self.program.sources.values())
+        return bool(values) and own and not grows and not self._is_set_otherwise(name)
 
     @cached_property
     def _set_by_text(self) -> list[tuple[Source, ast.expr, str]]:
@@ -388,16 +422,17 @@ def _add(
     elif kind is not None and not isinstance(plain.get("default", ""), str):
         given.pop("type")  # it reads what is given as text, which none is
         converted = not any(_may_be(a, flags) for a in arguments)
-    required = plain.pop("required", False) or not converted
-    if any(flag.lstrip("-").replace("-", "_") in _BY_LAUNCHERS for flag in flags):
-        required = required or not any(_may_be(a, flags) for a in arguments)
+    elsewhere = plain.pop("required", False) or any(
+        flag.lstrip("-").replace("-", "_") in _BY_LAUNCHERS for flag in flags
+    )
+    told = converted and (not elsewhere or any(_may_be(a, flags) for a in arguments))
     try:
         if plain.get("action") in ("help", "version"):
             raise ValueError("it ends the script")
         name = parser.add_argument(*flags, **plain).dest
     except (ValueError, TypeError, argparse.ArgumentError):  # given twice, or nothing of argparse
         return flags[-1].lstrip("-").replace("-", "_") if flags else "", False
-    return name, flags[0].startswith("-") and not required and len(plain) >= len(given)
+    return name, flags[0].startswith("-") and told and plain.keys() >= given.keys() - {"required"}
 
 
 def _holds_one(given: dict[str | None, ast.expr]) -> bool:

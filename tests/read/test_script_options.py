@@ -378,3 +378,72 @@ def test_the_class_that_is_chosen_may_hold_the_loop(algo: str, loop: str, tmp_pa
     located = locate_file(path, Options(), [tmp_path], ("--algo", algo))
     assert loop in LOOPS_IN_ONE.splitlines()[located.candidate.loop.lineno - 1]
     assert "branch-by-options" in {w.kind for w in located.warnings}
+
+
+SETTINGS = """\
+import torch
+
+class Settings:
+    def __init__(self):
+        self.kind = "net-b"
+        self.rate = 0.1
+
+args = Settings()
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=args.rate)
+loader = []
+"""
+TWO_LOOPS = """\
+def first(model, optimizer, loader):
+    for x in loader:
+        model(x).mean().backward()
+        optimizer.step()
+
+def second(model, optimizer, loader):
+    for x in loader:
+        model(x).sum().backward()
+        optimizer.step()
+
+def train(args, *given):
+    if "-a" in args.kind:
+        first(*given)
+    elif "-b" in args.kind:
+        second(*given)
+"""
+CALLED = "from steps import train\ntrain(args, model, optimizer, loader)\n"
+
+
+def test_settings_that_a_constructor_writes_out_choose_a_loop_of_another_module(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "steps.py").write_text(TWO_LOOPS, encoding="utf-8")
+    path = tmp_path / "train.py"
+    path.write_text(SETTINGS + CALLED, encoding="utf-8")
+    located = locate_file(path, Options(), [tmp_path])
+    assert getattr(located.candidate.scope, "name", "") == "second"
+    assert "loop-by-options" in [w.kind for w in located.warnings]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "args.kind = load()\n",
+        "args.kind += load()\n",
+        "setattr(args, 'kind', load())\n",
+        "vars(args).update(load())\n",
+        "class Late(Settings):\n    kind = 'net-a'\n",
+        "args = load(args)\n",
+    ],
+)
+def test_settings_that_may_be_others_choose_none(changed: str, tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(TWO_LOOPS, encoding="utf-8")
+    path = tmp_path / "train.py"
+    path.write_text(SETTINGS + changed + CALLED, encoding="utf-8")
+    with pytest.raises(Declined) as caught:
+        locate_file(path, Options(), [tmp_path])
+    assert caught.value.reasons[0].kind == "several-loops"
+
+
+def test_an_option_that_is_required_is_known_when_it_is_given(tmp_path: Path) -> None:
+    found, _ = chosen(tmp_path, "required", ON_WORD, "--net", "b")
+    assert found == "second"
