@@ -40,10 +40,12 @@ from instrumentor.read.syntax import (
 class Departure(NamedTuple):
     """A helper whose call may be other than the step.
 
-    depth: how many calls from the loop; told: the statement that tells: a `return` past the
-    backward, a test, an evaluation, or a method that runs in its place.
+    site: the backward on the way to which it stands; depth: how many calls from the loop; told: the
+    statement that tells: a `return` past the backward, a test, an evaluation, or a method that runs
+    in its place.
     """
 
+    site: Site
     depth: int
     function: Function
     source: Source
@@ -184,10 +186,10 @@ def departures(candidate: Candidate) -> Iterator[Departure]:
                 or _evaluates(body, backwards)
             )
             if told is not None:
-                yield Departure(depth, function, function.source, told)
+                yield Departure(site, depth, function, function.source, told)
             for other in _run_instead(knowledge, caller, function) if caller is not None else ():
                 if not knowledge.has_backward(other) and not is_stub(other):
-                    yield Departure(depth, function, other.source, other.node)
+                    yield Departure(site, depth, function, other.source, other.node)
             caller = function
 
 

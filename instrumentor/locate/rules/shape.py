@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from instrumentor.locate.gradients.forward import find_forwards
 from instrumentor.locate.gradients.walk import gradients_of
 from instrumentor.locate.located import Reason
-from instrumentor.locate.loop.loops import Candidate
+from instrumentor.locate.loop.loops import Candidate, Site
 from instrumentor.locate.meaning.roles import Evidence, Kind
 from instrumentor.locate.region.conditions import tells_a_phase
-from instrumentor.locate.region.step_function import departures, step_function
+from instrumentor.locate.region.step_function import Departure, departures, step_function
 from instrumentor.locate.rules.decline import Decline
 from instrumentor.read.syntax import FUNCTIONS, contains, own_nodes
 
@@ -209,7 +210,8 @@ def line_search(candidate: Candidate) -> Iterator[Reason]:
 
 def conditional_step(candidate: Candidate) -> Iterator[Reason]:
     """A call that may be no step, where the clock cannot stand inside of the function."""
-    for departure in departures(candidate):
+    found = [*departures(candidate)]
+    for departure in found:
         told, name = departure.told, f"{departure.function.name}()"
         if isinstance(told, ast.Return):
             decline: type[Decline] = MayReturn
@@ -219,9 +221,29 @@ def conditional_step(candidate: Candidate) -> Iterator[Reason]:
             decline = BothPhases
         else:
             continue
+        if decline is MayReturn and _is_a_part(candidate, departure.site, found):
+            continue
         if step_function(candidate) is None:
             yield decline.at(departure.source, told, name=name)
         return
+
+
+def _is_a_part(candidate: Candidate, site: Site, found: Sequence[Departure]) -> bool:
+    """Whether a helper runs all of its part of a step or nothing, and another part runs anyhow.
+
+    Iterations of both kinds are steps, and figures tell them apart.
+    """
+    departing = {departure.site.statement for departure in found}
+    forward = find_forwards(candidate.knowledge, candidate).get(site)
+    return (
+        forward is not None
+        and forward.unit is site.statement
+        and any(
+            other.statement not in departing
+            and not candidate.flow.exclusive(other.statement, site.statement)
+            for other in candidate.sites
+        )
+    )
 
 
 def gradients_unseen(candidate: Candidate) -> Iterator[Reason]:

@@ -76,6 +76,39 @@ for x, y in loader:
     > end
     optimizer.step()
     > stop
+=== a part of a step that some iterations leave out, beside one that runs anyhow
+critic = torch.nn.Linear(4, 4)
+other = torch.optim.SGD(critic.parameters(), lr=0.1)
+def judge(x):
+    critic(model(x).detach()).mean().backward()
+    other.step()
+def fool(x):
+    if weight == 0:
+        return 0
+    loss = weight * critic(model(x)).mean()
+    loss.backward()
+    optimizer.step()
+    return len(x)
+for x, y in loader:
+    > begin
+    judge(x)
+    seen = fool(x)  #! longer-sample
+    > end label="step"
+    > stop
+=== of two helpers that may both return early none is certain to run
+def warm(x):
+    if x is None:
+        return  #! conditional-step: Call the helper only when it makes a step.
+    model(x).mean().backward()
+    optimizer.step()
+def cool(x):
+    if x is None:
+        return
+    model(x).sum().backward()
+    optimizer.step()
+for x, y in loader:
+    warm(x)
+    cool(y)
 === callbacks in a table are told apart by their keys
 from functools import partial
 hooks = {}
