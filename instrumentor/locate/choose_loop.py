@@ -24,6 +24,7 @@ from instrumentor.locate.loop.loops import (
     find_updates,
     from_callers,
     in_order,
+    without_probes,
 )
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Role
@@ -140,7 +141,8 @@ def _made(
 
 def _stepping(candidates: list[Candidate], options: Options) -> list[Candidate]:
     """Loops of steps: those that the script comes to, if there are any."""
-    found = _of_one_step(_without_inner([c for c in candidates if c.updates]))
+    updating = without_probes([c for c in candidates if c.updates])
+    found = _of_one_step(_without_inner(updating))
     return [c for c in found if is_reachable(c, options)] or found
 
 

@@ -22,7 +22,15 @@ from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.read.constants import passed_over
 from instrumentor.read.control_flow import Flow, flow_of
 from instrumentor.read.program import Function, Program
-from instrumentor.read.syntax import FUNCTIONS, FunctionNode, LoopNode, ScopeNode, Source, own_nodes
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    FunctionNode,
+    LoopNode,
+    ScopeNode,
+    Source,
+    callee,
+    own_nodes,
+)
 
 
 class Site(Struct, frozen=True):
@@ -156,6 +164,24 @@ def find_candidates(knowledge: Knowledge) -> list[Candidate]:
         for loop, candidate in found.items()
     ]
     return sorted(complete, key=lambda c: c.key)
+
+
+def without_probes(candidates: list[Candidate]) -> list[Candidate]:
+    """Without loops whose gradients nothing is trained with: the step clears them first."""
+    return [c for c in candidates if not any(_clears(other, c) for other in candidates)]
+
+
+def _clears(step: Candidate, probe: Candidate) -> bool:
+    """Whether the updates behind a loop are those of another function, which clears gradients."""
+    steps = {u.helper.node if u.helper is not None else None for u in probe.updates}
+    if step is probe or steps != {step.scope}:
+        return False
+    flow = flow_of(step.scope)
+    return any(
+        callee(call) == "zero_grad" and flow.path(flow.before(at), flow.before(site.statement))
+        for call, at in step.program.calls.get(step.scope, ())
+        for site in step.sites
+    )
 
 
 def in_order(sites: Iterable[Site]) -> tuple[Site, ...]:

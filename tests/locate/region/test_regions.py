@@ -109,6 +109,24 @@ def cool(x):
 for x, y in loader:
     warm(x)
     cool(y)
+=== a look at gradients that the step clears is no loop of steps
+def slope(rows):
+    for x in rows.chunk(4):
+        model(x).mean().backward()
+    return torch.nn.utils.clip_grad_norm_(model.parameters(), 1e9)
+def step(rows):
+    optimizer.zero_grad()
+    for x in rows.chunk(4):
+        > begin
+        loss = model(x).mean()
+        loss.backward()
+        > end
+    optimizer.step()
+    > stop
+for rows in loader:
+    if wanted:
+        print(slope(rows))
+    step(rows)
 === callbacks in a table are told apart by their keys
 from functools import partial
 hooks = {}
