@@ -1,12 +1,13 @@
-"""Folders that a module puts on `sys.path`, as far as they hang on its own `__file__`.
+"""Folders that a module puts on `sys.path`, as far as its text tells.
 
-A folder given from the working folder (`sys.path.append("..")`) is left out: where the script will
-be started is not written in it.
+A folder is given from the module's own `__file__`, or from the working folder
+(`sys.path.append("..")`): a script is started where the tool is.
 """
 
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from instrumentor.read.bindings import Bindings
 from instrumentor.read.syntax import FUNCTIONS, Source, callee, dotted
-from instrumentor.read.written_texts import path_of
+from instrumentor.read.written_texts import ANY, text_of
 
 
 class Added(Struct, frozen=True):
@@ -84,7 +85,10 @@ def added_by(
 
 def _folders(bindings: Bindings, call: ast.Call, known: Mapping[str, Adder]) -> Iterator[Path]:
     scope = bindings.source.scope_of(call)
-    yield from filter(None, (path_of(bindings, scope, node) for node in _given(call, known)))
+    for node in _given(call, known):
+        text = text_of(bindings, scope, node)
+        if text and ANY not in text:
+            yield Path(os.path.abspath(text))
 
 
 def _given(call: ast.Call, known: Mapping[str, Adder]) -> Sequence[ast.expr]:

@@ -41,7 +41,7 @@ def test_a_folder_told_from_the_file_is_followed(path: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        '".."',  # from where the script is started
+        '".."',  # from where the script is started, which is not in the repository
         "os.getcwd()",
         'os.environ["ROOT"]',
         'os.path.join(os.path.dirname(__file__), os.environ["PART"])',
@@ -66,8 +66,18 @@ def test_what_is_inserted_goes_first_and_the_last_inserted_before_it() -> None:
     assert names == [["b", "a"], ["d", "e"]]
 
 
-@pytest.mark.parametrize("folder", ['Path(__file__).parent.parent / "lib"', 'Path("lib")'])
-def test_a_loop_in_such_a_folder_is_found(tmp_path: Path, folder: str) -> None:
+@pytest.mark.parametrize(
+    ("folder", "start"),
+    [
+        ('Path(__file__).parent.parent / "lib"', "/"),
+        ('Path("lib")', "."),
+        ('"../lib"', "scripts"),
+        ('Path("lib")', "scripts"),
+    ],
+)
+def test_a_loop_in_such_a_folder_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, start: str
+) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "scripts").mkdir()
     (tmp_path / "lib" / "steps.py").write_text(
@@ -81,7 +91,8 @@ def test_a_loop_in_such_a_folder_is_found(tmp_path: Path, folder: str) -> None:
         "train(model, [torch.ones(2)], torch.optim.SGD(model.parameters(), lr=0.1))\n"
     )
     roots = [tmp_path, script.parent]
-    if "__file__" in folder:
+    monkeypatch.chdir(tmp_path / start)
+    if (folder, start) != ('Path("lib")', "scripts"):
         located = locate_file(script, Options(), roots)
         assert located.candidate.source.path == tmp_path / "lib" / "steps.py"
     else:
