@@ -87,7 +87,9 @@ def choose(
     candidates, never = _made(candidates, called_with)
     stepping = _stepping(candidates, options)
     if not stepping:
-        return next(closures_anywhere(knowledge), None) or no_loop(knowledge, candidates)
+        return next(closures_anywhere(knowledge), None) or no_loop(
+            knowledge, candidates, options.test
+        )
     called = _as_called(program, stepping, called_with, options) if len(stepping) > 1 else stepping
     if len(called) > 1:
         reasons = [r for c in called for r in reasons_against(c)]

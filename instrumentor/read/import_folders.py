@@ -88,7 +88,7 @@ def _folders(bindings: Bindings, call: ast.Call, known: Mapping[str, Adder]) -> 
     for node in _given(call, known):
         text = text_of(bindings, scope, node)
         if text and ANY not in text:
-            yield Path(os.path.abspath(text))
+            yield Path(os.path.normpath(Path.cwd() / text))
 
 
 def _given(call: ast.Call, known: Mapping[str, Adder]) -> Sequence[ast.expr]:

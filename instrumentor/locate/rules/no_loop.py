@@ -102,6 +102,47 @@ class Unreached(Decline):
     timeable = True
 
 
+class InNoLoop(Decline):
+    """A forward and a backward run once, as in a test of gradients: there is nothing to sample.
+
+    ```python
+    import torch
+
+    model(x).sum().backward()
+    print(model.weight.grad)
+    ```
+    """
+
+    kind = "no-loop"
+    message = f"{NoLoop.message}: the backward at {{place}} stands in no loop"
+    remedy = "Repeat the step in a loop, and give the script that does."
+    timeable = True
+
+
+class BackwardHidden(Decline):
+    """An optimizer is stepped, and what runs the backward is chosen at run time: by a name, say.
+
+    ```python
+    import importlib
+    import torch
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss = getattr(importlib.import_module(module), name)(model)
+    for x in loader:
+        loss.accumulate(x)
+        optimizer.step()
+    ```
+    """
+
+    kind = "no-loop"
+    message = (
+        f"{NoLoop.message}: {{optimizer}} is stepped at {{place}}, and what runs the backward "
+        "there is chosen at run time"
+    )
+    remedy = Unreached.remedy
+    timeable = True
+
+
 class Library(Decline):
     """The file defines functions and classes, and starts none.
 
@@ -117,13 +158,16 @@ class Library(Decline):
     timeable = True
 
 
-def no_loop(knowledge: Knowledge, without_update: Sequence[Candidate]) -> Reason:
+def no_loop(
+    knowledge: Knowledge, without_update: Sequence[Candidate], test: str | None = None
+) -> Reason:
     """The most telling reason why no training loop was found in the entry script.
 
     Args:
         without_update: loops with a backward that no optimizer step follows.
+        test: which tests of the script pytest runs; None where it is no test.
     """
-    return next(_holders(knowledge, without_update), None) or _nothing(knowledge)
+    return next(_holders(knowledge, without_update), None) or _nothing(knowledge, test)
 
 
 def _holders(knowledge: Knowledge, without_update: Sequence[Candidate]) -> Iterator[Reason]:
@@ -156,24 +200,29 @@ def _broken(program: Program) -> Iterator[Reason]:
             yield BrokenImport.of(path, error.lineno or 1, error=error.msg)
 
 
-def _nothing(knowledge: Knowledge) -> Reason:
+def _nothing(knowledge: Knowledge, test: str | None) -> Reason:
     """Nothing is seen to hold a loop: what is there instead, and what to give."""
-    path = knowledge.program.entry.path
-    apart = next(_backwards_apart(knowledge), None)
-    if apart is not None:
-        return Unreached.of(path, apart=apart)
-    return (Library if _starts_nothing(knowledge.program.entry) else NoLoop).of(path)
-
-
-def _backwards_apart(knowledge: Knowledge) -> Iterator[str]:
-    """Backwards of the repository that the script is not seen to come to."""
-    program = knowledge.program
-    for source in program.sources.values():
-        for function in source.functions:
-            for call, _ in program.calls.get(function, ()):
-                is_backward = knowledge.is_backward(source, function, call)
-                if is_backward and function not in program.reached:
-                    yield f"{function.name}(), which runs one at {source.at(call.lineno)},"
+    program, path = knowledge.program, knowledge.program.entry.path
+    reached = program.reached if test is None else program.reached_by_tests(test)
+    backwards = [
+        (source, scope, call)
+        for source, scope, call in program.all_calls
+        if knowledge.is_backward(source, scope, call)
+    ]
+    for source, scope, call in backwards:
+        if scope in reached:
+            return InNoLoop.at(source, call, place=source.at(call.lineno))
+    for source, scope, call in backwards:
+        if isinstance(scope, FUNCTIONS):
+            apart = f"{scope.name}(), which runs one at {source.at(call.lineno)},"
+            return Unreached.of(path, apart=apart)
+    for source, scope, call in program.all_calls:
+        stepped = knowledge.optimizer_of(source, scope, call) if scope in reached else None
+        at = source.statement_of(call)
+        if stepped is not None and at is not None and source.loops_around(at):
+            words = {"optimizer": dotted(stepped), "place": source.at(call.lineno)}
+            return BackwardHidden.at(source, call, **words)
+    return (Library if _starts_nothing(program.entry) else NoLoop).of(path)
 
 
 _DEFINES = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, *FUNCTIONS, ast.ClassDef)
