@@ -420,6 +420,8 @@ class Names(Modules, eq=False, dict=True):
             return self._taken_from(method.owner, method.name, call)
         if method.name in handed_on.RETURNS_SELF:
             return (method.owner,)
+        if isinstance(method.owner, Class) and method.name.startswith("from_"):
+            return (Object(method.owner, call, (source, scope)),)  # by a library's base
         if method.name in handed_on.GIVES_BACK and len(call.args) == 1:
             return self._first(source, scope, call)
         return NOTHING

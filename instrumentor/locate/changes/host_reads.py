@@ -105,6 +105,16 @@ class _Reads(Struct, eq=False, dict=True):
             found.append(self.region.end)
         return found
 
+    @cached_property
+    def around(self) -> list[ast.If]:
+        """The tests between begin and end in whose branch the region ends."""
+        suite = self.source.places[self.region.begin].suite
+        path = path_to(self.source, self.candidate.loop, self.region.end)
+        inside = [part is suite for part, _ in path]
+        held = path[inside.index(True) : -1] if True in inside else []
+        blocks = (part[index] for part, index in held)
+        return [s for s in blocks if isinstance(s, ast.If) and s is not self.region.begin]
+
     @property
     def _ends_in_sync(self) -> bool:
         return self.candidate.knowledge.sync_of(self.source, self.region.end) is not None
@@ -146,13 +156,18 @@ class _Reads(Struct, eq=False, dict=True):
                 continue
             group = self._group(statement, moving)
             if isinstance(group, str):
-                text = f"A host read stays inside the timed region: {group}"
-                lines = dict.fromkeys(self._lines(statement))
-                places = (self.source.at(line) for line in lines)
-                stays += (Caveat("host-read-inside", text, place=place) for place in places)
+                stays += self._told(statement, group)
             else:
                 moving += [s for s in group if s not in moving]
+        for test in self.around:
+            stays += self._told(test, _DECIDES)
         return sorted(moving, key=_position), stays
+
+    def _told(self, statement: ast.stmt, why: str) -> Iterator[Caveat]:
+        """That the host reads of a statement stay, and why."""
+        text = f"A host read stays inside the timed region: {why}"
+        for line in dict.fromkeys(self._lines(statement)):
+            yield Caveat("host-read-inside", text, place=self.source.at(line))
 
     def _lines(self, statement: ast.stmt) -> Iterator[int]:
         """Where a statement reads in timed iterations; one with the backward, in its header."""
@@ -186,7 +201,7 @@ class _Reads(Struct, eq=False, dict=True):
     def _group(self, start: ast.stmt, already: list[ast.stmt]) -> list[ast.stmt] | str:
         """A host read with the dependents that must move along, or why it stays."""
         if self._holds_site(start) or not _movable(start):
-            return "it decides or feeds what follows"
+            return _DECIDES
         feeds = _BESIDE if any(suites(start)) else _FEEDS
         if self._is_forward(start):
             return feeds
@@ -229,6 +244,7 @@ class _Reads(Struct, eq=False, dict=True):
         return sorted(found, key=_position)
 
 
+_DECIDES = "it decides or feeds what follows"
 _FEEDS = "the loss is computed from it"
 _BESIDE = "it stands in a block that computes the loss"
 _DEPENDS = "what follows depends on it, or it would cross the step counter"

@@ -81,8 +81,6 @@ class Kinds:
         made = value.made_by
         if isinstance(made, Class):
             return self.of_class(made)
-        if isinstance(made, Member) and isinstance(made.owner, Class):
-            return self.of_class(made.owner) if made.name.startswith("from_") else None
         name = external_name(made)
         return libraries.made_by(name) if name else None
 

@@ -89,6 +89,8 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
             yield Caveat("fetch-inside", text, place=body.source.at(call.lineno))
     for read in _reads_beside_the_last(region, inside):
         yield _told(knowledge, "host-read", "a host read", "", body.source, read)
+    for call in _syncs_ahead(region, calls):
+        yield _told(knowledge, "host-read", "a sync", "", body.source, call)
     inside_of = f"{body.scope.name}()" if isinstance(body.scope, FUNCTIONS) else ""
     for call in _evaluations(region, calls):
         yield _told(knowledge, "validation", "an evaluation", inside_of, body.source, call)
@@ -97,6 +99,17 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
     for function, of_model in search.functions(start):
         yield from search.in_function(function)
         yield from search.copies(function, of_model=of_model)
+
+
+def _syncs_ahead(region: Region, calls: Iterable[tuple[ast.Call, ast.stmt]]) -> Iterator[ast.Call]:
+    """Syncs ahead of the last backward of a sample, by a function of the script's own as well."""
+    body, flow = region.candidate, region.candidate.flow
+    sites, ends = [s.statement for s in region.sites], {flow.after(e.after) for e in region.ends}
+    for call, at in calls:
+        ahead = sites and at not in sites and at in flow.begins
+        if ahead and flow.path(flow.after(at), flow.before(sites[-1]), ends):
+            if body.knowledge.is_sync(body.source, body.scope, call):
+                yield call
 
 
 def _reads_beside_the_last(region: Region, inside: Iterable[ast.stmt]) -> Iterator[ast.AST]:

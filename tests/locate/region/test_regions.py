@@ -127,6 +127,48 @@ for rows in loader:
     if wanted:
         print(slope(rows))
     step(rows)
+=== a read in the test around the backward is named
+def valid(number):
+    return number < 1e4
+for x, y in loader:
+    > begin
+    loss = criterion(model(x), y)
+    if valid(loss.data.item()):  #! host-read-inside
+        optimizer.zero_grad()
+        loss.backward()
+        > end
+        optimizer.step()
+        > stop
+=== so is a sync ahead of the backward
+def wait(device):
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+for x, y in loader:
+    wait(device)
+    > begin
+    loss = criterion(model(x), y)
+    wait(device)  #! host-read-inside
+    loss.backward()
+    > end
+    optimizer.step()
+    > stop
+=== so is one in the forward of a class that its library's base makes
+from transformers import BertForTokenClassification
+class Tagger(BertForTokenClassification):
+    def forward(self, words, valid):
+        out = self.bert(words)[0]
+        if valid[0].item() == 1:  #! host-read-inside
+            out = out * 2
+        return self.classifier(out).mean()
+tagger = Tagger.from_pretrained("bert-base-cased")
+optimizer = torch.optim.SGD(tagger.parameters(), lr=0.1)
+for x, y in loader:
+    > begin
+    loss = tagger(x, y)
+    loss.backward()
+    > end
+    optimizer.step()
+    > stop
 === callbacks in a table are told apart by their keys
 from functools import partial
 hooks = {}
