@@ -289,7 +289,7 @@ for epoch in range(3):
     while not done:
         state, reward, done = env.step(policy(state))
 model.train(False)
-=== single_step | no-loop | import torch
+=== single_step | no-loop | loss.backward()
 PREAMBLE
 STEP
 """

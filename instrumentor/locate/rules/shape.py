@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from instrumentor.locate.gradients.forward import find_forwards
 from instrumentor.locate.gradients.walk import gradients_of
 from instrumentor.locate.located import Reason
-from instrumentor.locate.loop.loops import Candidate, Site
+from instrumentor.locate.loop.loops import Body, Candidate
 from instrumentor.locate.meaning.roles import Evidence, Kind
 from instrumentor.locate.region.conditions import tells_a_phase
 from instrumentor.locate.region.step_function import Departure, departures, step_function
@@ -221,29 +221,31 @@ def conditional_step(candidate: Candidate) -> Iterator[Reason]:
             decline = BothPhases
         else:
             continue
-        if decline is MayReturn and _is_a_part(candidate, departure.site, found):
+        if decline is MayReturn and _is_a_part(candidate, departure, found):
             continue
         if step_function(candidate) is None:
             yield decline.at(departure.source, told, name=name)
         return
 
 
-def _is_a_part(candidate: Candidate, site: Site, found: Sequence[Departure]) -> bool:
-    """Whether a helper runs all of its part of a step or nothing, and another part runs anyhow.
+def _is_a_part(candidate: Candidate, left: Departure, found: Sequence[Departure]) -> bool:
+    """Whether a helper returns ahead of its part of a step, and another part runs anyhow.
 
-    Iterations of both kinds are steps, and figures tell them apart.
+    Iterations with and without it are steps, and figures tell them apart.
     """
+    knowledge, function = candidate.knowledge, left.function
     departing = {departure.site.statement for departure in found}
-    forward = find_forwards(candidate.knowledge, candidate).get(site)
-    return (
-        forward is not None
-        and forward.unit is site.statement
-        and any(
-            other.statement not in departing
-            and not candidate.flow.exclusive(other.statement, site.statement)
-            for other in candidate.sites
-        )
-    )
+    forward = find_forwards(knowledge, candidate).get(left.site)
+    own = forward is not None and forward.unit is left.site.statement
+    if not own or not any(
+        other.statement not in departing
+        and not candidate.flow.exclusive(other.statement, left.site.statement)
+        for other in candidate.sites
+    ):
+        return False
+    runs = gradients_of(knowledge).forwards(function.source, function.node, function.node.body)
+    flow = Body.of(knowledge, function).flow
+    return not any(s is left.told or flow.reaches(s, left.told) for s in runs)
 
 
 def gradients_unseen(candidate: Candidate) -> Iterator[Reason]:
