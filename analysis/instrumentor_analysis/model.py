@@ -278,6 +278,17 @@ class Phase(Struct, frozen=True):
     allocated_bytes: int | None = None
 
 
+class Busy(Struct, frozen=True):
+    """Other processes that kept so much of a machine at work that no time of it is to be trusted.
+
+    Attributes:
+        other_cpus: how many CPUs they kept at work on average.
+    """
+
+    other_cpus: float
+    cpus: int
+
+
 class Phases(Struct, frozen=True):
     """Who owns the time of an iteration, in extra steps with a barrier at each border.
 
@@ -291,6 +302,7 @@ class Phases(Struct, frozen=True):
             None where no such iteration was seen.
         values_ms: of the iterations, in order.
         word: what an iteration is to the training.
+        busy: the machine while these iterations ran; None where it was quiet, or is not known.
     """
 
     count: int
@@ -301,6 +313,7 @@ class Phases(Struct, frozen=True):
     statistic: str = "median"
     values_ms: tuple[float, ...] = ()
     word: str = "iteration"
+    busy: Busy | None = None
 
     def percent(self, name: str) -> float:
         """The share of a phase; 0 where it was not seen."""
@@ -402,12 +415,14 @@ class ModuleTree(Struct, frozen=True):
         ms: of all forwards that the script calls.
         modules: callers ahead of what they call.
         uncounted: ops that compute and have no formula: their FLOPs are missing.
+        busy: the machine while these steps ran; None where it was quiet, or is not known.
     """
 
     steps: int
     ms: float
     modules: tuple[ModuleTime, ...]
     uncounted: tuple[str, ...] = ()
+    busy: Busy | None = None
 
 
 class ModuleOps(Struct, frozen=True):

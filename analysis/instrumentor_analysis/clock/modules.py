@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from instrumentor_analysis.model import ModuleTime, ModuleTree
+from instrumentor_analysis.model import Busy, ModuleTime, ModuleTree
 
 #: Numbers in names: layers of one kind differ in them alone.
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
@@ -42,8 +42,11 @@ class Called(Struct, frozen=True):
         return [max(0.0, each) for each in own]
 
 
-def modules(steps: Sequence[Called]) -> ModuleTree | None:
+def modules(steps: Sequence[Called], busy: Busy | None = None) -> ModuleTree | None:
     """The tree of the timed steps; None without one.
+
+    Args:
+        busy: the machine meanwhile.
 
     What a module takes by itself is the median of the steps; with what it calls, the sum of theirs:
     so all of it adds up.
@@ -69,6 +72,7 @@ def modules(steps: Sequence[Called]) -> ModuleTree | None:
         steps=len(timed),
         ms=total,
         uncounted=counted.uncounted,
+        busy=busy,
         modules=tuple(
             ModuleTime(
                 name=row[1],

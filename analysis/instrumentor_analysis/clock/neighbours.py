@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec import Struct
+
+from instrumentor_analysis.model import Busy
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.documents import number
 
 #: Share of the machine's CPUs that others may keep busy before a warning is given.
 BUSY_SHARE = 0.25
+#: What the system's count of a CPU's time may be off, seconds: two of its ticks.
+OFF_S = 0.02
 #: Kind of that warning.
 BUSY = "busy-machine"
 #: Drop of the CPU's clock, as a share of it, from which a warning is given.
 SLOWER_SHARE = 0.1
+
+
+class Beside(Struct, frozen=True):
+    """What other processes did while extra steps of one kind ran, by the names of the record.
+
+    Attributes:
+        of: the kind.
+        others_s: CPU time of theirs.
+    """
+
+    of: str = ""
+    seconds: float = 0.0
+    others_s: float = 0.0
+    cpus: int = 1
 
 
 def doubts(machine: Any) -> tuple[Caveat, ...]:
@@ -34,22 +53,46 @@ def is_busy(machine: Any) -> bool:
     Args:
         machine: of a run's facts, as :func:`doubts` takes it; False where it was not recorded.
     """
+    return busy(machine) is not None
+
+
+def busy(machine: Any) -> Busy | None:
+    """What others kept at work, where :func:`is_busy`."""
     if not isinstance(machine, Mapping):
-        return False
+        return None
     others, cpus = number(machine.get("other_cpus")), number(machine.get("cpus"))
-    return others is not None and bool(cpus) and others >= BUSY_SHARE * (cpus or 0.0)
+    if others is None or not cpus or others < BUSY_SHARE * cpus:
+        return None
+    return Busy(others, round(cpus))
+
+
+def busy_beside(taken: Iterable[Beside], of: str) -> Busy | None:
+    """What others kept at work during the extra steps of a kind, where it was as much.
+
+    Such steps may be over in tenths of a second, of which the system's count is not exact.
+    """
+    mine = [each for each in taken if each.of == of and each.seconds > 0 and each.cpus > 0]
+    if not mine:
+        return None
+    seconds, others_s = sum(x.seconds for x in mine), sum(x.others_s for x in mine)
+    cpus = mine[0].cpus
+    if others_s < cpus * (BUSY_SHARE * seconds + OFF_S):
+        return None
+    return Busy(others_s / seconds, cpus)
+
+
+def said(found: Busy, more: str = "") -> str:
+    """``Machine busy: other processes used 1.3 of 2 CPUs. Do not trust these times``."""
+    used = f"other processes used {found.other_cpus:.1f} of {found.cpus} CPUs"
+    return f"Machine busy: {used}{more}. Do not trust these times"
 
 
 def _busy(machine: Mapping[str, Any]) -> list[Caveat]:
-    others, cpus = number(machine.get("other_cpus")), number(machine.get("cpus"))
-    if others is None or not cpus or not is_busy(machine):
+    found = busy(machine)
+    if found is None:
         return []
     early = ", so the run ended early" if machine.get("ended_early") is True else ""
-    text = (
-        f"Machine busy: other processes used {others:.1f} of {cpus:.0f} CPUs{early}. Do not trust "
-        "these times; measure again when it is quiet."
-    )
-    return [Caveat(BUSY, text)]
+    return [Caveat(BUSY, f"{said(found, early)}; measure again when it is quiet.")]
 
 
 def _slower(machine: Mapping[str, Any]) -> list[Caveat]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from instrumentor_analysis.model import Iteration, Phase, Phases
+from instrumentor_analysis.model import Busy, Iteration, Phase, Phases
 
 DATA, PREPARE, FORWARD, BACKWARD = "data", "prepare", "forward", "backward"
 OPTIMIZER, OTHER = "optimizer", "other"
@@ -37,11 +37,14 @@ class Extra(Struct, frozen=True):
     compiled: bool = False
 
 
-def phases(taken: Sequence[Extra], without: Iteration | None) -> Phases | None:
+def phases(
+    taken: Sequence[Extra], without: Iteration | None, busy: Busy | None = None
+) -> Phases | None:
     """The figures of these iterations; None without one that did not compile.
 
     Args:
         without: the iterations that had no barrier inside.
+        busy: the machine meanwhile.
     """
     found = whole_cycles([each for each in taken if not each.compiled and each.ms > 0])
     if not found:
@@ -72,6 +75,7 @@ def phases(taken: Sequence[Extra], without: Iteration | None) -> Phases | None:
         longer_percent=(middle_ms / without.median_ms - 1) * 100 if without is not None else None,
         values_ms=tuple(values),
         word="iteration" if without is None else without.word,
+        busy=busy,
     )
 
 

@@ -21,6 +21,7 @@ from instrumentor_analysis.clock.intervals import median_interval
 from instrumentor_analysis.clock.iterations import MOST_MS, Taken, iteration
 from instrumentor_analysis.clock.memory import memory
 from instrumentor_analysis.clock.modules import Called
+from instrumentor_analysis.clock.neighbours import Beside
 from instrumentor_analysis.clock.phases import Extra
 from instrumentor_analysis.clock.populations import Kind, populations
 from instrumentor_analysis.clock.programs import Told
@@ -70,6 +71,7 @@ class Timings(Struct, frozen=True):
         called: extra steps whose modules were followed.
         told: extra steps whose programs ttnn told.
         again: extra iterations with the batch of the one before.
+        beside: what other processes did during the extra steps of each kind.
         why: what ended the samples: `asked for`, `precise`, `most` of one run, `budget`, `busy`;
             empty where the script ended before, or an old record does not say.
     """
@@ -87,6 +89,7 @@ class Timings(Struct, frozen=True):
     called: tuple[Called, ...] = ()
     told: tuple[Told, ...] = ()
     again: tuple[Again, ...] = ()
+    beside: tuple[Beside, ...] = ()
     why: str = ""
 
     def labels(self) -> tuple[str, ...]:
@@ -182,6 +185,7 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
         called=tuple(fitted(e, Called) for e in mine if e["event"] == "modules"),
         told=tuple(fitted(e, Told) for e in mine if e["event"] == "programs"),
         again=tuple(fitted(e, Again) for e in mine if e["event"] == "same_batch"),
+        beside=tuple(fitted(e, Beside) for e in mine if e["event"] == "beside"),
         why=next((str(e.get("why") or "") for e in mine if e["event"] == "complete"), ""),
     )
 

@@ -55,6 +55,12 @@ def owners(base: Side, new: Side, per: tuple[int, int]) -> tuple[Share, ...]:
     return tuple(sorted(found, key=lambda each: -abs(each.change_ms)))
 
 
+def disturbed(base: Side, new: Side) -> tuple[str, ...]:
+    """The sides of whose phases no time is to be trusted, by name."""
+    sides = ((side.name, side.summary.phases) for side in (base, new))
+    return tuple(name for name, found in sides if found is not None and found.busy is not None)
+
+
 def owners_of(base: Side, new: Side) -> str:
     """What the phases of both sides are parts of, in the word of the runs where they agree."""
     words = {(side.summary.phases or NO_PHASES).word for side in (base, new)}

@@ -236,6 +236,7 @@ class Comparison(Struct, frozen=True):
         figures: the rest, taken once.
         owners: phases of the iteration, the one that changed most first; empty without them on both
             sides.
+        owners_busy: sides whose machine was busy while their phases were measured.
         owners_of: what these owners share: an iteration, or a micro-step where both have them.
         categories, lines, modules: device time; empty without it on both sides.
         ops: the single ops; None without them on one side.
@@ -251,6 +252,7 @@ class Comparison(Struct, frozen=True):
     device: Timing | None = None
     figures: tuple[Figure, ...] = ()
     owners: tuple[Share, ...] = ()
+    owners_busy: tuple[str, ...] = ()
     owners_of: str = "iteration"
     categories: tuple[Share, ...] = ()
     ops: Ops | None = None

@@ -80,7 +80,7 @@ def openmetrics(summary: Summary) -> str:
         name = _metric(figure.key, unit)
         about = ", ".join(filter(None, (figure.name.replace("{label}", "region"), figure.about)))
         lines += [*_head(name, unit, about), f"{name}{_braces(labels)} {value * factor:.12g}"]
-    if summary.phases is not None:
+    if summary.phases is not None and summary.phases.busy is None:
         name = "instrument_phase_seconds"
         lines += _head(name, "seconds", "time of each phase of an iteration")
         for each in summary.phases.phases:
@@ -235,7 +235,8 @@ def tracked(summary: Summary) -> Tracked:
         for key, (at, factor) in _TRACKED.items()
         for value in (value_at(summary, at),)
     }
-    phases = () if summary.phases is None else summary.phases.phases
+    found = summary.phases
+    phases = () if found is None or found.busy is not None else found.phases
     every: dict[str, float | None] = {
         **named,
         **{f"perf/phase/{each.name}": each.ms / 1e3 for each in phases},

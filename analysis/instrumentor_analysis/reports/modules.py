@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from instrumentor_analysis.clock.modules import alike, common, pattern
+from instrumentor_analysis.clock.neighbours import said
 from instrumentor_analysis.clock.phases import FORWARD
 from instrumentor_analysis.model import ModuleOps, ModuleTime, ModuleTree, OpsByModule, Phases
 from instrumentor_analysis.reports import formatting
@@ -182,6 +183,7 @@ def _note(found: ModuleTree, left: int, phases: Phases | None) -> str:
         f"Medians of {formatting.plural(found.steps, 'extra step')}: {formatting.ms(found.ms)} of "
         "forwards."
     )
+    text = text if found.busy is None else f"{said(found.busy)}. {text}"
     if phases is not None and phases.percent(FORWARD):
         text += (
             f" The {FORWARD} above includes the loss and is a {phases.statistic} of other "

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from instrumentor_analysis.clock import phases as names
 from instrumentor_analysis.clock.intervals import ASSUMED
+from instrumentor_analysis.clock.neighbours import said
 from instrumentor_analysis.model import Cause, Phase, Phases, Ranks, WhatIf
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import Column, Section, Table
@@ -40,6 +41,8 @@ _BASIS = {
     "a wait, so the true time is probably lower.",
     "model": "model, not measured: the iteration without this part, all else unchanged.",
 }
+#: Excess over iterations without barriers from which other programs may be its cause, percent.
+_EXCESS_PERCENT = 50.0
 #: Share from which what has no owner is drawn, percent.
 _DRAWN_PERCENT = 0.1
 #: Sizes of memory that differ by less are not worth a column, as a share.
@@ -61,7 +64,8 @@ def section(found: Phases | None, *, drawn: bool = False) -> Section:
         return Section("")
     charts = (waterfall(found),) if drawn else ()
     shown = table(found, bars=not drawn)
-    return Section(title(found.word), (shown,), charts=charts, beside=drawn)
+    busy = "" if found.busy is None else " (machine busy)"
+    return Section(f"{title(found.word)}{busy}", (shown,), charts=charts, beside=drawn)
 
 
 def what_if(found: Sequence[WhatIf]) -> Section:
@@ -170,10 +174,15 @@ def note(found: Phases) -> str:
         f"{found.statistic.capitalize()} of {extra} after the samples, with a barrier at each "
         f"border: {formatting.ms(found.ms)}"
     )
-    if found.longer_percent is not None:
+    if found.busy is not None:
+        # How much longer they are would be put down to the barriers.
+        text = f"{said(found.busy)}. {text}"
+    elif found.longer_percent is not None:
         text += f", {_against(found.longer_percent)}"
         # A barrier takes time: a gain is the difference between two steps of the script.
         text += " (noise: barriers save no time)" if found.longer_percent < 0 else ""
+        if found.longer_percent >= _EXCESS_PERCENT:
+            text += " (by these or by other programs: the samples may have other shares)"
     return f"{text}. {formatting.percent(found.unowned_percent)} of it is in none of the phases."
 
 

@@ -18,7 +18,7 @@ from instrumentor_analysis.clock.drift import LONG_WARMUP, drift
 from instrumentor_analysis.clock.iterations import FWD_BWD
 from instrumentor_analysis.clock.memory import growing
 from instrumentor_analysis.clock.modules import modules
-from instrumentor_analysis.clock.neighbours import doubts, is_busy
+from instrumentor_analysis.clock.neighbours import busy, busy_beside, doubts, is_busy
 from instrumentor_analysis.clock.phases import phases
 from instrumentor_analysis.clock.programs import SOURCE, lost, programs
 from instrumentor_analysis.clock.telemetry import readings, slower, telemetry
@@ -34,7 +34,15 @@ from instrumentor_analysis.clock.xla_layers import xla_layers
 from instrumentor_analysis.load.run_folder import RunFolder, open_run
 from instrumentor_analysis.load.schema import SIMULATED
 from instrumentor_analysis.load.simulator import no_times
-from instrumentor_analysis.model import HOST_BOUND_PERCENT, Step, Summary, WallClock
+from instrumentor_analysis.model import (
+    HOST_BOUND_PERCENT,
+    Busy,
+    Iteration,
+    Step,
+    Summary,
+    WallClock,
+    WhatIf,
+)
 from instrumentor_analysis.ops.roofline import known
 from instrumentor_analysis.shared.caveats import Caveat, by_weight, read_caveats
 from instrumentor_analysis.shared.errors import (
@@ -234,6 +242,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     warnings += slower(shown)
     warnings += growing(timings.memory)
     untraced, cost_percent = _untraced(folder, wall)
+    whole, machine = None if wall is None else wall.iteration, busy(folder.facts.get("machine"))
     return Summary(
         profiler=folder.profiler,
         scope=label or folder.text("scope"),
@@ -254,15 +263,23 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         memory=timings.memory,
         host_layers=xla_layers(timings.samples, label),
         causes=noted,
-        phases=phases(timings.extra, None if wall is None else wall.iteration),
+        phases=phases(timings.extra, whole, machine or busy_beside(timings.beside, "phases")),
         ranks=timings.ranks,
-        modules=modules(timings.called),
+        modules=modules(timings.called, machine or busy_beside(timings.beside, "modules")),
         telemetry=shown,
         programs=programs(timings.told),
-        what_if=()
-        if is_busy(folder.facts.get("machine"))
-        else what_if(timings.extra, None if wall is None else wall.iteration, timings.again),
+        what_if=_what_if(timings, whole, machine),
     )
+
+
+def _what_if(
+    timings: Timings, whole: Iteration | None, machine: Busy | None
+) -> tuple[WhatIf, ...]:
+    """Nothing is predicted from steps that others' load has lengthened."""
+    if machine is not None or busy_beside(timings.beside, "phases") is not None:
+        return ()
+    disturbed = busy_beside(timings.beside, "same_batch") is not None
+    return what_if(timings.extra, whole, () if disturbed else timings.again)
 
 
 def _applies(warning: Caveat, timings: Timings) -> bool:

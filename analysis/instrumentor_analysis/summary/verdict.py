@@ -328,8 +328,11 @@ def _is_busy(summary: Summary) -> bool:
 
 
 def _of_phases(found: Phases | None) -> Verdict | None:
-    """What takes most of the iteration beside forward and backward, by the extra steps."""
-    if found is None:
+    """What takes most of the iteration beside forward and backward, by the extra steps.
+
+    None of those that other programs disturbed, though the samples before them were not.
+    """
+    if found is None or found.busy is not None:
         return None
     parts: tuple[tuple[VerdictName, tuple[str, ...], str, float, tuple[Lever, ...]], ...] = (
         ("input-bound", (DATA,), "waiting for data", INPUT_PERCENT, _INPUT_LEVERS),

@@ -16,6 +16,7 @@ from instrumentor.runtime.recorder.host_memory import peak_resident
 from instrumentor.runtime.recorder.iterations import Iterations
 from instrumentor.runtime.recorder.model import Model
 from instrumentor.runtime.recorder.modules import Modules
+from instrumentor.runtime.recorder.others import Others
 from instrumentor.runtime.recorder.phases import Phases
 from instrumentor.runtime.recorder.profiled_steps import ProfiledSteps
 from instrumentor.runtime.recorder.programs import Programs
@@ -92,6 +93,7 @@ class Recorder:
             Collectives(self.records),
         ]
         self.behind: Optional[ExtraSteps] = None  # of these the one that takes its steps
+        self.beside = Others()  # while it does
         self.taken = 0  # samples so far
         self.asides: List[Tuple[str, float]] = []  # open ones, with their start
         self.walked: Set[int] = set()  # loaders that are not walked over, by id
@@ -352,15 +354,25 @@ class Recorder:
     def go_on(self) -> None:
         """Take the next kind of extra steps that is due."""
         asked = time.perf_counter()
-        if self.behind is not None:
-            self.behind.stop()
-            self.behind = None
+        self.leave()
         while self.coming and self.behind is None:
             following = self.coming.pop(0)
             if following.due(self.label, self.sampling.budget_s is not None):
+                self.beside.start()
                 following.start()
                 self.behind = following
         self.iterations.own_s += time.perf_counter() - asked
+
+    def leave(self) -> None:
+        """End the extra steps of a kind, and tell what others did beside them."""
+        if self.behind is None:
+            return
+        self.behind.stop()
+        others_s = self.beside.used_s()
+        if others_s is not None:
+            facts = {"of": self.behind.name, "cpus": self.beside.cpus, "others_s": others_s}
+            self.records.write("beside", seconds=self.beside.elapsed_s(), **facts)
+        self.behind = None
 
     def sampled(self) -> bool:
         """Whether enough samples are taken."""
@@ -387,9 +399,7 @@ class Recorder:
     def complete(self) -> None:
         """Say that nothing more is to be measured."""
         self.done = True
-        if self.behind is not None:
-            self.behind.stop()
-            self.behind = None
+        self.leave()
         self.write_causes()
         self.witness.conclude()
         self.marks.off()

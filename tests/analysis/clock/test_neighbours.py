@@ -6,11 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor_analysis.clock.neighbours import doubts, is_busy, other_cpus
+from instrumentor_analysis.clock.neighbours import (
+    Beside,
+    busy_beside,
+    doubts,
+    is_busy,
+    other_cpus,
+)
 from instrumentor_analysis.compare.comparing import compare, compare_runs, judge
+from instrumentor_analysis.model import Busy
+from instrumentor_analysis.reports import owners
 from instrumentor_analysis.summary.summarise import analyse
 from tests.analysis.compare.sides import side
-from tests.analysis.records import event, run_folder
+from tests.analysis.records import event, run_folder, steady_events
 from tests.warned import texts
 
 QUIET = {"cpus": 8, "other_cpus": 0.3, "load_before": 0.4, "frequency_mhz_before": 3400.0,
@@ -73,3 +81,43 @@ def test_a_comparison_of_many_runs_says_it_once() -> None:
     notes = compare_runs(sides[:2], sides[2:]).notes
     assert sum("Machine busy" in note for note in notes) == 1
     assert any(note.startswith("4 of 4 runs, such as a: Machine busy") for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "others_s", "found"),
+    [
+        (1.3, 1.6, Busy(1.6 / 1.3, 2)),
+        (1.3, 0.5, None),
+        (0.05, 0.06, None),  # within what the system's ticks may be off
+        (0.0, 0.0, None),
+    ],
+)
+def test_extra_steps_are_busy_by_the_same_share(
+    seconds: float, others_s: float, found: Busy | None
+) -> None:
+    beside = Beside("phases", seconds, others_s, 2)
+    assert busy_beside([beside, Beside("modules", 1.0, 0.0, 2)], "phases") == found
+    assert busy_beside([beside], "modules") is None
+
+
+def test_of_a_quiet_run_the_extra_steps_that_were_not_are_told(tmp_path: Path) -> None:
+    """They would blame the barriers, and find the run input-bound, for what others took."""
+    extra = {"event": "phases", "ms": 65.9, "parts": {"data": 35.0, "forward": 30.9}, "stepped": 1}
+    beside = [
+        {"event": "beside", "of": of, "seconds": 1.3, "others_s": 1.6, "cpus": 2}
+        for of in ("phases", "modules")
+    ]
+    called = {"event": "modules", "what": "time", "rows": [[-1, "Net", "Net", 1, 5.08, 0]]}
+    every = [*steady_events(*[13.7] * 8), *[extra] * 6, called]
+    calm = analyse(run_folder(tmp_path / "calm", *every, machine=QUIET)).summary
+    assert calm.verdict is not None and calm.verdict.name == "input-bound"
+    found = analyse(run_folder(tmp_path / "run", *every, *beside, machine=QUIET))
+    summary = found.summary
+    assert summary.verdict is None and not summary.what_if
+    assert summary.phases is not None and summary.modules is not None
+    assert summary.phases.busy == summary.modules.busy == Busy(1.6 / 1.3, 2)
+    section = owners.section(summary.phases)
+    assert section.title == "Where the iteration goes (machine busy)"
+    note = section.tables[0].note
+    assert note.startswith("Machine busy: other processes used 1.2 of 2 CPUs. Do not trust")
+    assert "without barriers" not in note

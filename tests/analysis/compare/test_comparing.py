@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from instrumentor_analysis.compare.comparing import compare, compare_all, compare_runs, judge
 from instrumentor_analysis.compare.side import Side
 from instrumentor_analysis.model import (
+    Busy,
     Category,
     Iteration,
     Locations,
@@ -25,6 +26,7 @@ from instrumentor_analysis.model import (
     Step,
     Update,
 )
+from instrumentor_analysis.reports.comparison.document import console
 from instrumentor_analysis.shared.errors import NotComparable
 from tests.analysis.compare.sides import side, summary, wall
 from tests.analysis.series import KINDS
@@ -422,3 +424,14 @@ def test_owners_share_what_both_runs_say() -> None:
     sides = {word: side([9.0] * 8, phases=each) for word, each in (("i", steps), ("m", micro))}
     words = [compare(sides[a], sides[b]).owners_of for a, b in ("ii", "mm", "im")]
     assert words == ["iteration", "micro-step", "iteration"]
+
+
+def test_phases_of_a_disturbed_side_have_no_change() -> None:
+    steps = Phases(4, 9.0, (Phase("forward", 9.0, 100.0),), 0.0)
+    busy = replace(steps, busy=Busy(1.3, 2))
+    calm, loaded = (side([9.0] * 8, name, phases=x) for name, x in (("a", steps), ("b", busy)))
+    assert compare(calm, calm).owners_busy == ()
+    found = compare(calm, loaded)
+    assert found.owners_busy == ("b",)
+    text = console([found])
+    assert "phases have no change here, because the machine was busy in b" in text

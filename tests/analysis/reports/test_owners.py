@@ -43,6 +43,12 @@ def test_a_barrier_that_seems_to_save_time_is_noise() -> None:
     )
 
 
+def test_much_longer_iterations_are_not_put_down_to_the_barriers_alone() -> None:
+    longer = msgspec.structs.replace(FOUND, longer_percent=300.0)
+    assert "4.0 times as long as without barriers (by these or by other" in owners.note(longer)
+    assert "other programs" not in owners.note(FOUND)
+
+
 def test_the_note_names_the_statistic_of_its_figure() -> None:
     assert owners.note(FOUND).startswith("Median of 20 extra iterations")
     mean = msgspec.structs.replace(FOUND, statistic="mean")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -83,3 +84,21 @@ def test_a_busy_machine_ends_the_extra_steps_that_nobody_asked_for(
     assert recorder.sampled() is not profiled
     assert tuple(each.name for each in recorder.coming) == more
     assert recorder.profiled.due is profiled
+
+
+def test_what_others_did_beside_extra_steps_is_told_of_each_kind(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder.coming = [
+        SimpleNamespace(name=name, due=lambda *_: True, start=lambda: None, stop=lambda: None)
+        for name in ("phases", "modules")
+    ]
+    used = iter((1.5, None))
+    monkeypatch.setattr(recorder.beside, "used_s", lambda: next(used))
+    for _ in range(3):
+        recorder.go_on()
+    (told,) = events(tmp_path, "beside")  # nothing where the system does not say
+    assert (told["of"], told["others_s"]) == ("phases", 1.5)
+    assert told["cpus"] >= 1 and told["seconds"] >= 0
+    recorder.leave()
+    assert len(events(tmp_path, "beside")) == 1

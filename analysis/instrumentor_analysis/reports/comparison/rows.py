@@ -115,7 +115,7 @@ def _figures(comparison: Comparison) -> Section | None:
     note = "one measurement on each side, so there is no interval"
     if comparison.base.runs or comparison.new.runs:
         note = "from the median run of each side, so there is no interval"
-    note = _doubted(comparison, "times have no change here", note)
+    note = _doubted(_busy(comparison), "times have no change here", note)
     table = Table.of(_heads(comparison, "", "change"), rows, least=_LEAST, note=note)
     return Section("Figures", (table,)) if rows else None
 
@@ -130,9 +130,8 @@ def _busy(comparison: Comparison) -> list[str]:
     return [s.name for s in (comparison.base, comparison.new) if is_busy(s.run.get("machine"))]
 
 
-def _doubted(comparison: Comparison, what: str, note: str = "") -> str:
+def _doubted(busy: Sequence[str], what: str, note: str = "") -> str:
     """A note below single measurements; ahead of it what is missing because of a busy machine."""
-    busy = _busy(comparison)
     why = f"{what}, because the machine was busy in {' and '.join(busy)}" if busy else ""
     return "; ".join(filter(None, (why, note)))
 
@@ -154,11 +153,11 @@ def _owners(comparison: Comparison) -> Section | None:
 
     Of a busy machine the longest first, without a change.
     """
-    busy, shown = bool(_busy(comparison)), comparison.owners
+    busy, shown = comparison.owners_busy or _busy(comparison), comparison.owners
     shown = tuple(sorted(shown, key=lambda each: -(each.base_ms or 0.0))) if busy else shown
     rows = _sided([share.name for share in shown], comparison, shown, sure=not busy)
     note = "from extra iterations with a barrier around each phase, so there is no interval"
-    note = _doubted(comparison, "phases have no change here", note)
+    note = _doubted(busy, "phases have no change here", note)
     table = Table.of(_heads(comparison, "phase", "change"), rows, least=_LEAST, note=note)
     heading = owners.title(comparison.owners_of) + cells.per_sample(comparison)
     return Section(heading, (table,)) if shown else None
@@ -229,7 +228,7 @@ def _of_ops(comparison: Comparison, ops: Ops, more: str, *, noise: bool) -> str:
     """What the times of single ops can tell."""
     told = "; ".join(filter(None, (ops.note, more)))
     if noise:
-        return _doubted(comparison, "times of single ops are not compared", told)
+        return _doubted(_busy(comparison), "times of single ops are not compared", told)
     profiled = "profiled self times show where to look, not how much you gain"
     return "; ".join(filter(None, (told, profiled if ops.time == HOST_TIME else "")))
 
