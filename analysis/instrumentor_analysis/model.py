@@ -227,6 +227,8 @@ class Iteration(Struct, frozen=True):
         samples_per_s, tokens_per_s: what the script trains on a second, data loading and optimizer
             included; None where a step does not say its batch.
         values_ms: of those that were seen whole, in order.
+        every_ms: of every steady step, in order, where `median_ms` is the median of these: of one
+            that nothing follows as it is counted there.
         update: where iterations are micro-steps; None where each makes an update.
         kept: work that stays between samples and is no part of a step; None where none was seen.
     """
@@ -241,6 +243,7 @@ class Iteration(Struct, frozen=True):
     samples_per_s: float | None = None
     tokens_per_s: float | None = None
     values_ms: tuple[float, ...] = ()
+    every_ms: tuple[float, ...] = ()
     update: Update | None = None
     kept: KeptWork | None = None
 
@@ -248,6 +251,11 @@ class Iteration(Struct, frozen=True):
     def is_mean(self) -> bool:
         """Whether the figure and its parts are means over iterations of several kinds."""
         return bool(self.populations) or self.update is not None
+
+    @property
+    def median_of_ms(self) -> tuple[float, ...]:
+        """What the figure is the median of, where it is one."""
+        return self.every_ms or self.values_ms
 
     @property
     def word(self) -> str:

@@ -137,7 +137,7 @@ def _measured(folder: Path, summary: Summary) -> Outcome:
         if (r.get("event"), r.get("label"), r.get("kind")) == ("sample", wall.label, "steady")
     ]
     # What the user waits for, data and optimizer included; the region alone where none was seen.
-    whole = wall.iteration.values_ms if wall.iteration is not None else ()
+    whole = wall.iteration.median_of_ms if wall.iteration is not None else ()
     return replace(
         found,
         label=ITERATION if whole else wall.label,

@@ -183,7 +183,7 @@ def test_a_killed_tool_leaves_no_process_and_the_next_start_sweeps(
 
     reported = run_cli("report", "instrument-runs/repo-1", cwd=repo)
     assert reported.returncode == 0, reported.stderr
-    assert "Wall clock of fwd+bwd" in reported.stdout
+    assert "Wall clock" in reported.stdout
     assert read(folder)["partial"] is True
 
     ran = measure(repo, "train.py", folder="instrument-runs/repo-2")

@@ -466,7 +466,7 @@ def test_report_renders_an_earlier_run_again(
     before = read(ran.folder)
     (ran.folder / "summary.json").unlink()
     again = run_cli("report", "instrument-runs/latest", cwd=repo)
-    assert again.returncode == 0 and "Wall clock of fwd+bwd, 4 steady steps" in again.stdout
+    assert again.returncode == 0 and "Wall clock, 4 steady steps" in again.stdout
     assert read(ran.folder) == before
     assert json.loads(run_cli("report", "--json", ran.folder, cwd=repo).stdout) == before
 

@@ -47,10 +47,10 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 
 
 class Reach(Struct, frozen=True):
-    """One standard error of a median of logarithms, on either side of it.
+    """One standard error of the logarithm of a median, on either side of it.
 
     Attributes:
-        median: of the logarithms.
+        median: its logarithm.
         below, above: standard errors; they differ where the values are skewed or of two kinds.
         freedom: effective number of samples, less one.
     """
@@ -81,7 +81,7 @@ def reach(values: Sequence[float]) -> Reach:
     # The spread among correlated samples is smaller than that of the series.
     share = (1 - tau / count) / (1 - 1 / count) if count > 1 else 1.0
     error = math.sqrt(tau / max(share, _LEAST_SHARE)) / max(quantile, 0.5)
-    middle = statistics.median(logs)
+    middle = math.log(statistics.median(values))  # as every report has it
     below, above = (middle - logs[rank - 1]) * error, (logs[count - rank] - middle) * error
     return Reach(middle, below, above, max(1.0, count / tau - 1))
 

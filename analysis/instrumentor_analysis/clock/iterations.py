@@ -94,7 +94,8 @@ def iteration(
     seen = without if apart else found
     mixed = bool(kinds) or update is not None
     alike = not mixed and len(pairs) >= MOSTLY_SEEN * len(steady)
-    middle_ms, interval = _middle(_of_every(steady, seen) if alike else values, kinds, update)
+    each_ms = _of_every(steady, seen) if alike else []
+    middle_ms, interval = _middle(each_ms or values, kinds, update)
     return Iteration(
         count=len(pairs),
         median_ms=middle_ms,
@@ -107,6 +108,7 @@ def iteration(
         samples_per_s=_rate([sample.samples for sample, _ in pairs], middle_ms),
         tokens_per_s=_rate([sample.tokens for sample, _ in pairs], middle_ms),
         values_ms=tuple(values),
+        every_ms=tuple(each_ms),
         kept=_kept([each for _, each in every], apart=apart),
     )
 

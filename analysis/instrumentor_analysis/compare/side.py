@@ -121,7 +121,7 @@ def iterations_ms(wall: WallClock | None) -> tuple[str, int, tuple[float, ...]]:
     if found is None or (found.is_mean and (found.update is None or not found.update.ms)):
         return "", 1, ()
     if found.update is None:
-        return "iteration", 1, found.values_ms
+        return "iteration", 1, found.median_of_ms
     return found.update.label, found.update.micro_steps or 1, found.update.values_ms
 
 

@@ -100,8 +100,9 @@ def _clock(wall: WallClock, *, more: bool) -> Iterator[Line]:
     for line in (found.get("throughput", only), tokens):
         if line is not None:
             yield line
-    if "median" in found:
-        yield _region(wall, found["median"])
+    median = found.get(headline.of_region(wall, "median"))
+    if median is not None:
+        yield _region(wall, median)
     elif "first step" in found:
         yield replace(found["first step"], note="no steady step was timed")
 

@@ -106,7 +106,7 @@ def wall_clock_figures(summary: Summary) -> tuple[Figures, ...]:
     others = [wall for wall in summary.wall_clock_by_label.values() if wall.label != main.label]
     return tuple(
         Figures(
-            f"Wall clock of {wall.label}, {steady_steps(wall)}",
+            f"{_heading(wall)}, {steady_steps(wall)}",
             (
                 *wall_clock_figures_of(wall, more=more_steps(summary)),
                 *(_of_run(summary) if wall is main else ()),
@@ -114,6 +114,16 @@ def wall_clock_figures(summary: Summary) -> tuple[Figures, ...]:
         )
         for wall in (main, *others)
     )
+
+
+def _heading(wall: WallClock) -> str:
+    """Whose wall clock it is: with the iteration beside it no longer that of the region alone."""
+    return f"Wall clock of {wall.label}" if wall.iteration is None else "Wall clock"
+
+
+def of_region(wall: WallClock, name: str) -> str:
+    """A figure of the timed region by its name, which says so where an iteration has one too."""
+    return name if wall.iteration is None else f"{wall.label}, {name}"
 
 
 def step_word(wall: WallClock) -> str:
@@ -148,6 +158,8 @@ def _lines(
             continue
         tone = _TONES.get(key, _plain)(of)
         name = called(figure, of) if isinstance(of, WallClock) else figure.name
+        if isinstance(of, WallClock) and key in _OF_REGION:
+            name = of_region(of, name)
         yield Line(name.format(label=label), figure.text(value), note, tone)
 
 
@@ -410,6 +422,8 @@ def _trend(wall: WallClock) -> str | None:
     return "from the first steady step to the last, by a linear fit" if wall.drifts else None
 
 
+#: Keys of figures that an iteration has as well.
+_OF_REGION = ("median", "mean", "min", "max")
 _CLOCK_NOTES: Mapping[str, _Note] = {
     "iteration.update.ms": _update,
     "iteration.median_ms": _iteration,

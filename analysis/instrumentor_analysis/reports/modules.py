@@ -159,6 +159,12 @@ def _flops(shown: Sequence[ModuleTime]) -> tuple[Column, ...]:
     )
 
 
+def _with_inner(found: ModuleTree) -> str:
+    """The columns that hold what a module calls as well."""
+    counted = any(each.flops for each in found.modules)
+    return "total time, FLOPs and their rate" if counted else "total time"
+
+
 def _tree(found: ModuleTree, most: int) -> Table:
     """The modules in the order in which they were called."""
     every = [each for each in found.modules if each.percent >= LEAST_PERCENT]
@@ -189,7 +195,7 @@ def _note(found: ModuleTree, left: int, phases: Phases | None) -> str:
             f" The {FORWARD} above includes the loss and is a {phases.statistic} of other "
             f"{phases.word}s."
         )
-    text += f" Self time: without inner modules. {_MERGED}"
+    text += f" Self time: without inner modules; {_with_inner(found)}: with them. {_MERGED}"
     if found.uncounted:
         text += f" FLOPs without those of {', '.join(found.uncounted)}, which have no formula."
     return text + _more(left)

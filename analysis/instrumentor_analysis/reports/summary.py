@@ -154,8 +154,8 @@ def tiles(summary: Summary) -> tuple[Figures, ...]:
     whole, step = headline.wall_clock_figures(summary)[0], headline.step_figures(summary)
     names = [figure.name for figure in FIGURES if figure.tile]
     told = {line.name for line in whole.lines if line.tone != "absent"}
-    names.append("micro-step")
     label = "" if summary.wall_clock is None else summary.wall_clock.label
+    names += ["micro-step", f"{label}, median"]
     if "throughput" not in told:
         names.append(f"{label} only")
     if headline.is_inference(summary.wall_clock):

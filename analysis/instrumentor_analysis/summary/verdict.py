@@ -392,15 +392,20 @@ def _of_cpu_ops(summary: Summary) -> Verdict | None:
     )
     if per_op_us < SHORT_US and count >= SHORT_OPS:
         reason = (
-            f"{count:,} short ops of {per_op_us:.1f} us each, dispatch included; how much of that "
-            "is dispatch was not measured: double the batch, dispatch does not grow with it"
+            f"{wall.label} is {count:,} short ops of {per_op_us:.1f} us each, dispatch included; "
+            "how much of that is dispatch was not measured: double the batch, dispatch does not "
+            "grow with it"
         )
         return Verdict("mixed", reason, evidence, (*_some_data(wall), _BATCH, _COMPILE))
     if (top.percent or 0.0) >= ONE_OP_PERCENT:
         reason = f"{top.percent:.0f} % of the ops' time is in {top.op}"
         return Verdict("op-bound", reason, evidence, (_one_op(top.op), _COMPILE))
     levers = (*_some_data(wall), _COMPILE, _BATCH)
-    return Verdict("mixed", "no single op holds most of the time", evidence, levers)
+    reason = (
+        f"no single op takes {ONE_OP_PERCENT:.0f} % of {wall.label}; the most, "
+        f"{top.percent or 0.0:.0f} % of the ops' time, is in {top.op}"
+    )
+    return Verdict("mixed", reason, evidence, levers)
 
 
 def _one_op(name: str) -> Lever:

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from instrumentor_analysis.compare.comparing import compare, compare_runs
 from instrumentor_analysis.compare.side import load_side
 from instrumentor_analysis.model import Summary
 from instrumentor_analysis.shared.errors import NotASummary, NothingMeasured
 from tests.analysis.compare.sides import summary
+from tests.analysis.records import Event, event
+from tests.analysis.records import run_folder as folder
 from tests.analysis.reports.summaries import ALL, run_folder, torch_folder
 from tests.warned import texts
 
@@ -97,3 +100,21 @@ def test_a_summary_of_another_version_is_read_as_far_as_it_goes(tmp_path: Path) 
 def test_a_document_is_read_as_what_it_was_made_of(name: str) -> None:
     made = ALL[name]()
     assert Summary.from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+def test_a_comparison_has_the_iteration_that_the_report_has(tmp_path: Path) -> None:
+    """The last step too, which nothing follows, and the middle of an even number."""
+    events: list[Event] = [event("step_compile", 100.0)]
+    for at, ms in enumerate((10.0, 30.0, 14.0, 50.0), start=1):
+        name = f"step_steady_{at}"
+        events.append(event(name, ms))
+        if at < 4:
+            events.append({"event": "iteration", "pid": 1, "name": name, "ms": ms + 2})
+    runs = [load_side(folder(tmp_path / name, *events)) for name in "ab"]
+    whole = runs[0].summary.wall_clock.iteration
+    assert (whole.median_ms, len(whole.values_ms)) == (24.0, 3)
+    found = compare(*runs)
+    assert found.iteration.base_median_ms == pytest.approx(24.0)
+    by_runs = compare_runs(runs[:1], runs[1:], {"iteration": [(20.0, 22.0)]})
+    assert by_runs.iteration.between is not None
+    assert by_runs.iteration.base_median_ms == pytest.approx(24.0)

@@ -49,6 +49,9 @@ def test_flops_that_were_not_counted_have_no_column() -> None:
     bare = replace(TREE, modules=tuple(replace(x, flops=None) for x in TREE.modules))
     titles = [column.title for column in section(bare, 10).tables[0].columns]
     assert "FLOPs" not in titles
+    assert "; total time: with them" in section(bare, 10).tables[0].note
+    counted = section(TREE, 10).tables[0].note
+    assert "without inner modules; total time, FLOPs and their rate: with them" in counted
 
 
 def test_ops_without_a_formula_are_named() -> None:

@@ -176,6 +176,9 @@ def test_a_step_on_the_cpu_by_its_ops(
     )  # fmt: skip
     assert found is not None and found.name == name
     assert found.levers
+    # What is mixed is named, and what leads in it.
+    leads = "no single op takes 40 % of fwd+bwd; the most, 20 % of the ops' time, is in "
+    assert (leads in found.reason) == (name == "mixed" and ops != 300)
     # No time of calling an op is measured on the CPU.
     assert ("was not measured: double the batch" in found.reason) == (ops == 300)
 
