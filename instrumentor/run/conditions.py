@@ -51,6 +51,7 @@ def conditions(
         "platform": platform.platform(),
         "git_commit": commit,
         "git_dirty": dirty,
+        "git_parent": commit is not None and git.has_parent(root),
         "loop": {"file": loop["file"], "line": loop["line"]},
         "source_hashes": _source_hashes(prepared),
         "environment": {

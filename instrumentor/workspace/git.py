@@ -129,6 +129,14 @@ def state(root: Path) -> tuple[str | None, bool | None]:
     return commit, dirty
 
 
+def has_parent(root: Path) -> bool:
+    """Whether there is a commit before the last one: not behind the first, nor a shallow clone's."""
+    try:
+        return bool(read(root, "rev-parse", "--verify", "--quiet", "HEAD~1"))
+    except (NotReady, OSError):
+        return False
+
+
 def _no_filters(root: Path) -> list[str]:
     """Settings under which files are brought into git's form by no program: by line ends alone."""
     listed = read(root, "config", "--null", "--name-only", "--list").split(b"\0")

@@ -156,6 +156,9 @@ def test_the_state_of_a_tree(git_repo, tmp_path: Path) -> None:
     assert git.state(repo) == (commit, True)
     assert git.state(git_repo({}, name="empty", commit=False))[0] is None
     assert git.state(tmp_path) == (None, None)
+    assert not git.has_parent(tmp_path) and not git.has_parent(repo)
+    run_git(repo, "commit", "-q", "--allow-empty", "-m", "another")
+    assert git.has_parent(repo)
 
 
 def test_the_working_tree_may_not_be_where_the_settings_say(git_repo, tmp_path: Path) -> None:

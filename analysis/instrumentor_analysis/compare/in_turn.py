@@ -17,7 +17,8 @@ def in_turn(base: SideFacts, new: SideFacts, options: str = "") -> str:
     """``instrument compare --refs 1a2b3c4d5..6e7f8a9b0 train.py``; empty where they do not tell.
 
     What differs has to be the commit, or what was started: of files that changed between two runs
-    of one commit only the later state is still there.
+    of one commit only the later state is still there. Both commits have to be of one repository,
+    and both commands typed in one folder, which the paths of the scripts tell.
 
     Args:
         options: further ones, as they are typed.
@@ -28,10 +29,27 @@ def in_turn(base: SideFacts, new: SideFacts, options: str = "") -> str:
     refs = _refs(base.environment, new.environment)
     if refs is None or (refs and old != now) or (not refs and old == now):
         return ""
+    if refs and _script(base.run) != _script(new.run):
+        return ""
+    if len({_typed_in(base.run, old), _typed_in(new.run, now)} - {None}) > 1:
+        return ""
     given = f"{options} " if options else ""
     if refs:
         return f"instrument compare {given}--refs {refs} {shlex.join(now)}"
     return f"instrument compare {given}{shlex.join(old)} -- {shlex.join(now)}"
+
+
+def _script(run: Mapping[str, Any]) -> str:
+    """The user's own file."""
+    return str(run.get("own_script") or run.get("script") or "")
+
+
+def _typed_in(run: Mapping[str, Any], words: list[str]) -> str | None:
+    """The folder from which the script was started, ending with /; None where nothing tells."""
+    script, typed = _script(run), words[0].removeprefix("./")
+    if typed == "-m" or typed.startswith("/") or not script.endswith(f"/{typed}"):
+        return None
+    return script.removesuffix(typed)
 
 
 def _refs(base: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:

@@ -42,6 +42,7 @@ _ENVIRONMENT_KEYS = (
     "platform",
     "git_commit",
     "git_dirty",
+    "git_parent",
 )
 #: Name of a Tracy report folder.
 _STAMP = re.compile(r"\d{4}(_\d\d)+")
@@ -76,6 +77,7 @@ _SHAPES: dict[str, Any] = {
     **dict.fromkeys(_COUNTS, int | None),
     **dict.fromkeys(("arguments", "command"), list[str]),
     "git_dirty": bool | None,
+    "git_parent": bool | None,
     "environment": dict[str, Any],
     "machine": dict[str, Any] | None,
     "verification": _Verification | None,

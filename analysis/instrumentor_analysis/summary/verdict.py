@@ -208,9 +208,20 @@ def _when_busy(summary: Summary) -> Iterator[Lever]:
             "CPU time"
         )
         yield Lever("OMP_NUM_THREADS=1", how)
-    if script := shlex.join(started(summary.run)):
-        command = f"instrument compare --refs HEAD~1..HEAD {script}"
-        yield Lever("compare two versions", f"in turn, which works on a busy machine: {command}")
+    yield from _in_turn(summary)
+
+
+def _in_turn(summary: Summary) -> Iterator[Lever]:
+    """The last commit against what came before or after it, as far as the repository holds it."""
+    script, environment = shlex.join(started(summary.run)), summary.environment
+    if not script or environment.get("git_commit") is None:
+        return
+    changed = bool(environment.get("git_dirty"))
+    refs = "HEAD~1..HEAD" if environment.get("git_parent") and not changed else "HEAD.."
+    later = "" if changed or refs != "HEAD.." else "after your next change, "
+    command = f"instrument compare --refs {refs} {script}"
+    how = f"{later}in turn, which works on a busy machine: {command}"
+    yield Lever("compare two versions", how)
 
 
 def _waited(wall: WallClock | None) -> Iterator[Lever]:

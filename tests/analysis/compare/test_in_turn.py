@@ -39,6 +39,20 @@ def test_what_differs_is_put_into_the_command(base: Any, new: Any, command: str 
     assert made == (f"instrument compare {command}" if command else "")
 
 
+@pytest.mark.parametrize(
+    ("base", "new", "typed"),
+    [
+        (("/a/train.py", PLAIN, ONE), ("/b/train.py", PLAIN, TWO), False),
+        (("/a/train.py", PLAIN, ONE), ("/b/other.py", ["python3", "other.py"], ONE), False),
+        (("/a/train.py", PLAIN, ONE), ("/a/b/t.py", ["python3", "./b/t.py"], ONE), True),
+        (("/a/train.py", PLAIN, ONE), ("/b/t.py", ["python3", "/b/t.py"], ONE), True),
+    ],
+)
+def test_no_command_takes_in_two_repositories_or_folders(base: Any, new: Any, typed: bool) -> None:
+    sides = [facts(command, environment, script=at) for at, command, environment in (base, new)]
+    assert bool(in_turn(*sides)) is typed
+
+
 def test_options_stand_ahead_of_the_script() -> None:
     found = in_turn(facts(PLAIN, ONE), facts(PLAIN, TWO), "--fail-on-regression 5")
     assert found.startswith("instrument compare --fail-on-regression 5 --refs aaaaaaaaa..")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -254,20 +255,42 @@ def no_more(**facts: object) -> tuple[str, str, list[str]] | None:
 def test_the_command_that_holds_on_a_busy_machine_can_be_typed(command: object, typed: str) -> None:
     run = {"machine": {"other_cpus": 1.6, "cpus": 2}, "command": command}
     wall = WallClock(label="fwd+bwd", samples=30, median_ms=10.0)
-    found = no_verdict(Summary("torch", wall_clock=wall, run=run))
+    repository = {"git_commit": "a", "git_dirty": False, "git_parent": True}
+    found = no_verdict(Summary("torch", wall_clock=wall, run=run, environment=repository))
     assert found is not None
     command = f": instrument compare --refs HEAD~1..HEAD {typed}"
     assert found[2][-1].how.endswith(command) is bool(typed)
     assert typed or all("instrument compare" not in lever.how for lever in found[2])
 
 
+@pytest.mark.parametrize(
+    ("repository", "said"),
+    [
+        ({"git_commit": "a", "git_dirty": True, "git_parent": True}, "in turn, .* HEAD.. train.py"),
+        ({"git_commit": "a", "git_parent": False}, "after your next change, in turn.* HEAD.. train"),
+        ({"git_commit": "a", "git_parent": True}, "in turn, .* --refs HEAD~1..HEAD train.py"),
+        ({"git_commit": None, "git_parent": False}, None),
+    ],
+)
+def test_no_commit_is_named_that_the_repository_does_not_hold(
+    repository: dict[str, object], said: str | None
+) -> None:
+    run = {"machine": {"other_cpus": 1.6, "cpus": 2}, "command": ["python3", "train.py"]}
+    wall = WallClock(label="fwd+bwd", samples=30, median_ms=10.0)
+    found = no_verdict(Summary("torch", wall_clock=wall, run=run, environment=repository))
+    assert found is not None
+    how = [each.how for each in found[2] if each.what == "compare two versions"]
+    assert [bool(re.match(said or "", each)) for each in how] == [True] * bool(said)
+
+
 def test_a_run_without_a_verdict_says_why_and_what_to_try() -> None:
     busy = {"machine": {"other_cpus": 1.6, "cpus": 2}, "command": ["python", "train.py"]}
-    name, reason, tries = no_more(run=busy, environment={"torch_threads": 2})
+    repository = {"git_commit": "a", "git_parent": True}
+    name, reason, tries = no_more(run=busy, environment={"torch_threads": 2, **repository})
     assert name == "no conclusion" and reason.startswith("other programs used the CPUs")
     assert tries == ["measure again", "OMP_NUM_THREADS=1", "compare two versions"]
     waits = Iteration(9, 60.0, 50.0, 70.0, parts=(Part("data", 36.0, 60.0),))
-    _, _, tries = no_more(run=busy, clock={"iteration": waits})
+    _, _, tries = no_more(run=busy, clock={"iteration": waits}, environment=repository)
     assert tries == ["measure again", "look at the data", "compare two versions"]
     name, reason, tries = no_more()
     assert (name, tries) == ("no verdict", ["a profiler"])
