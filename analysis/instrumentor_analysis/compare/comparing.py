@@ -274,15 +274,17 @@ def _timing(
         said = statement_of_runs(by_runs, _facts(pair.new, pair.groups[1]).name)
     found = by_runs or by_steps
     # Several runs of each side show what their machines did to them, one run does not.
-    shown = () if by_runs is not None else (pair.base, pair.new)
+    shown = (pair.base, pair.new) if by_runs is None else tuple(chain(*pair.groups))
+    shown = () if by_runs is not None and by_runs.real else shown
     busy = [side.name for side in shown if is_busy(side.summary.run.get("machine"))]
     if busy:
-        alone = by_size(ratio, pair.new.name)
+        who = " and ".join(busy) if len(busy) <= 2 else f"{len(busy)} of {len(shown)} runs"
+        alone = by_size(ratio, _facts(pair.new, pair.groups[1]).name)
         command = in_turn(pair.base.facts(), pair.new.facts())
         said = (
-            f"No conclusion, because the machine was busy in {' and '.join(busy)} [W201]. By the "
+            f"No conclusion, because the machine was busy in {who} [W201]. By the "
             f"medians alone {alone}. Measure again when it is quiet, or run both in turn, which "
-            f"holds on a busy machine too{f': {command}' if command else ' (`instrument compare`)'}"
+            f"holds on a busy machine too: {command or 'instrument compare --help'}"
             if first
             else f"No conclusion; by the medians alone {alone}."
         )

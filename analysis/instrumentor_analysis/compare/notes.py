@@ -11,6 +11,7 @@ from instrumentor_analysis.compare.in_turn import in_turn
 from instrumentor_analysis.compare.model import Comparison, Timing
 from instrumentor_analysis.compare.side import Side
 from instrumentor_analysis.shared.documents import listed
+from instrumentor_analysis.shared.warning_codes import code_of
 
 #: What tells one code from another, beside what may explain a difference by itself.
 _CODE = ("commit", "script", "arguments")
@@ -40,8 +41,8 @@ def notes(
             f"The wall clock of {' and '.join(untraced)} is that of the run without Tracy; device "
             "time, overhead and ops are of the one with it."
         )
-    # The statement names what was busy itself, where no runs on either side show what it did.
-    told = timing is not None and timing.between is None
+    # The statement names what was busy itself, unless the runs on either side tell all the same.
+    told = timing is not None and (timing.between is None or not timing.real)
     found += [*_doubted(every, but=BUSY if told else ""), *_not_steady(every, timing)]
     for side in shown:
         slow = [each.name for each in side.main_wall.outliers] if side.main_wall else []
@@ -49,7 +50,7 @@ def notes(
             steps = f"{len(slow)} steady step{'s' if len(slow) > 1 else ''}"
             found.append(
                 f"{side.name} has {steps} far above the others ({', '.join(slow[:3])}). The "
-                f"medians hardly move{_compiled(side)}."
+                f"medians hardly move{_compiled(side)}. [{code_of('outlier')}]"
             )
     for side, other in ((base, new), (new, base)) if comparison.timings else ():
         missing = [label for label in side.labels() if label not in other.labels()]
@@ -103,7 +104,7 @@ def _doubted(sides: Sequence[Side], but: str) -> list[str]:
     """
     machines = {side.name: side.summary.run.get("machine") for side in sides}
     every = {
-        name: [str(each) for each in doubts(machine) if each.kind != but]
+        name: [each.labelled for each in doubts(machine) if each.kind != but]
         for name, machine in machines.items()
     }
     busy = {name: texts for name, texts in every.items() if texts}
@@ -126,5 +127,5 @@ def _not_steady(sides: Sequence[Side], timing: Timing | None) -> Iterator[str]:
         remedy = f"--warmup {LONG_WARMUP}" if all(x < 0 for _, x in changes) else longer
         yield (
             "Not steady: steps got faster or slower during the run "
-            f"({listed(trends, 5)}).{widened} Measure again with {remedy}."
+            f"({listed(trends, 5)}).{widened} Measure again with {remedy}. [{code_of('not-steady')}]"
         )

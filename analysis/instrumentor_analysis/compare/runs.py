@@ -107,12 +107,26 @@ class Between(Struct, frozen=True):
 
     @property
     def needed(self) -> int | None:
-        """Runs on each side to see a change of this size in 8 of 10 cases; None without one."""
+        """Runs on each side to see a change of this size in 8 of 10 cases; None without one.
+
+        More than there are, where these do not show it: few runs know little of their noise.
+        """
         if self.ratio == 1:
             return None
-        # From TOLD * deviation * sqrt(2 / n) = |log ratio|.
-        needed = 2 * (TOLD * self.noise.deviation / math.log(self.ratio)) ** 2
-        return max(2, math.ceil(needed)) if needed < 1e6 else None
+        change = abs(math.log(self.ratio))
+        # From TOLD * deviation * sqrt(2 / n) = |log ratio|: with the noise known no fewer would do.
+        needed = 2 * (TOLD * self.noise.deviation / change) ** 2
+        if needed >= 1e6:
+            return None
+        count = max(2, math.ceil(needed))
+        while (self._told(count)) * self.noise.deviation * math.sqrt(2 / count) > change:
+            count += 1
+        return count if self.real else max(count, min(self.base_runs, self.new_runs) + 1)
+
+    @staticmethod
+    def _told(count: int) -> float:
+        """What :data:`TOLD` is where the noise is known from so many runs on each side alone."""
+        return student_quantile((1 + CONFIDENCE) / 2, 2 * (count - 1)) + TOLD - SURE
 
     @property
     def smallest_percent(self) -> float:

@@ -7,6 +7,15 @@ from instrumentor_analysis.compare.runs import MOST_RUNS, Between
 from instrumentor_analysis.model import Interval
 
 
+#: Ends of an interval that are further apart than this factor say nothing about a change.
+_TELLS_NOTHING = 10.0
+
+
+def tells(interval: Interval) -> bool:
+    """Whether an interval is worth showing."""
+    return interval.low > 0 and interval.high / interval.low <= _TELLS_NOTHING
+
+
 def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> str:
     """What the samples say, and what it would take to say more: the verdict first."""
     counts = f"{base_samples} and {new_samples} steady steps"
@@ -39,6 +48,12 @@ def statement_of_runs(found: Between, name: str) -> str:
         counted += f" and {found.noise.history} of the history"
     noise = f"{_percent(found.noise.percent / 100)} %"
     size, between = by_size(found.ratio, name), _between(found.interval, found.ratio)
+    if not found.real and not tells(found.interval) and (found.needed or 0) <= MOST_RUNS:
+        more = "" if found.needed is None else _more(found.needed)
+        return (
+            f"No conclusion. By the medians alone {size}, but runs of this script vary by {noise} "
+            f"({counted}), too much for an interval.{more}"
+        )
     if found.real or found.needed is None:
         said = f"{size} ({between}; {counted}, which differ by {noise})"
         return said if found.real else f"No conclusion. {said}"
@@ -49,9 +64,13 @@ def statement_of_runs(found: Between, name: str) -> str:
             "its clock, or take more steps a run."
         )
     return (
-        f"No conclusion. {size} ({between}), but runs of this script vary by {noise} ({counted}). "
-        f"Run both sides {found.needed} times (--repeat {found.needed})."
+        f"No conclusion. {size} ({between}), but runs of this script vary by {noise} ({counted})."
+        f"{_more(found.needed)}"
     )
+
+
+def _more(runs: int) -> str:
+    return f" Run both sides {runs} times (--repeat {runs})."
 
 
 def _resolution(ratio: Ratio) -> str:
@@ -79,6 +98,8 @@ def by_size(ratio: float, name: str) -> str:
 def _between(interval: Interval, ratio: float) -> str:
     """The interval on the scale on which the size is said."""
     low, high = interval.low, interval.high
+    if not tells(interval):
+        return "too wide an interval to tell"
     head = f"{interval.confidence * 100:.0f} % interval"
     factor = 1 / ratio if ratio < 1 else ratio
     if factor >= 1.1:

@@ -106,8 +106,7 @@ def compare(
         return
     if len(runs) < 2:
         raise UsageError("a comparison takes two runs", "Give BASE and NEW: two run folders.")
-    if len(groups) == 2 and len({Path(run).resolve() for run in runs}) == 1:
-        console.warn(f"Both sides are the same run: {console.shown(Path(runs[0]).resolve())}")
+    _refuse_itself(groups)
     sizes = _sizes(asked.batch_size, groups)
     refuse_outputs([asked.html, asked.markdown], map(Path, runs), force=asked.force)
     comparisons = compared(groups, sizes, History(store.history), of_region=of_region)
@@ -115,6 +114,23 @@ def compare(
     _show(comparisons, shown.json)
     for said in () if percent is None else judged(comparisons, percent):
         console.say(said)
+
+
+def _refuse_itself(groups: list[list[str]]) -> None:
+    """A run against itself says nothing, as where ``latest`` is the other one.
+
+    Raises:
+        UsageError: a run of the base is among those that it is compared with.
+    """
+    base = {Path(run).resolve(): run for run in groups[0]}
+    for run in (run for group in groups[1:] for run in group):
+        same = base.get(Path(run).resolve())
+        if same is not None and Path(run).exists():  # names of the history are looked at there
+            shown = console.shown(Path(run).resolve())
+            raise UsageError(
+                f"{run} and {same} are one run: {shown}",
+                "Give another run, or measure again with instrument run.",
+            )
 
 
 def _judge_pairs(folder: Path, asked: Asked, resolution: float, *, json: bool) -> None:

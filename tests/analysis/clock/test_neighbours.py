@@ -78,9 +78,14 @@ def test_a_comparison_says_of_which_run() -> None:
 
 def test_a_comparison_of_many_runs_says_it_once() -> None:
     sides = [side([1.0] * 5, name, run={"machine": BUSY}) for name in "abcd"]
-    notes = compare_runs(sides[:2], sides[2:]).notes
-    assert sum("Machine busy" in note for note in notes) == 1
-    assert any(note.startswith("4 of 4 runs, such as a: Machine busy") for note in notes)
+    found = compare_runs(sides[:2], sides[2:])
+    assert found.timing is not None
+    assert "because the machine was busy in 4 of 4 runs [W201]" in found.timing.statement
+    assert not any("Machine busy" in note for note in found.notes)
+    calm = compare_runs(sides[:2], [side([9.0] * 5, "e"), side([9.1] * 5, "f")])
+    assert calm.timing is not None and calm.timing.real  # what they did, the runs themselves tell
+    assert sum(note.startswith("a: Machine busy") for note in calm.notes) == 1
+    assert all("[W201]" in note for note in calm.notes if "Machine busy" in note)
 
 
 @pytest.mark.parametrize(

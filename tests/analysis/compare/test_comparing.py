@@ -157,10 +157,10 @@ def test_every_label_that_both_have_the_main_one_first() -> None:
 def test_a_drift_is_doubted() -> None:
     found = compare(side([100.0 + 3 * at for at in range(8)]), side([100.0] * 8, "new"))
     (note,) = (each for each in found.notes if each.startswith("Not steady"))
-    assert "base 2" in note and "% slower" in note and note.endswith("with --steps 16.")
+    assert "base 2" in note and "% slower" in note and note.endswith("with --steps 16. [W204]")
     falling = compare(side([130.0 - 3 * at for at in range(8)]), side([100.0] * 8, "new"))
     (note,) = (each for each in falling.notes if each.startswith("Not steady"))
-    assert note.endswith("with --warmup 20.")
+    assert note.endswith("with --warmup 20. [W204]")
 
 
 def test_names_that_are_alike_are_told_apart() -> None:
@@ -325,7 +325,7 @@ def test_nothing_is_concluded_from_a_run_on_a_busy_machine() -> None:
     assert found.timing.statement == (
         "No conclusion, because the machine was busy in new [W201]. By the medians alone new "
         "takes 2.00 times as long. Measure again when it is quiet, or run both in turn, which "
-        "holds on a busy machine too (`instrument compare`)"
+        "holds on a busy machine too: instrument compare --help"
     )
     assert not any("busy" in note for note in found.notes)  # it is told once
     slower = {
@@ -435,3 +435,13 @@ def test_phases_of_a_disturbed_side_have_no_change() -> None:
     assert found.owners_busy == ("b",)
     text = console([found])
     assert "phases have no change here, because the machine was busy in b" in text
+
+
+def test_runs_that_vary_too_much_have_no_interval_and_ask_for_more_than_there_are() -> None:
+    base, new = runs(1.0), runs(0.03, 0.15, name="new")
+    found = compare_runs(base, new)
+    assert found.timing is not None and found.timing.between is not None
+    assert not found.timing.real and found.timing.needed is not None and found.timing.needed > 2
+    said = found.timing.statement
+    assert said.startswith("No conclusion. By the medians alone new0 (2 runs) is ")
+    assert "too much for an interval. Run both sides " in said and " .. " not in said

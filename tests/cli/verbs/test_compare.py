@@ -290,8 +290,18 @@ def test_a_path_with_an_at_sign_is_a_path(
     assert code == 2 and "gone.py: no such file" in err
 
 
-def test_a_run_against_itself_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one = run(tmp_path / "one")
-    (tmp_path / "latest").symlink_to(one)
-    assert "Both sides are the same run" in compared(capsys, one, tmp_path / "latest")[2]
-    assert "same run" not in compared(capsys, one, run(tmp_path / "two"))[2]
+@pytest.mark.parametrize(
+    "runs", [("one", "latest"), ("two", "one", "--", "three", "latest"), ("one", "two", "./one")]
+)
+def test_a_run_against_itself_is_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    runs: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two", "three"):
+        run(tmp_path / name)
+    (tmp_path / "latest").symlink_to("one")
+    code, _, err = compared(capsys, *runs)
+    assert code == 2 and f"{runs[-1]} and one are one run: one" in err

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from instrumentor_analysis.compare.model import Comparison, Timing
+from instrumentor_analysis.compare.statement import tells
 from instrumentor_analysis.reports import formatting
 
-#: Ends of an interval that are further apart than this factor say nothing about a change.
-_TELLS_NOTHING = 10.0
 #: Times of a step that differ by less are no difference between ops or lines, milliseconds.
 #: Half of the last decimal that a column in milliseconds shows.
 _NOTHING_MS = 0.0005
@@ -23,7 +22,7 @@ def interval(timing: Timing, inverse: bool = False) -> str:
     ends = timing.interval.low, timing.interval.high
     # A rate is the reciprocal of a time, so that the ends change places.
     low, high = (1 / ends[1], 1 / ends[0]) if inverse else ends
-    if not low or high / low > _TELLS_NOTHING:
+    if not tells(timing.interval):
         return "too wide to tell"
     return f"{signed((low - 1) * 100)} .. {signed((high - 1) * 100)}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from instrumentor_analysis.compare.model import Comparison, Timing, leading
+from instrumentor_analysis.compare.statement import tells
 from instrumentor_analysis.model import Interval
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.charts import Part, stacks
@@ -72,9 +73,9 @@ def _samples(base_name: str, timed: Sequence[tuple[str, Timing]], width: float) 
 
 
 def ratios(comparisons: Sequence[Comparison]) -> Drawing | None:
-    """The interval of each run; None where none has one."""
+    """The interval of each run; None where none has one that tells anything."""
     timed = _timed(comparisons)
-    known = [(name, t, t.interval) for name, t in timed if t.interval is not None]
+    known = [(name, t, t.interval) for name, t in timed if t.interval and tells(t.interval)]
     return at_every_width(lambda width: _ratios(known, width)) if known else None
 
 
