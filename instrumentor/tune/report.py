@@ -99,12 +99,6 @@ def notes(tuned: Tuned) -> Iterator[str]:
         )
     if not any(row.outcome.losses for row in search.rows):
         yield "No loss was seen: the effect of a setting on it cannot be judged."
-    if any(row.outcome.peak_rss_bytes for row in search.rows):
-        yield (
-            "Memory is the peak resident memory of the script's process tree on the host; pages "
-            "that processes share count for each. 'cuda' is torch.cuda.max_memory_allocated. "
-            "Memory of a Tenstorrent device is not measured."
-        )
     if search.out_of_budget:
         yield "The budget was used up before everything was tried: --resume continues."
 
@@ -140,12 +134,22 @@ def table(document: dict[str, Any]) -> Table:
         (
             Column("", ["*" if t["verdict"] == KEPT else "" for t in trials], right=False),
             Column(
-                "configuration", [_change(t) for t in trials], right=False, least=16, comfort=24
+                "configuration",
+                [_change(t) for t in trials],
+                right=False,
+                least=16,
+                comfort=24,
+                wraps=True,
             ),
             figures(f"{timed} ms", "step_ms"),
             figures("samples/s", "samples_per_s"),
             Column("loss", [_loss(t) for t in trials]),
-            Column("memory", [_memory(t) for t in trials], optional=True),
+            Column(
+                "memory",
+                [_memory(t) for t in trials],
+                optional=True,
+                about=_of_memory(trials),
+            ),
             Column("first ms", [_figure(t["compile_ms"]) for t in trials], optional=True),
             Column(
                 "vs best so far (95 %)",
@@ -153,6 +157,7 @@ def table(document: dict[str, Any]) -> Table:
                 right=False,
                 least=16,
                 comfort=34,
+                wraps=True,
             ),
         )
     )
@@ -270,6 +275,19 @@ def _memory(trial: dict[str, Any]) -> str:
         for name in ("peak_rss_bytes", "cuda_max_memory_allocated_bytes")
     )
     return f"{host} + {cuda} cuda" if cuda else host
+
+
+def _of_memory(trials: list[dict[str, Any]]) -> str:
+    """What the figures of :func:`_memory` are."""
+    if not any(trial["peak_rss_bytes"] for trial in trials):
+        return ""
+    cuda = any(trial["cuda_max_memory_allocated_bytes"] for trial in trials)
+    return (
+        "Memory is the peak resident memory of the script's process tree on the host; pages that "
+        "processes share count for each. "
+        + ("'cuda' is torch.cuda.max_memory_allocated. " if cuda else "")
+        + "Memory of a Tenstorrent device is not measured."
+    )
 
 
 def _loss(trial: dict[str, Any]) -> str:

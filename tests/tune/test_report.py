@@ -136,3 +136,23 @@ def test_settings_that_cannot_be_applied_are_named_with_line_and_reason(tmp_path
     text = report.markdown(report.make_report(done))
     assert "## Not tried" in text
     assert f"- dtype: {tmp_path / 'train.py'}:15: the script manages mixed precision" in text
+
+
+def test_eighty_columns_cut_no_interval_and_explain_no_hidden_column(tmp_path: Path) -> None:
+    class Sized(ByFormula):
+        def _one(self, trial: Trial) -> Outcome | None:
+            made = super()._one(trial)
+            return made and replace(made, peak_rss_bytes=10**9)
+
+    made = report.make_report(tuned(tmp_path, Sized(times)))
+    table = report.table(made.document)
+    wide, narrow = (table_lines(table, width, painter(False)) for width in (200, 80))
+    assert max(map(len, narrow)) <= 80 and "…" not in "".join(narrow)
+    for column in table.columns:
+        if column.wraps:  # every word of every cell is there
+            assert {word for text in column.texts for word in text.split()} <= set(
+                " ".join(narrow).split()
+            )
+    assert "memory" in wide[0] and "peak resident memory" in " ".join(wide)
+    assert "memory" not in narrow[0] and "peak resident memory" not in " ".join(narrow)
+    assert not any("resident" in note for note in made.document["notes"])

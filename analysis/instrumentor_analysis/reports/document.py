@@ -38,6 +38,8 @@ class Column(Struct, frozen=True):
         optional: left out on a narrow terminal, the last such first.
         total: its cell in the last row, set apart.
         keys: colours of a chart that its rows belong to; none where empty.
+        wraps: on a narrow terminal its texts are broken between words, not cut.
+        about: a sentence below the table where the column is shown.
     """
 
     title: str
@@ -53,6 +55,8 @@ class Column(Struct, frozen=True):
     optional: bool = False
     total: str | None = None
     keys: Sequence[str] = ()
+    wraps: bool = False
+    about: str = ""
 
     def colour(self, row: int) -> str:
         """The colour of one cell; empty for none."""
@@ -80,6 +84,15 @@ class Table(Struct, frozen=True):
     note: str = ""
     caption: str = ""
     folded: bool = False
+
+    def said(self, shown: Sequence[Column] | None = None) -> str:
+        """The sentences below it.
+
+        Args:
+            shown: of its columns, where not all are.
+        """
+        columns = self.columns if shown is None else shown
+        return " ".join(filter(None, (self.note, *(column.about for column in columns))))
 
     @property
     def rows(self) -> int:

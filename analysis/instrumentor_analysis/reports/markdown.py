@@ -123,7 +123,7 @@ def table(one: Table) -> str:
         *([_cell(column, at) for column in columns] for at in range(one.rows)),
     ]
     rows = "\n".join("| " + " | ".join(line) + " |" for line in lines) if one.rows else ""
-    return "\n\n".join(part for part in (rows, escape(one.note)) if part)
+    return "\n\n".join(part for part in (rows, escape(one.said())) if part)
 
 
 def _cell(column: Column, row: int) -> str:

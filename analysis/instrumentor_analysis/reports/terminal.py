@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -78,7 +79,8 @@ def table_lines(one: Table, width: int, paint: Paint) -> list[str]:
     """A table of a document with its note; foreign texts are made safe for a terminal."""
     columns = [_shown(column, width) for column in one.columns]
     lines = table(columns, width=width, paint=paint, indent="  ") if one.rows else []
-    note = indented(formatting.visible(one.note), width, "  ") if one.note else []
+    said = one.said(_fit(columns, width - 2, 2)[0] if one.rows else ())
+    note = indented(formatting.visible(said), width, "  ") if said else []
     return lines + [paint(line, "dim") for line in note]
 
 
@@ -105,12 +107,21 @@ def table(
         return list(_folded(shown, width, paint, indent))
     rule = indent + paint("─" * (sum(sizes) + len(gap) * (len(sizes) - 1)), "dim")
     cells = [_cells(column, size, paint) for column, size in zip(shown, sizes, strict=True)]
-    lines = [(indent + gap.join(row)).rstrip() for row in zip(*cells, strict=True)]
-    if any(column.total is not None for column in shown):
-        lines.insert(len(lines) - 1, rule)
-    else:
-        lines.pop()
-    return [lines[0], rule, *lines[1:]]
+    head, *rows, total = (
+        [(indent + gap.join(line)).rstrip() for line in _lines_of(row, sizes)]
+        for row in zip(*cells, strict=True)
+    )
+    last = [rule, *total] if any(column.total is not None for column in shown) else []
+    return [*head, rule, *chain.from_iterable(rows), *last]
+
+
+def _lines_of(row: Sequence[Sequence[str]], sizes: Sequence[int]) -> Iterator[Sequence[str]]:
+    """The lines of a row, of whose cells some may have several."""
+    for at in range(max(map(len, row))):
+        yield [
+            cell[at] if at < len(cell) else " " * size
+            for cell, size in zip(row, sizes, strict=True)
+        ]
 
 
 def _fit(columns: Sequence[Column], room: int, gap: int) -> tuple[list[Column], list[int]]:
@@ -127,7 +138,8 @@ def _fit(columns: Sequence[Column], room: int, gap: int) -> tuple[list[Column], 
     over = sum(size + gap for _, size in shown) - gap - room
     sizes: list[int] = []
     for column, size in shown:
-        shrunk = max(size - max(over, 0), column.least) if column.least else size
+        least = max(column.least, _longest_word(column)) if column.wraps else column.least
+        shrunk = max(size - max(over, 0), least) if least else size
         shrunk = min(shrunk, size)
         over -= size - shrunk
         sizes.append(shrunk)
@@ -161,21 +173,33 @@ def _natural(column: Column) -> int:
     return max(map(formatting.width, {column.title, column.total or "", *column.texts}))
 
 
-def _cells(column: Column, size: int, paint: Paint) -> list[str]:
-    """Heading, cells and total of a column, each padded to its size: one that repeats only once."""
+def _longest_word(column: Column) -> int:
+    words = (formatting.wrap(text, 1) for text in (column.title, *column.texts))
+    return max(map(formatting.width, chain.from_iterable(words)))
+
+
+def _cells(column: Column, size: int, paint: Paint) -> list[list[str]]:
+    """Heading, cells and total of a column, the lines of each padded to its size.
+
+    One that repeats is made only once.
+    """
     count = len(column.texts)
     colours = column.colours
     hows = [colours] * count if isinstance(colours, str) else colours
     texts = [column.title, *column.texts, column.total or ""]
 
-    @cache
     def padded(text: str, how: str) -> str:
         text = formatting.clip(text, size)
         space = " " * (size - formatting.width(text))
         painted = paint(text, how)
         return space + painted if column.right else painted + space
 
-    return list(map(padded, texts, ["bold", *hows, "dim"]))
+    @cache
+    def cell(text: str, how: str) -> list[str]:
+        lines = formatting.wrap(text, size) if column.wraps else [text]
+        return [padded(line, how) for line in lines]
+
+    return list(map(cell, texts, ["bold", *hows, "dim"]))
 
 
 def warning_lines(caveats: Iterable[Caveat], width: int, paint: Paint) -> list[str]:
