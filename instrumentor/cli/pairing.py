@@ -39,6 +39,8 @@ _AT_A_PAIR = 0.005
 #: The user's files as they stand, in the place of a commit.
 WORKTREE = "WORKTREE"
 _HERE = "your working tree"
+#: Pairs beyond which nobody waits, and differences beyond which nobody asks, percent.
+_HOPELESS_PAIRS, _COARSEST_PERCENT = 1000, 25
 _HOW = "For example: instrument compare --refs main..HEAD train.py"
 
 
@@ -528,12 +530,38 @@ def _tell(paired: Paired) -> None:
     text = statement(paired)
     if paired.new.name == _HERE or not text.startswith(paired.new.name):  # a file keeps its name
         text = text[0].upper() + text[1:]
-    console.out(f"{text}, {_duration(paired.duration_s)}")
+    console.out_wrapped(f"{text}, {_duration(paired.duration_s)}")
     each = " per sample" if paired.per_sample else ""
     console.out(f"  compared: {paired.figure}{each}, medians of each run")
     busy = sum(run.busy for pair in paired.pairs for run in (pair.base, pair.new))
     if busy:
         console.out(f"  the machine was busy in {busy} of {2 * len(paired.pairs)} runs")
+    if outlook := _outlook(paired):
+        console.out_wrapped(outlook, "  ")
+
+
+def _outlook(paired: Paired) -> str:
+    """How many pairs a verdict would take where twice as many do not do; empty elsewhere.
+
+    The interval narrows with the root of their number, until it leaves out what is to be told.
+    """
+    found = paired.verdict
+    ends = found.interval
+    if paired.decided or ends is None or paired.gate_percent is not None:
+        return ""
+    half, count = math.log(ends.high / ends.low) / 2, found.pairs
+    least = math.log1p(found.resolution_percent / 100)
+    needed = math.ceil(count * (half / max(abs(math.log(found.ratio)), least)) ** 2)
+    if needed <= _more_pairs(paired):
+        return ""
+    many = f"about {needed:,}" if needed <= _HOPELESS_PAIRS else f"more than {_HOPELESS_PAIRS:,}"
+    longest = _duration(paired.duration_s / count * min(needed, _HOPELESS_PAIRS))
+    coarser = math.ceil(math.expm1(half / math.sqrt(2)) * 100)
+    other = f", or ask for less: --resolution {coarser}" if coarser <= _COARSEST_PERCENT else ""
+    return (
+        f"pairs differ too much: at this spread a verdict takes {many} of them ({longest}); "
+        f"quieten the machine first{other}"
+    )
 
 
 def _more_pairs(paired: Paired) -> int:

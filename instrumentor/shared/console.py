@@ -166,6 +166,23 @@ def out(text: str = "", *, painted: bool | None = None) -> None:
     _status.print(_shown(text, colored(sys.stdout) if painted is None else painted), sys.stdout)
 
 
+def out_wrapped(text: str, first: str = "", widest: int = 0) -> None:
+    """A paragraph of the result; broken between words on a terminal alone.
+
+    Args:
+        first: what its first line begins with; the others are indented.
+        widest: lines of no more columns, however wide the terminal is.
+    """
+    from instrumentor_analysis.reports.terminal import indented
+
+    if not sys.stdout.isatty():
+        out(first + text)
+        return
+    width = min(terminal_width(), widest) if widest else terminal_width()
+    for line in indented(text, width, first, "  "):
+        out(line)
+
+
 def show(
     render: Callable[..., str], what: object, *, painted: bool | None = None, **how: Any
 ) -> None:

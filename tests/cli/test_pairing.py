@@ -233,3 +233,26 @@ def test_undecided_pairs_end_with_how_to_go_on_and_others_with_a_run(
         )
         show_earlier(Path("out"), json=False)
         assert capsys.readouterr().err.splitlines()[-1].startswith(ends)
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ((0.37, 1.45), "takes more than 1,000 of them (100 min); quieten the machine first"),
+        ((0.9, 1.12), "(100 min); quieten the machine first, or ask for less: --resolution 9"),
+        ((0.96, 1.05), "takes about 205 of them (20 min); quieten the machine first, or"),
+        ((0.99, 1.02), None),  # twice as many will do
+    ],
+)
+def test_a_load_under_which_nothing_will_be_known_is_said(
+    capsys: pytest.CaptureFixture[str], ends: tuple[float, float], said: str | None
+) -> None:
+    sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("a.py", "b.py")]
+    runs = [Measured(Path(f"out/{name}"), {"iteration": 5.0}, None) for name in ("base", "new")]
+    found = Verdict("undecided", 1.005, Interval(*ends, 0.95), 40, 2.0)
+    pairs = (Pair(runs[0], runs[1], False),) * 40
+    paired = Paired(Path("out"), *sides, pairs, "iteration", False, found, 240.0)
+    _show(paired, Shown(quiet=True), again_with)
+    out = " ".join(capsys.readouterr().out.split())
+    assert ("pairs differ too much" in out) is (said is not None)
+    assert (said or "") in out

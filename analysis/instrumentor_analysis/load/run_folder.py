@@ -7,6 +7,7 @@ wrong type counts as absent.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from difflib import get_close_matches
 from itertools import islice
@@ -224,6 +225,7 @@ def open_run(source: Path, *more: Path) -> RunFolder:
         NothingMeasured: there is nothing of a run at that path.
     """
     if source.is_file():
+        _refuse_other_files(source)
         return RunFolder(source, ops_csv=source, more_csvs=more)
     if source.is_symlink() and not source.exists():
         to = source.readlink()
@@ -248,6 +250,27 @@ def open_run(source: Path, *more: Path) -> RunFolder:
             "Give a folder that `instrument run` made, a Tracy report folder, or an ops CSV.",
         )
     return folder
+
+
+def _refuse_other_files(source: Path) -> None:
+    """Say what is expected in the place of a file that is certainly no ops CSV.
+
+    Raises:
+        NothingMeasured: it is a script, or a file of a run.
+    """
+    kind = source.suffix.lower()
+    if kind == ".py":
+        raise NothingMeasured(
+            f"{source} is a script, and a report is of what was measured",
+            f"Measure it first (instrument run {shlex.quote(str(source))}), or give the folder of "
+            f"a run, such as {RUNS_FOLDER}/latest, or an ops CSV of Tracy.",
+        )
+    if kind != ".csv" and (source.parent / "run.json").is_file():
+        folder = shlex.quote(str(source.parent))
+        raise NothingMeasured(
+            f"{source} is one of the files of a run",
+            f"Give the folder: instrument report {folder}",
+        )
 
 
 def _nearest_run(missing: Path) -> str:

@@ -6,6 +6,7 @@ more, grey what was not measured.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
@@ -47,6 +48,9 @@ NARROWEST = 20
 _NAME, _VALUE, _LABEL = 16, 16, 12
 _HEAT = " ▁▂▃▄▅▆▇█"
 
+#: A command behind the colon that announces it.
+_COMMAND = re.compile(r"(?<=: )instrument [a-z-]+ [^\n]*\Z")
+
 Paint = Callable[[str, str], str]
 
 
@@ -65,6 +69,9 @@ def painter(color: bool) -> Paint:
 def indented(text: str, columns: int, first: str = "", rest: str | None = None) -> list[str]:
     """A paragraph whose first line begins with ``first`` and the others with ``rest``.
 
+    A command that ends it is a line of its own where both do not fit into one: broken, it could
+    not be pasted.
+
     Args:
         columns: width of the lines, ``first`` and ``rest`` included.
         rest: None for as many blanks as ``first`` is wide.
@@ -72,6 +79,9 @@ def indented(text: str, columns: int, first: str = "", rest: str | None = None) 
     rest = " " * formatting.width(first) if rest is None else rest
     room = max(columns - max(map(formatting.width, (first, rest))), NARROWEST)
     lines = formatting.wrap(text, room)
+    command = _COMMAND.search(text) if len(lines) > 1 else None
+    if command is not None:
+        lines = [*formatting.wrap(text[: command.start()], room), command.group()]
     return [(rest if number else first) + line for number, line in enumerate(lines)]
 
 

@@ -27,7 +27,10 @@ class NotAnOpsFile(AnalysisError):
     """The file is not an ops CSV: a column that every one has is missing, or it is empty."""
 
     def __init__(self, message: str) -> None:
-        hint = "Give an ops_perf_results_*.csv as written by `python3 -m tracy -r`."
+        hint = (
+            "Give the folder of a run, or an ops_perf_results_*.csv as `python3 -m tracy -r` "
+            "writes it."
+        )
         super().__init__(message, hint)
 
 

@@ -60,10 +60,12 @@ def closing(results: Sequence[RunResult], middle: RunResult) -> None:
     page = middle.folder / "report.html"
     if page.is_file():
         console.say(f"Page: {page.resolve().as_uri()}")
-    told = "How to compare them with another version's: instrument compare --help"
     if middle.summary.run.get("script"):
         script = console.quoted(console.shown(Path(str(middle.summary.run["script"]))))
-        console.say(f"Next: instrument history {script}  # these beside earlier runs. {told}")
+        console.say(f"Next: instrument history {script}  # these runs beside earlier ones")
+    console.say(
+        f"After a change and another run: instrument compare {' '.join(folders)} -- @last"
+    )
 
 
 def _name(result: RunResult) -> str:

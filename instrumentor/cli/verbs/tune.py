@@ -106,11 +106,12 @@ def _show(tuned: Tuned, report: Report, *, json: bool) -> None:
         console.out_json(document)
     else:
         paint = painter(console.colored(sys.stdout))
-        for line in table_lines(table(document), min(console.terminal_width(), _WIDEST), paint):
+        width = min(console.terminal_width(), _WIDEST)
+        for line in table_lines(table(document), width, paint):
             console.out(line)
         console.out()
         for note in document["notes"]:
-            console.out(f"- {note}")
+            console.out_wrapped(note, "- ", _WIDEST)
         console.out()
         console.out(conclusion(document))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from instrumentor_analysis.reports import formatting
+from instrumentor_analysis.reports.terminal import indented
 
 
 def test_a_text_without_an_end_is_shown_by_its_beginning() -> None:
@@ -62,3 +63,13 @@ def test_wrap_keeps_every_word() -> None:
     lines = formatting.wrap(text, 9)
     assert " ".join(lines) == text
     assert all(len(line) <= 9 for line in lines if " " in line)
+
+
+def test_a_command_is_not_broken_over_lines() -> None:
+    command = "instrument compare --refs HEAD~1..HEAD train.py --lr 0.1"
+    said = f"in turn, which works on a busy machine: {command}"
+    assert indented(said, 60, "  1. ") == [
+        "  1. in turn, which works on a busy machine:",
+        f"     {command}",
+    ]
+    assert indented(said, 120, "") == [said]

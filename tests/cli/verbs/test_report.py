@@ -528,6 +528,16 @@ def _damaged(folder: Path) -> Path:
     return folder / "damaged.csv"
 
 
+def _run_file(folder: Path) -> Path:
+    (folder / "run.json").write_text("{}")
+    return folder / "run.json"
+
+
+def _notes(folder: Path) -> Path:
+    (folder / "notes.txt").write_text("to do")
+    return folder / "notes.txt"
+
+
 def _empty_window(folder: Path) -> Path:
     path = write(folder / "none.csv", [*step("step_steady_1", []), signpost("benchmark_complete")])
     return path
@@ -539,7 +549,9 @@ def _empty_window(folder: Path) -> Path:
         (("nowhere",), "nowhere does not exist"),
         ((".",), "is not the folder of a run"),
         ((_damaged,), "damaged.csv, line 7"),
-        ((Path(__file__),), "line 1: no column 'OP CODE'"),
+        ((Path(__file__),), "test_report.py is a script, and a report is of what was measured"),
+        ((_run_file,), "instrument report {folder}"),
+        ((_notes,), "line 1: no column 'OP CODE'"),
         ((_empty_window,), "step step_steady_1 holds no ops"),
         ((TRAINING, "--step", "9"), "there is no step 9"),
         ((TRAINING, "--step", "two"), "--step two: must be a number or all"),
@@ -562,7 +574,7 @@ def test_what_cannot_be_used_ends_with_code_2_and_a_remedy(
     before = names(tmp_path)
     done = run_cli("report", *made, cwd=tmp_path)
     assert done.returncode == 2, done.stdout
-    assert said in done.stderr
+    assert said.format(folder=tmp_path) in done.stderr
     assert "Traceback" not in done.stderr
     assert names(tmp_path) == before
 
