@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from instrumentor.cli import next_commands
 from instrumentor.locate.located import Declined
+from instrumentor.machine.device_nodes import planned_here
 from instrumentor.rewrite.prepare import prepare
 from instrumentor.shared import console
 from instrumentor.shared.options import Options
@@ -57,5 +58,5 @@ def show(
     )
     console.say(console.counts_line(prepared.plan.counts(), prepared.plan.options.steps))
     ignored = prepared.plan.options.ignore_warnings
-    console.warn_all(prepared.plan.warnings, notes=notes, ignored=ignored)
+    console.warn_all(planned_here(prepared.plan.warnings), notes=notes, ignored=ignored)
     console.say(f"Next: {next_commands.run(words, target)}")

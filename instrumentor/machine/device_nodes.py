@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
+from instrumentor_analysis.shared.caveats import OF_XLA, Caveat
+
 DEVICE_ROOT = Path("/dev/tenstorrent")
 DEVICE_ROOT_VARIABLE = "INSTRUMENT_DEVICE_ROOT"
 SIMULATOR_VARIABLE = "TT_METAL_SIMULATOR"  # tt-metal's own: the simulator's library or folder
+PJRT_VARIABLE = "PJRT_DEVICE"  # torch_xla's own: what it runs on
 
 
 class Holder(Struct, frozen=True):
@@ -45,6 +48,22 @@ def find_simulator(env: Mapping[str, str] | None = None) -> Path | None:
     """The simulator that a run would use instead of any device; it need not be there."""
     named = (os.environ if env is None else env).get(SIMULATOR_VARIABLE)
     return Path(named) if named else None
+
+
+def may_run_xla(env: Mapping[str, str] | None = None) -> bool:
+    """Whether a script that can run on XLA would do so here: where nothing says so it would not."""
+    environment = os.environ if env is None else env
+    named = environment.get(PJRT_VARIABLE) or find_simulator(env)
+    return bool(named or find_devices(env=env))
+
+
+def planned_here(caveats: Iterable[Caveat], env: Mapping[str, str] | None = None) -> list[Caveat]:
+    """What is planned for a script and to be known ahead of a run on this machine.
+
+    A run knows its device, and says afterwards what is true of that one.
+    """
+    there = may_run_xla(env)
+    return [each for each in caveats if there or each.kind not in OF_XLA]
 
 
 def device_root(env: Mapping[str, str] | None = None) -> Path:

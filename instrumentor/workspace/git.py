@@ -130,7 +130,7 @@ def state(root: Path) -> tuple[str | None, bool | None]:
 
 
 def has_parent(root: Path) -> bool:
-    """Whether there is a commit before the last one: not behind the first, nor a shallow clone's."""
+    """Whether a commit before the last one is there: not in a new repository or a shallow clone."""
     try:
         return bool(read(root, "rev-parse", "--verify", "--quiet", "HEAD~1"))
     except (NotReady, OSError):

@@ -236,6 +236,17 @@ def test_a_dry_run_takes_options_from_three_places(
     assert "stop after 8 steps" in done.stderr
 
 
+@pytest.mark.parametrize("verb", ["--dry-run", "explain"])
+@pytest.mark.parametrize("device", ["", "TT"])
+def test_what_holds_on_xla_alone_is_told_where_it_is(
+    run_cli: RunCli, tmp_path: Path, verb: str, device: str
+) -> None:
+    script = ROOT / "fixtures/experiments/blacksmith/experiments/torch/mnist/train.py"
+    env = {"PJRT_DEVICE": device, "INSTRUMENT_DEVICE_ROOT": str(tmp_path / "none")}
+    done = run_cli(verb, script, cwd=tmp_path, env=env)
+    assert done.returncode == 0 and ("W011" in done.stderr) is bool(device)
+
+
 # -- dry run, apply, explain -------------------------------------------------------------------
 
 SOURCES = {

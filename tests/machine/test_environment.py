@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from instrumentor.machine.device_nodes import device_holders, find_devices
+from instrumentor.machine.device_nodes import device_holders, find_devices, planned_here
 from instrumentor.machine.environment import examine, find_tt_xla
 from instrumentor.machine.interpreter import Package
 from instrumentor.machine.tracy_tools import find_tools
 from instrumentor.shared.errors import UsageError
+from instrumentor_analysis.shared.caveats import Caveat
 from tests.conftest import STANDINS
 
 
@@ -32,6 +33,20 @@ def test_devices_in_numeric_order(tmp_path: Path) -> None:
     assert [path.name for path in find_devices(tmp_path)] == ["0", "2", "10"]
     assert find_devices(env={"INSTRUMENT_DEVICE_ROOT": str(tmp_path)}) == find_devices(tmp_path)
     assert find_devices(tmp_path, {"TT_METAL_SIMULATOR": "/sim/libttsim.so"}) == ()  # instead
+
+
+def test_what_holds_on_xla_is_told_where_a_script_may_run_there(tmp_path: Path) -> None:
+    none, card = {"INSTRUMENT_DEVICE_ROOT": str(tmp_path / "none")}, tmp_path / "card"
+    card.mkdir()
+    (card / "0").touch()
+    told = [Caveat("host-reads-moved", "moved"), Caveat("validation-stays", "stays")]
+    assert planned_here(told, none) == told[1:]
+    for env in (
+        {"INSTRUMENT_DEVICE_ROOT": str(card)},
+        {**none, "PJRT_DEVICE": "TT"},
+        {**none, "TT_METAL_SIMULATOR": "/sim/libttsim.so"},
+    ):
+        assert planned_here(told, env) == told
 
 
 def test_tt_xla_stands_beside_the_project(tmp_path: Path) -> None:

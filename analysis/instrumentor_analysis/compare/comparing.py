@@ -27,7 +27,14 @@ from instrumentor_analysis.clock.intervals import ASSUMED, reach
 from instrumentor_analysis.clock.neighbours import doubts, is_busy
 from instrumentor_analysis.compare import gate
 from instrumentor_analysis.compare.differences import differences, refuse
-from instrumentor_analysis.compare.figures import categories, disturbed, figures, located, owners, owners_of
+from instrumentor_analysis.compare.figures import (
+    categories,
+    disturbed,
+    figures,
+    located,
+    owners,
+    owners_of,
+)
 from instrumentor_analysis.compare.in_turn import in_turn
 from instrumentor_analysis.compare.model import Comparison, SideFacts, Timing
 from instrumentor_analysis.compare.notes import notes

@@ -6,7 +6,6 @@ from instrumentor_analysis.compare.ratio import Ratio
 from instrumentor_analysis.compare.runs import MOST_RUNS, Between
 from instrumentor_analysis.model import Interval
 
-
 #: Ends of an interval that are further apart than this factor say nothing about a change.
 _TELLS_NOTHING = 10.0
 

@@ -18,6 +18,10 @@ MOST = 100
 _WEIGHTS: tuple[Weight, ...] = tuple(LEVELS)
 
 
+#: What is planned for a script that can run on XLA, and true of it there alone.
+OF_XLA = ("host-reads-moved", "host-reads-as-written", "sync-inserted")
+
+
 class Caveat(Struct, frozen=True):
     """One warning about a measurement.
 

@@ -44,7 +44,7 @@ from instrumentor_analysis.model import (
     WhatIf,
 )
 from instrumentor_analysis.ops.roofline import known
-from instrumentor_analysis.shared.caveats import Caveat, by_weight, read_caveats
+from instrumentor_analysis.shared.caveats import OF_XLA, Caveat, by_weight, read_caveats
 from instrumentor_analysis.shared.errors import (
     AnalysisError,
     BadOption,
@@ -67,8 +67,6 @@ _INFLATES = Caveat(
     "Tracy makes the wall clock some 10 to 15 % longer; --untraced measures by how much.",
 )
 _NO_SPLIT = Caveat("no-split", "Tracy does not split host time into Python and PJRT.")
-#: What is planned for a script that can run on XLA.
-_OF_XLA = ("host-reads-moved", "host-reads-as-written", "sync-inserted")
 #: What is planned for a script that can run on any other device than the CPU.
 _OF_A_DEVICE = ("copy-inside",)
 #: Outliers that are named.
@@ -272,9 +270,7 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     )
 
 
-def _what_if(
-    timings: Timings, whole: Iteration | None, machine: Busy | None
-) -> tuple[WhatIf, ...]:
+def _what_if(timings: Timings, whole: Iteration | None, machine: Busy | None) -> tuple[WhatIf, ...]:
     """Nothing is predicted from steps that others' load has lengthened."""
     if machine is not None or busy_beside(timings.beside, "phases") is not None:
         return ()
@@ -293,7 +289,7 @@ def _applies(warning: Caveat, timings: Timings) -> bool:
     devices = {sample.device for sample in timings.samples}
     if warning.kind in _OF_A_DEVICE and devices == {"cpu"}:
         return False
-    return warning.kind not in _OF_XLA or not devices or bool(devices & {"xla", None})
+    return warning.kind not in OF_XLA or not devices or bool(devices & {"xla", None})
 
 
 def _threads(timings: Timings) -> dict[str, int]:

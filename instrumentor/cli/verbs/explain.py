@@ -13,6 +13,7 @@ import typer
 
 from instrumentor.cli import common, next_commands
 from instrumentor.cli.signature import Only, Verb, Without
+from instrumentor.machine.device_nodes import planned_here
 from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
 from instrumentor.shared.option_fields import MEASURE, OUTPUT, option
@@ -71,7 +72,7 @@ def explain(
     elif explanation.eligible:
         document = explanation.to_json()
         _show(document)
-        told = read_caveats(document["warnings"])
+        told = planned_here(read_caveats(document["warnings"]))
         console.warn_all(told, notes=notes.verbose, ignored=rewrite.ignore_warnings)
         console.out(f"Next: {next_commands.dry_run(next_commands.typed(context), target)}")
     else:

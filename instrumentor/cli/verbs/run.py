@@ -14,6 +14,7 @@ from instrumentor.cli import common, next_commands
 from instrumentor.cli.signature import Verb
 from instrumentor.cli.verbs import repeat as repeats
 from instrumentor.cli.verbs.history import remember
+from instrumentor.machine.device_nodes import planned_here
 from instrumentor.run.options import RunOptions, RunResult
 from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError, NotVerified, RunFailed
@@ -230,4 +231,4 @@ def _describe(found: DryRun, *, notes: bool) -> None:
         console.say(f"  {name}={shlex.quote(value)} \\")
     console.say(f"  {shlex.join(found.command)}")
     plan = found.prepared.plan
-    console.warn_all(plan.warnings, notes=notes, ignored=plan.options.ignore_warnings)
+    console.warn_all(planned_here(plan.warnings), notes=notes, ignored=plan.options.ignore_warnings)

@@ -266,8 +266,8 @@ def test_the_command_that_holds_on_a_busy_machine_can_be_typed(command: object, 
 @pytest.mark.parametrize(
     ("repository", "said"),
     [
-        ({"git_commit": "a", "git_dirty": True, "git_parent": True}, "in turn, .* HEAD.. train.py"),
-        ({"git_commit": "a", "git_parent": False}, "after your next change, in turn.* HEAD.. train"),
+        ({"git_commit": "a", "git_dirty": True, "git_parent": True}, "in turn,.* HEAD.. train.py"),
+        ({"git_commit": "a", "git_parent": False}, "after your next change, .*HEAD.. train"),
         ({"git_commit": "a", "git_parent": True}, "in turn, .* --refs HEAD~1..HEAD train.py"),
         ({"git_commit": None, "git_parent": False}, None),
     ],
