@@ -262,8 +262,8 @@ def _refuse_other_files(source: Path) -> None:
     if kind == ".py":
         raise NothingMeasured(
             f"{source} is a script, and a report is of what was measured",
-            f"Measure it first (instrument run {shlex.quote(str(source))}), or give the folder of "
-            f"a run, such as {RUNS_FOLDER}/latest, or an ops CSV of Tracy.",
+            f"Give the folder of a run, such as {RUNS_FOLDER}/latest, or an ops CSV of Tracy; to "
+            f"measure the script: instrument run {shlex.quote(str(source))}",
         )
     if kind != ".csv" and (source.parent / "run.json").is_file():
         folder = shlex.quote(str(source.parent))

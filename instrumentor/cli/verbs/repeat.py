@@ -63,9 +63,7 @@ def closing(results: Sequence[RunResult], middle: RunResult) -> None:
     if middle.summary.run.get("script"):
         script = console.quoted(console.shown(Path(str(middle.summary.run["script"]))))
         console.say(f"Next: instrument history {script}  # these runs beside earlier ones")
-    console.say(
-        f"After a change and another run: instrument compare {' '.join(folders)} -- @last"
-    )
+    console.say(f"After a change and another run: instrument compare {' '.join(folders)} -- @last")
 
 
 def _name(result: RunResult) -> str:
