@@ -6,7 +6,6 @@ more, grey what was not measured.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
@@ -48,8 +47,8 @@ NARROWEST = 20
 _NAME, _VALUE, _LABEL = 16, 16, 12
 _HEAT = " ▁▂▃▄▅▆▇█"
 
-#: A command behind the colon that announces it.
-_COMMAND = re.compile(r"(?<=: )instrument [a-z-]+ [^\n]*\Z")
+#: A command behind the colon that announces it, up to the end.
+_COMMAND = ": instrument "
 
 Paint = Callable[[str, str], str]
 
@@ -79,9 +78,9 @@ def indented(text: str, columns: int, first: str = "", rest: str | None = None) 
     rest = " " * formatting.width(first) if rest is None else rest
     room = max(columns - max(map(formatting.width, (first, rest))), NARROWEST)
     lines = formatting.wrap(text, room)
-    command = _COMMAND.search(text) if len(lines) > 1 else None
-    if command is not None:
-        lines = [*formatting.wrap(text[: command.start()], room), command.group()]
+    at = text.find(_COMMAND) + 1 if len(lines) > 1 else 0
+    if at:
+        lines = [*formatting.wrap(text[:at], room), text[at + 1 :]]
     return [(rest if number else first) + line for number, line in enumerate(lines)]
 
 
