@@ -64,6 +64,7 @@ EVENTS: list[dict[str, Any]] = [
     {"event": "phases", "pid": 1, "ms": 4.0, "parts": {"forward": 1.0}, "stepped": 1,
      "resident": {"forward": 9}, "allocated": {"forward": None}, "compiled": False},
     {"event": "same_batch", "pid": 1, "ms": 3.0, "data_ms": 0.1, "inside_data_ms": 0.2},
+    {"event": "beside", "pid": 1, "of": "phases", "seconds": 1.0, "others_s": 0.1, "cpus": 2},
     {"event": "profiled", "pid": 1, "name": "step_profiled_1", "index": 1, "ms": 3.0},
     {"event": "collectives", "pid": 1, "rank": 0, "world": 2, "step": 0, "ms": 3.0,
      "backend": "gloo", "calls": [["gloo:all_reduce", 0.5, 1.0]]},
