@@ -127,5 +127,6 @@ def _not_steady(sides: Sequence[Side], timing: Timing | None) -> Iterator[str]:
         remedy = f"--warmup {LONG_WARMUP}" if all(x < 0 for _, x in changes) else longer
         yield (
             "Not steady: steps got faster or slower during the run "
-            f"({listed(trends, 5)}).{widened} Measure again with {remedy}. [{code_of('not-steady')}]"
+            f"({listed(trends, 5)}).{widened} Measure again with {remedy}. "
+            f"[{code_of('not-steady')}]"
         )

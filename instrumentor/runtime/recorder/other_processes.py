@@ -5,7 +5,6 @@ nothing: sampling ends for it only once no quiet that could still come would cha
 """
 
 import os
-import time
 from typing import List, Optional
 
 #: Share of the CPUs that others may keep busy, as the reports have it (clock/neighbours).
@@ -23,15 +22,10 @@ class Others:
         self.root = root
         self.cpus = os.cpu_count() or 1
         self.at_start: Optional[float] = None
-        self.started_s = 0.0
 
     def start(self) -> None:
         """Count from now on."""
-        self.at_start, self.started_s = self.taken_s(), time.perf_counter()
-
-    def elapsed_s(self) -> float:
-        """Seconds since the start."""
-        return time.perf_counter() - self.started_s
+        self.at_start = self.taken_s()
 
     def used_s(self) -> Optional[float]:
         """Seconds since the start; None where the system does not say."""

@@ -16,7 +16,7 @@ from instrumentor.runtime.recorder.host_memory import peak_resident
 from instrumentor.runtime.recorder.iterations import Iterations
 from instrumentor.runtime.recorder.model import Model
 from instrumentor.runtime.recorder.modules import Modules
-from instrumentor.runtime.recorder.others import Others
+from instrumentor.runtime.recorder.other_processes import Others
 from instrumentor.runtime.recorder.phases import Phases
 from instrumentor.runtime.recorder.profiled_steps import ProfiledSteps
 from instrumentor.runtime.recorder.programs import Programs
@@ -370,8 +370,9 @@ class Recorder:
         self.behind.stop()
         others_s = self.beside.used_s()
         if others_s is not None:
-            facts = {"of": self.behind.name, "cpus": self.beside.cpus, "others_s": others_s}
-            self.records.write("beside", seconds=self.beside.elapsed_s(), **facts)
+            facts = {"cpus": self.beside.cpus, "others_s": others_s}
+            seconds = self.behind.spent_s()
+            self.records.write("beside", of=self.behind.name, seconds=seconds, **facts)
         self.behind = None
 
     def sampled(self) -> bool:

@@ -90,7 +90,13 @@ def test_what_others_did_beside_extra_steps_is_told_of_each_kind(
     recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder.coming = [
-        SimpleNamespace(name=name, due=lambda *_: True, start=lambda: None, stop=lambda: None)
+        SimpleNamespace(
+            name=name,
+            due=lambda *_: True,
+            start=lambda: None,
+            stop=lambda: None,
+            spent_s=lambda: 2.5,
+        )
         for name in ("phases", "modules")
     ]
     used = iter((1.5, None))
@@ -99,6 +105,6 @@ def test_what_others_did_beside_extra_steps_is_told_of_each_kind(
         recorder.go_on()
     (told,) = events(tmp_path, "beside")  # nothing where the system does not say
     assert (told["of"], told["others_s"]) == ("phases", 1.5)
-    assert told["cpus"] >= 1 and told["seconds"] >= 0
+    assert told["cpus"] >= 1 and told["seconds"] == 2.5
     recorder.leave()
     assert len(events(tmp_path, "beside")) == 1
