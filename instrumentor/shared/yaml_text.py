@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 #: Values, depth, and characters of one value that may be a number: far more than an experiment has.
 MOST_VALUES, DEEPEST, LONGEST = 50_000, 100, 4096
 #: What PyYAML raises at a value that its tag does not fit, or at a date that is none.
-_NO_VALUE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+_NO_VALUE = (ValueError, LookupError, AttributeError, ArithmeticError)
+#: Tags of collections. PyYAML takes a mapping for a number as well, by its key `=`.
+_COLLECTIONS = frozenset(
+    f"tag:yaml.org,2002:{kind}" for kind in ("map", "omap", "pairs", "seq", "set")
+)
 
 
 class TooMuch(ValueError):
@@ -58,6 +62,8 @@ class _Count:
         from yaml import events
 
         if isinstance(event, events.CollectionStartEvent):
+            if event.tag and event.tag not in _COLLECTIONS:
+                raise ValueError(f"{event.tag[:40]} is no tag of a mapping or a list")
             self.open.append((event.anchor, self.values))
             self.values += 1
         elif isinstance(event, events.CollectionEndEvent):
@@ -76,7 +82,6 @@ class _Count:
 
     def _add_scalar(self, event: Any) -> None:
         self.values += 1
-        self.sizes[event.anchor] = 1
         # A number's digits take the square of their count; a tag makes one of what is quoted, too.
         if len(event.value) > LONGEST and (event.tag or not event.style):
             raise TooMuch(

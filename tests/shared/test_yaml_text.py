@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from instrumentor.shared.yaml_text import TooMuch, read_yaml
 
@@ -29,6 +30,7 @@ def test_what_a_text_says() -> None:
         (doubled("list"), "more than 50,000 values"),
         (doubled("merge"), "more than 50,000 values"),
         ("a: [" + "1," * 60_000 + "]", "more than 50,000 values"),
+        ("a: [" + "[]," * 60_000 + "]", "more than 50,000 values"),
         ("a: &a [*a ]", "holds itself"),
         ("a: &a {b: {c: *a }}", "holds itself"),
         ("[" * 101 + "]" * 101, "nested more than 100"),
@@ -48,9 +50,16 @@ def test_more_than_any_experiment_has(text: str, said: str) -> None:
     "text",
     [
         "a: [", "a: *b ", "a: 2020-99-99", "a: !!int x", "a: !!bool x", "a: !!timestamp x",
-        "a: !!float x", "a: !!python/object/apply:os.system [x]", "? [a]\n: b", "\0",
+        "a: !!float x", "a: !!python/object/apply:os.system [x]", "? [a]\n: b", "\0", "a: !!int",
+        "a: !!python/name:os.system", "a: !!timestamp {=: 1}", "a: " + "1:" * 400 + "1.5",
+        'a: !!int {=: "1' + ":10" * 5000 + '"}', 'b: &b "1' + ":10" * 5000 + '"\na: !!int {=: *b }',
     ],
 )  # fmt: skip
-def test_no_yaml_is_one_kind_of_error(text: str) -> None:
+@pytest.mark.parametrize("without", [None, "CSafeLoader"])
+def test_no_yaml_is_one_kind_of_error(
+    text: str, without: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if without:  # some builds of PyYAML
+        monkeypatch.delattr(yaml, without)
     with pytest.raises(ValueError, match="cannot be read"):
         read_yaml(text)
