@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 import zipfile
 import zlib
 from itertools import product
@@ -37,11 +39,21 @@ def test_what_comes_out_is_bounded_together(tmp_path: Path) -> None:
 
 
 def test_an_entry_gives_no_more_than_it_says(tmp_path: Path) -> None:
-    path = archive(tmp_path / "x.zip", bytes(LIMIT // 4))
-    size = (LIMIT // 4).to_bytes(4, "little")
+    path = archive(tmp_path / "x.zip", bytes(32 * LIMIT))
+    size = (32 * LIMIT).to_bytes(4, "little")
     path.write_bytes(path.read_bytes().replace(size, (10).to_bytes(4, "little")))
+    tracemalloc.start()
     with pytest.raises(ValueError, match="CRC"):
         list(members(path, LIMIT))
+    assert tracemalloc.get_traced_memory()[1] < 16 * LIMIT  # nor takes more out on the way
+    tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("no_hang")
+def test_a_pipe_is_no_archive(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.zip")
+    with pytest.raises(Unfit, match="is a pipe"):
+        next(members(tmp_path / "x.zip", LIMIT))
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
