@@ -410,10 +410,13 @@ def test_a_folder_of_that_name_is_not_gitpython(monkeypatch: pytest.MonkeyPatch)
     assert git._gitpython.__wrapped__() is None
 
 
-def test_a_git_that_is_named_for_gitpython_is_not_asked(git_repo) -> None:
-    repo = git_repo({"a.py": ""})
-    told = ask(repo, GIT_PYTHON_GIT_EXECUTABLE="/nonexistent", GIT_PYTHON_REFRESH="raise")
+def test_a_git_that_is_named_for_gitpython_is_not_asked(git_repo, tmp_path: Path) -> None:
+    repo, named = git_repo({"a.py": ""}), tmp_path / "named"
+    named.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran-named\n")
+    named.chmod(0o755)
+    told = ask(repo, GIT_PYTHON_GIT_EXECUTABLE=named, GIT_PYTHON_REFRESH="raise")
     assert (told.stdout, told.stderr) == ("['a.py'] True\n", "")
+    assert ran(repo) == []
 
 
 def test_git_that_waits_is_ended_by_an_interrupt(
