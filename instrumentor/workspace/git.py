@@ -143,7 +143,7 @@ def _no_filters(root: Path) -> list[str]:
     keys = (os.fsdecode(key) for key in listed if key.startswith(b"filter."))
     settings = []
     for name in dict.fromkeys(key.rpartition(".")[0] for key in keys):
-        if "=" in name or "\n" in name:  # not to be told apart on a command line
+        if "=" in name:  # not to be told apart on a command line
             raise NotReady(f"the git filter {name!r} cannot be switched off", "Rename it.")
         for setting in ("clean=", "smudge=", "process=", "required=false"):
             settings += ["-c", f"{name}.{setting}"]
