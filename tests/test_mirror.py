@@ -21,7 +21,7 @@ TESTED_IN = {
         "cli/verbs/skill cli/verbs/explain_warning"
     ),
     "tests/run/test_command.py": "cli/verbs/profile",
-    "tests/cli/verbs/test_compare.py": "cli/comparing",
+    "tests/cli/verbs/test_compare.py": "cli/compare_runs",
     "tests/run/test_training.py": "run/pipeline shared/progress run/conditions",
     "tests/end_to_end/test_failure_table.py": "cli/verbs/diagnose",
     "tests/end_to_end/test_in_place.py": "cli/verbs/restore",

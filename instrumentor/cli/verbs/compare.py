@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from instrumentor.cli import common, next_commands, signature
-from instrumentor.cli.pairing import PairOptions, PairSteps, begins_script, show_earlier
+from instrumentor.cli.compare_versions import PairOptions, PairSteps, begins_script, show_earlier
 from instrumentor.cli.signature import Only, Verb, Without
 from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
@@ -87,8 +87,8 @@ def compare(
     store: common.Store,
 ) -> None:
     """Compare two versions of a script by running them in pairs, or finished runs."""
-    from instrumentor.cli.comparing import compared, judged
-    from instrumentor.cli.pairing import are_scripts, compare_versions
+    from instrumentor.cli.compare_runs import compared, judged
+    from instrumentor.cli.compare_versions import are_scripts, compare_versions
     from instrumentor.results.history import History
 
     percent = asked.fail_on_regression

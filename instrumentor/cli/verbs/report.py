@@ -182,7 +182,7 @@ def report(
 
 def _show_pairs(folder: Path, asked: Asked, files: ReportFiles, *, json: bool) -> None:
     """Pairs that `compare` ran; what else is asked for is of one of their runs."""
-    from instrumentor.cli.pairing import show_earlier
+    from instrumentor.cli.compare_versions import show_earlier
 
     if asked.of_ops or files.targets or files.export:
         run = console.quoted(folder / "01_base")

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from instrumentor.cli.common import Shown
-from instrumentor.cli.pairing import (
+from instrumentor.cli.compare_versions import (
     PairOptions,
     _show,
     _wanted,
