@@ -194,12 +194,7 @@ class Iteration:
         criteria = self.options.criteria
         if not self.only_simulated:  # the command may need the device
             criteria = dataclasses.replace(criteria, validate=())
-        options = dataclasses.replace(
-            self.options,
-            simulated=dataclasses.replace(self.options.simulated, simulate=True),
-            output=self._new_run(f"{version.number}-simulated"),
-            criteria=criteria,
-        )
+        options = self._simulating(f"{version.number}-simulated", criteria)
         result = run_kernel(self.script, self.arguments, options, self.progress)
         report, verdict = result.report, result.verdict
         assert isinstance(report, SimulatedReport)
@@ -221,6 +216,13 @@ class Iteration:
         self._unchanged(version)
         return version
 
+    def _simulating(self, folder: str, criteria: Criteria) -> KernelOptions:
+        simulated = dataclasses.replace(self.options.simulated, simulate=True)
+        made = self._new_run(folder)
+        return dataclasses.replace(
+            self.options, simulated=simulated, output=made, criteria=criteria
+        )
+
     def try_edits(self) -> tuple[Tried, ...]:
         """Simulate what the findings of the last version name and can be tried as one number.
 
@@ -239,12 +241,8 @@ class Iteration:
         return tried
 
     def _try(self, version: Version, number: int, trial: Trial) -> Tried:
-        options = dataclasses.replace(
-            self.options,
-            simulated=dataclasses.replace(self.options.simulated, simulate=True),
-            output=self._new_run(f"{version.number}-tried-{number}"),
-            criteria=dataclasses.replace(self.options.criteria, validate=()),
-        )
+        criteria = dataclasses.replace(self.options.criteria, validate=())
+        options = self._simulating(f"{version.number}-tried-{number}", criteria)
         run = SimulatedRun(self.script, self.arguments, options, self.progress, trial)
         try:
             result = run.go()

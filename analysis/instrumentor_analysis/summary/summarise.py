@@ -209,36 +209,18 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     }
     label = main_label(timings)
     wall = None if label is None else by_label[label]
-    warnings = [*read_caveats(folder.facts.get("warnings")), *folder.warnings, *timings.warnings]
-    warnings = [each for each in warnings if _applies(each, timings)]
-    warnings += doubts(folder.facts.get("machine"))
-    if wall is not None and wall.samples == 0:
-        remedy = " Give more --steps, or the script more data." if folder.ended else ""
-        first = "only the first step is known"
-        if wall.warmup_ms:
-            first = f"the run ended within the warm-up, after {len(wall.warmup_ms) + 1} steps"
-        text = f"No steady step was timed: {first}.{remedy}"
-        warnings.append(Caveat("no-steady-step", text))
-    if timings.cancelled:
-        count = len(timings.cancelled)
-        text = (
-            f"{count} {'sample was' if count == 1 else 'samples were'} begun and never ended, "
-            "because the iteration left the timed lines early (continue, or another branch). What "
-            "was timed may be only a part of a step."
-        )
-        warnings.append(Caveat("unended-samples", text))
-    for each in by_label.values():
-        warnings += _of_several_kinds(each)
-        # On a busy machine steps scatter and drift, and there is nothing in them to look for.
-        warnings += (
-            () if is_busy(folder.facts.get("machine")) else _unsteady(each, folder, timings.why)
-        )
     noted = causes(folder.facts.get("causes"))
-    warnings += by_place(noted)
-    warnings += lost(timings.told)
     shown = telemetry(readings(folder.path), timings.samples, wall)
-    warnings += slower(shown)
-    warnings += growing(timings.memory)
+    warnings = (
+        *_of_the_record(folder, timings),
+        *doubts(folder.facts.get("machine")),
+        *_unfinished(folder, timings, wall),
+        *(each for of in by_label.values() for each in _of_steps(of, folder, timings.why)),
+        *by_place(noted),
+        *lost(timings.told),
+        *slower(shown),
+        *growing(timings.memory),
+    )
     untraced, cost_percent = _untraced(folder, wall)
     whole, machine = None if wall is None else wall.iteration, busy(folder.facts.get("machine"))
     return Summary(
@@ -268,6 +250,38 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
         programs=programs(timings.told),
         what_if=_what_if(timings, whole, machine),
     )
+
+
+def _of_the_record(folder: RunFolder, timings: Timings) -> Iterator[Caveat]:
+    """What was told during the run, and what is wrong with what it left."""
+    told = [*read_caveats(folder.facts.get("warnings")), *folder.warnings, *timings.warnings]
+    yield from (each for each in told if _applies(each, timings))
+
+
+def _unfinished(folder: RunFolder, timings: Timings, wall: WallClock | None) -> Iterator[Caveat]:
+    """Steps that are missing, or that were never ended."""
+    if wall is not None and wall.samples == 0:
+        remedy = " Give more --steps, or the script more data." if folder.ended else ""
+        first = "only the first step is known"
+        if wall.warmup_ms:
+            first = f"the run ended within the warm-up, after {len(wall.warmup_ms) + 1} steps"
+        yield Caveat("no-steady-step", f"No steady step was timed: {first}.{remedy}")
+    if timings.cancelled:
+        count = len(timings.cancelled)
+        text = (
+            f"{count} {'sample was' if count == 1 else 'samples were'} begun and never ended, "
+            "because the iteration left the timed lines early (continue, or another branch). What "
+            "was timed may be only a part of a step."
+        )
+        yield Caveat("unended-samples", text)
+
+
+def _of_steps(wall: WallClock, folder: RunFolder, why: str) -> Iterator[Caveat]:
+    """What the times of the steps tell against their median."""
+    yield from _of_several_kinds(wall)
+    # On a busy machine steps scatter and drift, and there is nothing in them to look for.
+    if not is_busy(folder.facts.get("machine")):
+        yield from _unsteady(wall, folder, why)
 
 
 def _what_if(timings: Timings, whole: Iteration | None, machine: Busy | None) -> tuple[WhatIf, ...]:
