@@ -248,9 +248,9 @@ def test_a_load_under_which_nothing_will_be_known_is_said(
     capsys: pytest.CaptureFixture[str], ends: tuple[float, float], said: str | None
 ) -> None:
     sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("a.py", "b.py")]
-    runs = [Measured(Path(f"out/{name}"), {"iteration": 5.0}, None) for name in ("base", "new")]
+    runs = [Measured(name, {"iteration": 5.0}) for name in ("base", "new")]
     found = Verdict("undecided", 1.005, Interval(*ends, 0.95), 40, 2.0)
-    pairs = (Pair(runs[0], runs[1], False),) * 40
+    pairs = (Pair("base", *runs),) * 40
     paired = Paired(Path("out"), *sides, pairs, "iteration", False, found, 240.0)
     _show(paired, Shown(quiet=True), again_with)
     out = " ".join(capsys.readouterr().out.split())
