@@ -121,15 +121,28 @@ def _instead(skipped: Skipped, recorder: str) -> str:
 
 
 def _kept(located: Located, recorder: str, what: str) -> Edits:
-    """Each piece that stays, once, in the file of the loop, where it does not hold the step."""
+    """Each piece that stays, once, in the files that may be changed; none that holds a step."""
+    touched = _touched(located)
     for kept in {(id(each.statement)): each for each in located.kept if each.what == what}.values():
-        if kept.source is not located.candidate.source or _holds_a_step(kept, located):
+        if id(kept.source) not in touched or _holds_a_step(kept, located):
             continue
         if kept.initial:
             place = f"{what} at {kept.source.at(kept.statement.lineno)}"
             yield from _around(kept, f"{recorder}.aside", place, "reports how long the {} takes")
         elif not _is_left_out(kept, located):
             yield from _around(kept, f"{recorder}.kept", what, "tells iterations with the {} apart")
+
+
+def _touched(located: Located) -> set[int]:
+    """The script itself, and the files of loop, step and stops, and of what is skipped.
+
+    Any other may be of an installed package, of which there is no copy.
+    """
+    regions = (region.candidate.source for region in located.regions)
+    stops = (stop.source for stop in (*located.stops, *located.endings))
+    skipped = (each.source for each in located.skipped)
+    main = located.candidate.source, located.program.entry
+    return {id(each) for each in (*main, *regions, *stops, *skipped)}
 
 
 def _around(kept: Kept, call: str, what: str, why: str) -> Edits:

@@ -48,7 +48,8 @@ def edits(
         yield main, Edit(Kind.PRELUDE, _anchor(main, others), f"{head}\n{block}", reason=reason)
         return
     skipped, clears = [s.source for s in located.skipped], [s for s, _ in located.cache_clears]
-    for source in dict.fromkeys((main, *skipped, *steps, *clears, *stops)):
+    edited = [source for source, _ in others]
+    for source in dict.fromkeys((main, *skipped, *steps, *clears, *stops, *edited)):
         yield source, import_of(source, recorder, others)
 
 

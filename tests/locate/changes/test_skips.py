@@ -10,7 +10,9 @@ import pytest
 
 from instrumentor import Options
 from instrumentor.locate import locate_file
+from instrumentor.rewrite.prepare import prepare
 from instrumentor.shared.errors import UsageError
+from instrumentor_analysis.shared.caveats import read_caveats
 from tests.locate.cases import HEAD, lines_of, looped, plan_of, rewritten
 from tests.warned import texts
 
@@ -454,6 +456,54 @@ def test_kept_on_request() -> None:
     plan = plan_of(source, keep_validation=True)
     assert plan["skipped_validation"] == []
     assert "off|" not in rewritten(source, keep_validation=True).code.decode()
+
+
+def test_kept_on_request_is_marked_and_told_as_what_stays_by_itself() -> None:
+    source = with_initial("validate(model)", "if step % 2 == 0:\n    validate(model)")
+    code = code_lines(source, keep_validation=True)
+    at = code.index("_instrument.kept('validation')  # [instrument]")
+    assert code[at + 1 : at + 3] == ["validate(model)", "_instrument.kept()  # [instrument]"]
+    assert "_instrument.aside('validation at train.py:14')  # [instrument]" in code
+    told = read_caveats(plan_of(source, keep_validation=True)["warnings"])
+    told = [each for each in told if "Validation is kept" in each.message]
+    assert [each.kind for each in told] == ["validation-stays", "validation-between"]
+    assert all("because --keep-validation asks for that" in str(each) for each in told)
+
+
+def test_what_stays_in_the_script_is_marked_where_the_loop_is_in_another_file(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "engine.py").write_text(
+        "import torch\n"
+        "class Engine:\n"
+        "    def __init__(self, model, optimizer):\n"
+        "        self.model, self.optimizer, self.best = model, optimizer, 1.0\n"
+        "    def evaluate(self):\n"
+        "        with torch.no_grad():\n"
+        "            self.best = max(self.best, self.model(torch.randn(8, 4)).sum().item())\n"
+        "    def epoch(self, loader):\n"
+        "        for x in loader:\n"
+        "            loss = self.model(x).sum() * self.best\n"
+        "            loss.backward()\n"
+        "            self.optimizer.step()\n"
+    )
+    (tmp_path / "pyproject.toml").touch()
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n"
+        "from engine import Engine\n"
+        "model = torch.nn.Linear(4, 2)\n"
+        "engine = Engine(model, torch.optim.SGD(model.parameters(), lr=0.1))\n"
+        "loader = [torch.randn(8, 4)] * 4\n"
+        "for epoch in range(9):\n"
+        "    engine.epoch(loader)\n"
+        "    engine.evaluate()\n"
+    )
+    code = prepare(script, Options()).replacements[script].decode().splitlines()
+    at = code.index("    engine.evaluate()")
+    assert code[at - 1].startswith("    _instrument.kept('validation')")
+    assert code[at + 1].startswith("    _instrument.kept()")
+    assert "from _instrument_recorder import recorder as _instrument" in code
 
 
 def test_in_the_caller_ahead_of_the_loop() -> None:

@@ -55,7 +55,9 @@ for x, y in loader:
     > end
     xm.optimizer_step(optimizer, barrier=True)
     > stop
-    total = validate(model)
+    > kept
+    total = validate(model)  #! validation-between
+    > kept
     torch_xla.sync(wait=True)
 === clipping ahead of the own sync is named
 for x, y in loader:

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from instrumentor.locate.changes.skips.candidates import find_pieces
+from instrumentor.locate.changes.skips.candidates import Piece, find_pieces
 from instrumentor.locate.changes.skips.facts import Facts
 from instrumentor.locate.changes.skips.proof import prove
 from instrumentor.locate.changes.skips.storage import TooMuch
@@ -57,20 +58,30 @@ def find_skips(
     """What is left out for one candidate, and what looks like it and stays.
 
     Args:
-        keep_validation: leave out saves alone.
+        keep_validation: leave out saves alone; evaluations stay, proven or not.
         asked: what goes without a proof too: `validation`, `checkpoint`.
         called_with: what the options say that the script is called with.
     """
     try:
         facts = Facts(knowledge, candidate, regions, stops, called_with)
-        found, kept = find_pieces(facts, keep_validation=keep_validation)
+        found, kept = find_pieces(facts)
         if knowledge.everywhere is not knowledge and (found or kept):
             facts = Facts(knowledge.everywhere, candidate, regions, stops, called_with)
-            found, kept = find_pieces(facts, keep_validation=keep_validation)
+            found, kept = find_pieces(facts)
+        if keep_validation:
+            found, kept = _as_asked(found, kept)
         skipped, staying, unproven = prove(facts, found, asked)
     except TooMuch:
         return Skips([], [], unsearched=candidate.source.at(candidate.loop.lineno))
     return Skips(skipped, [*kept, *staying], unproven, facts.endings if skipped else [])
+
+
+def _as_asked(found: Sequence[Piece], kept: Sequence[Kept]) -> tuple[list[Piece], list[Kept]]:
+    """The saves that may go, and with what stays anyhow the evaluations, which are to stay."""
+    why = "--keep-validation asks for that"
+    stay = [each.kept(why) for each in found if each.what == "validation"]
+    told = [replace(each, why=why) if each.what == "validation" else each for each in kept]
+    return [each for each in found if each.what != "validation"], [*told, *stay]
 
 
 _OPTION = {"validation": "validation", "checkpoint": "saving"}

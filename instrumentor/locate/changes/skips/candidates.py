@@ -63,13 +63,13 @@ class Piece(Struct, frozen=True, eq=False):
         return Kept(self.source, self.statement, self.initial, self.what, why, seldom)
 
 
-def find_pieces(facts: Facts, *, keep_validation: bool) -> tuple[list[Piece], list[Kept]]:
-    """The outermost statements that evaluate or save, none that evaluates on request.
+def find_pieces(facts: Facts) -> tuple[list[Piece], list[Kept]]:
+    """The outermost statements that evaluate or save.
 
     Returns:
         Those that can be read, in source order, and those that cannot.
     """
-    search = _Search(facts, keep_validation)
+    search = _Search(facts)
     found: list[Piece] = []
     kept: list[Kept] = []
     for (source, scope, statement), when in search.places():
@@ -86,7 +86,6 @@ def find_pieces(facts: Facts, *, keep_validation: bool) -> tuple[list[Piece], li
 
 class _Search(Struct, eq=False):
     facts: Facts
-    keep_validation: bool
 
     def places(self) -> Iterator[tuple[Place, When]]:
         """The statements between the samples, and those ahead of the first."""
@@ -132,11 +131,10 @@ class _Search(Struct, eq=False):
             return
         frame = Frame(source, scope)
         if not trains and self.facts.knowledge.without_gradients(source, statement):
-            if not self.keep_validation and self._runs_a_model(frame, statement):
+            if self._runs_a_model(frame, statement):
                 yield statement, "validation", ""
             return
-        evaluates = not trains and not self.keep_validation
-        if evaluates and self._walks_over_data(frame, statement):
+        if not trains and self._walks_over_data(frame, statement):
             yield statement, "validation", ""
             return
         for suite in suites(statement):
@@ -145,7 +143,7 @@ class _Search(Struct, eq=False):
                 yield from self.hits((source, scope, part), initial)
         if isinstance(statement, _SIMPLE) and not trains:
             what, why = self._simple(frame, statement, initial)
-            if not what and evaluates and not initial and self._is_behind_eval(frame, statement):
+            if not what and not initial and self._is_behind_eval(frame, statement):
                 what = "validation"
             if what:
                 yield statement, what, why
@@ -203,7 +201,7 @@ class _Search(Struct, eq=False):
         calls = own_calls(statement)
         gives = not isinstance(statement, ast.Expr)
         may_save = not gives or not (initial or self._reads_too(frame, statement))
-        evaluates, why = (False, "") if self.keep_validation else self._evaluates(frame, calls)
+        evaluates, why = self._evaluates(frame, calls)
         if evaluates or (why and initial):
             return "validation", why
         if may_save and any(self._saves(frame, c, itself=initial) for c in calls):
