@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from instrumentor.shared import private
+from instrumentor.shared.errors import NotReady
 from instrumentor.workspace import recovery
-from instrumentor.workspace.in_place import journal
+from instrumentor.workspace.in_place import journal, restoring
+from instrumentor.workspace.kept_mark import mark_of
 from tests.conftest import RunCli
 from tests.workspace.in_place.test_restoring import SAVED, killed
 from tests.workspace.test_in_place import TEXT, start
@@ -34,8 +36,8 @@ def damage() -> None:
     (folder / "0123456789ab.json").write_text("{")
 
 
-def leftover_copy() -> Path:
-    copy = private.made(private.cache_folder(), "shadows") / "repo-0123456789"
+def leftover_copy(name: str = "repo") -> Path:
+    copy = private.made(private.cache_folder(), "shadows") / f"{name}-0123456789"
     copy.mkdir()
     (copy / ".instrument-shadow").touch()
     return copy
@@ -43,12 +45,36 @@ def leftover_copy() -> Path:
 
 def test_a_start_with_nothing_to_undo_says_and_imports_nothing(repo: Path) -> None:
     assert undone() == ([], [])
+    copy = leftover_copy("kept")  # for the next run
+    mark = mark_of(copy)
+    assert mark
+    mark.touch()
     code = (
         "import sys; from instrumentor.workspace import recovery; recovery.recover(print, print);"
         "sys.exit('instrumentor.workspace.slots' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert done.stdout == b""
+    assert done.stdout == b"" and copy.exists()
+
+
+def test_a_copy_alone_is_removed_and_a_refused_folder_named_once(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = leftover_copy()
+    monkeypatch.setattr(private, "refused", lambda: ["its folder is another user's"])
+    assert undone() == ([], ["its folder is another user's"]) and not copy.exists()
+    assert undone() == ([], [])
+
+
+def test_what_keeps_everything_from_being_put_back_is_said(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise NotReady("git cannot be started", "Install it.")
+
+    killed(repo, "train.py")
+    monkeypatch.setattr(restoring, "restore", fail)
+    assert undone() == ([], ["git cannot be started\nInstall it."])
 
 
 def test_folders_of_processes_that_are_gone_are_removed_silently(repo: Path) -> None:
