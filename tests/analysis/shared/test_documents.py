@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,12 @@ from instrumentor_analysis.shared.documents import (
     converted,
     fitted,
     listed,
+    number,
     object_in,
     parsed,
+    plain,
     read,
+    sound,
 )
 
 
@@ -41,19 +45,24 @@ def test_what_is_no_document_of_ours_is_one_kind_of_error(text: str | bytes) -> 
         parsed(text)
 
 
-@pytest.mark.parametrize("digits", [20, 400, 5000])
+@pytest.mark.parametrize("digits", [19, 20, 400, 5000])
 def test_a_number_of_many_digits_is_a_float(digits: int) -> None:
-    text = f"[{'9' * digits}, -{'9' * digits}, 7]"
-    found, below, seven = parsed(text, infinite=True)
+    text = f"[{'9' * digits}, -{'9' * digits}, 7, 0]"
+    found, below, *small = parsed(text, infinite=True)
     assert isinstance(found, float) and below == -found
-    assert seven == 7 and isinstance(seven, int)
-    assert parsed(text) == ([None, None, 7] if math.isinf(found) else [found, below, 7])
+    assert small == [7, 0] and all(isinstance(each, int) for each in small)
+    assert parsed(text) == ([None, None, 7, 0] if math.isinf(found) else [found, below, 7, 0])
 
 
 def test_what_is_no_figure_is_none_as_we_write_it() -> None:
     text = "[NaN, Infinity, -Infinity, 1e400, 1e300, 1.5]"
     assert parsed(text) == [None, None, None, None, None, 1.5]
     assert repr(parsed(text, infinite=True)) == "[nan, inf, -inf, inf, inf, 1.5]"
+
+
+@pytest.mark.parametrize("text", ["1e300", "1E300", "1e+300", "1e-300", "9E-31"])
+def test_however_a_figure_is_written(text: str) -> None:
+    assert parsed(f"[{text}]") == ([0] if "-" in text else [None])
 
 
 def test_what_nothing_is_as_large_or_as_small_as_is_no_figure() -> None:
@@ -68,6 +77,7 @@ def test_what_nothing_is_as_large_or_as_small_as_is_no_figure() -> None:
 def test_what_no_text_holds_is_replaced_and_bytes_of_a_name_stay() -> None:
     found = parsed('{"\\ud800": ["a\\udfff", {"b": "\\u0000"}], "name": "\\udcff"}')
     assert found == {"\ufffd": ["a\ufffd", {"b": "\ufffd"}], "name": "\udcff"}
+    assert parsed('["a\ud800"]') == ["a\ufffd"]  # of a text that was read with halves in it
 
 
 def test_of_a_file_that_is_none_there_is_no_object(tmp_path: Path) -> None:
@@ -80,6 +90,33 @@ def test_of_a_file_that_is_none_there_is_no_object(tmp_path: Path) -> None:
     assert object_in(path) == {"a": 1} == read(path)
 
 
+@pytest.mark.usefixtures("no_hang")
+def test_a_file_is_read_through_the_door(tmp_path: Path) -> None:
+    (tmp_path / "long.json").write_text("[1, 2]")
+    with pytest.raises(OSError, match="is larger than"):
+        read(tmp_path / "long.json", 5)
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(OSError, match="is a pipe"):
+        read(tmp_path / "pipe.json")
+
+
+def test_what_is_written_is_json_of_any_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "LONGEST", 3)
+    cut = "abc… (4 characters)"
+    made = plain({"abcd": ["abcd", math.nan, -math.inf, 1.5, True], 1: Figure("abcd", math.inf)})
+    figure = {"name": cut, "ms": None, "note": ""}
+    assert made == {cut: [cut, None, None, 1.5, True], "1": figure}
+    assert plain(("abc",)) == ["abc"]
+
+
+def test_a_value_of_another_type_is_left_out() -> None:
+    shapes = {"a": int, "b": str}
+    assert sound({"a": "1", "b": "x", "c": []}, shapes) == {"b": "x", "c": []}
+    assert [number(each) for each in (1, 2.5, True, "3", None, math.inf, math.nan)] == [
+        *(1.0, 2.5, None, None, None, None, None),
+    ]
+
+
 def test_what_a_document_lacks_has_its_default() -> None:
     assert fitted({"name": "x", "ms": 2.0}, Figure) == Figure("x", 2.0)
     assert fitted({"ms": "fast", "note": "n"}, Figure, name="usual") == Figure("usual", note="n")
@@ -88,8 +125,9 @@ def test_what_a_document_lacks_has_its_default() -> None:
 
 
 def test_a_name_that_is_no_text_is_the_usual_error() -> None:
-    with pytest.raises(ValidationError):
-        converted(["\udcff"], list[float])
+    for text in ("\udcff", "1"):
+        with pytest.raises(ValidationError):
+            converted([text], list[float])
 
 
 def test_a_document_of_more_parts_than_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,8 +135,9 @@ def test_a_document_of_more_parts_than_memory_is_refused(monkeypatch: pytest.Mon
     monkeypatch.setattr(documents, "_LARGE", 100)
     monkeypatch.setattr(documents, "MOST_PARTS", 60)
     assert len(documents.parsed("[" + "[]," * 50 + "1]")) == 51
-    with pytest.raises(ValueError, match="more than 60 parts"):
-        documents.parsed("[" + "[]," * 60 + "1]")
+    for part in ("[],", "{},"):
+        with pytest.raises(ValueError, match="more than 60 parts"):
+            documents.parsed("[" + part * 60 + "1]")
 
 
 def test_of_many_names_a_few_are_listed() -> None:
