@@ -131,6 +131,11 @@ MODULE_CHANGES = rows(
 )
 #: Those by which a module lies on another device, with the same values.
 MOVES = words("cpu cuda xpu")
+#: Those by which computing a gradient runs a function.
+HOOKS_OF_GRADIENTS = words(
+    "register_hook register_backward_hook register_full_backward_hook "
+    "register_full_backward_pre_hook register_post_accumulate_grad_hook register_prehook"
+)
 #: Methods that run a module again and again, and may draw what comes next.
 GENERATES = words("generate")
 #: Methods that save weights or optimizer state, of modules and of accelerators.

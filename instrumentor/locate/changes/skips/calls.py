@@ -29,7 +29,7 @@ from instrumentor.locate.meaning.libraries.library import fits
 from instrumentor.locate.meaning.roles import Effect, Kind, Role
 from instrumentor.read.names import external_name
 from instrumentor.read.syntax import arguments, last
-from instrumentor.read.values import Member, Object
+from instrumentor.read.values import Class, Member, Object
 
 _MAKES_FILE = Files.WRITES | Files.NEEDS_FOLDER
 _FOLDER = Files.WRITES | Files.MAKES_FOLDER
@@ -120,7 +120,7 @@ class LibraryCalls(Struct, eq=False):
             return Effects(files=Files.READS if reads else _MAKES_FILE)
         if name == "builtins.setattr" and len(given) == 3:
             owner = self.storage.of(frame, given[0])
-            if owner.fresh and not owner.cells | owner.held:
+            if owner.is_new:
                 return Effects()
             attribute = self.storage.of(frame, given[1]).constant
             if attribute:
@@ -133,7 +133,8 @@ class LibraryCalls(Struct, eq=False):
         effect = libraries.effect_of(name)
         word = last(name)
         of_its_own = name.count(".") > 1 and word in methods.PUTS | methods.TAKES | {"update"}
-        if effect is Effect.PROCESS or (effect is Effect.GIVEN and of_its_own):
+        hooked = name == "torch.autograd.grad" and self._is_hooked
+        if effect is Effect.PROCESS or hooked or (effect is Effect.GIVEN and of_its_own):
             return _unread(frame, call)  # `library.table.append(x)`
         found = Effects(draws=[NOWHERE] if libraries.draws(name) else [])
         if effect is Effect.SAVES or libraries.role_of(name) is Role.SAVE:
@@ -148,6 +149,16 @@ class LibraryCalls(Struct, eq=False):
             if not (alone and _begins_to_walk(call.args[0])):
                 found.add(changes(frame, call, first.cells if alone else cells_of(first)))
         return found
+
+    @property
+    def _is_hooked(self) -> bool:
+        """Whether computing gradients may run functions of the program."""
+        program = self.objects.knowledge.program
+        return any(any(program.calls_named(word)) for word in methods.HOOKS_OF_GRADIENTS) or any(
+            name.endswith("autograd.Function")
+            for f in program.methods_by_name.get("backward", ())
+            for name in program.names.external_bases(Class(f.source, f.source.class_of[f.node]))
+        )
 
     def _is_read_back(self, name: str) -> bool:
         """Whether a function may read what the program writes: pictures if it writes some."""
@@ -182,6 +193,8 @@ class LibraryCalls(Struct, eq=False):
             return _unread(frame, call)
         if self.objects.is_module(*where):
             to = self._moved_to(frame, call, word)
+            if to is not None and own.is_new:
+                return Effects()
             if to is not None:
                 key = (frame.source, frame.scope, ast.unparse(function.value))
                 return Effects(moved={key: (to == "cpu", (frame.source, call))})

@@ -145,16 +145,28 @@ class Carried(Struct, eq=False):
     def _written(self, function: Function) -> Iterator[Write]:
         source, scope = function.source, function.node
         for node in own_nodes(scope):
-            for owner, binds in _changed(node):
+            follows = isinstance(node, ast.Call) and self._tracks(function, node)
+            for owner, binds in (*_changed(node), *(_tracked(node) if follows else ())):
                 statement = node if isinstance(node, ast.stmt) else source.statement_of(node)
                 if statement is None or is_memo(self.program, source, scope, statement):
                     continue
                 if isinstance(node, ast.Name) and self._is_own(function, node.id):
                     continue  # a name of one call, whatever else it was a name of
                 binds = binds and not isinstance(statement, ast.AugAssign)
-                training = in_training(source, statement)
+                training = in_training(source, statement) or follows == "in training"
                 for cell in self._cells(function, owner):
                     yield Write(cell, statement, binds, training)
+
+    def _tracks(self, function: Function, call: ast.Call) -> str:
+        """When a call changes the running statistics that it is given: in training, always."""
+        name = self.program.names.qualified(function.source, function.node, call.func)
+        if name != "torch.nn.functional.batch_norm":
+            return ""
+        told = next((k.value for k in call.keywords if k.arg == "training"), None)
+        told = call.args[5] if told is None and len(call.args) > 5 else told
+        if told is None or (isinstance(told, ast.Constant) and not told.value):
+            return ""
+        return "in training" if getattr(told, "attr", "") == "training" else "always"
 
     def _is_a_librarys(self, function: Function, node: ast.expr) -> bool:
         """`torch.cuda.FloatTensor(4)`, which `fill_` changes."""
@@ -183,7 +195,7 @@ class Carried(Struct, eq=False):
                 yield Cell(root, binder)
         elif root not in parameters(function.node):
             values = self.program.names.bound(function.source, function.node, root)
-            for value in (b.value for b in values if isinstance(b, Bound) and not b.path):
+            for value in filter(None, map(_whole_value, values)):
                 if isinstance(value, (ast.Attribute, ast.Subscript)) and _chain(value)[1] != root:
                     yield from self._cells(function, value)
             return
@@ -203,6 +215,23 @@ def _changed(node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
                 yield owner, False
     if isinstance(node, ast.Call):
         yield from ((k.value, False) for k in node.keywords if k.arg == "out")
+
+
+def _tracked(node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """The running mean and variance that a call is given."""
+    assert isinstance(node, ast.Call)
+    named = [k.value for k in node.keywords if k.arg in ("running_mean", "running_var")]
+    yield from ((given, False) for given in (*node.args[1:3], *named))
+
+
+def _whole_value(binding: object) -> ast.expr | None:
+    """What a name is bound to: of `a, b = x, y` one of them."""
+    match binding:
+        case Bound(value=ast.Tuple(elts=parts), path=(int(at),)) if at < len(parts):
+            return parts[at]
+        case Bound(value=value, path=()):
+            return value
+    return None
 
 
 def _chain(node: ast.expr) -> tuple[list[str], str | None]:

@@ -248,7 +248,9 @@ class EffectsReader(Struct, eq=False, dict=True):
         found.opened = {call: (frame, found.files)} if found.files else {}
         for function in self._methods.looked_up(*where, call):
             found.add(self._summary(function, ()))
-        found.add(replaces(frame, call, self.carried.by(*where, call.func)))
+        alone = self.storage.of(frame, call.func).is_new
+        left = self.carried.by(*where, call.func)
+        found.add(replaces(frame, call, (c for c in left if c.scope is not None or not alone)))
         if any(map(self._draws, self._methods.run_by(*where, call.func))):
             found.draws.append(NOWHERE)
         by_library = Effects()
@@ -292,8 +294,10 @@ class EffectsReader(Struct, eq=False, dict=True):
         training: bool | None = function.attr == "train"
         if training and call.args:
             training = decided(call.args[0], self._fixed)
-        owner = self.storage.of(frame, function.value).path
-        return Effects(modes={owner: Mode(owner, training, True)})
+        module = self.storage.of(frame, function.value)
+        if module.is_new:
+            return Effects()
+        return Effects(modes={module.path: Mode(module.path, training, True)})
 
     def _walk(self, frame: Frame, iterable: ast.expr, found: Effects, *, certain: bool) -> None:
         """Walking over something uses an iterator up, runs `__iter__`, seeds a loader's order."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Literal
 
@@ -131,6 +131,11 @@ class Reach(Struct, frozen=True):
     path: Spelling = NOWHERE
     constant: str = ""
     made: frozenset[Object] = frozenset()
+
+    @property
+    def is_new(self) -> bool:
+        """Nobody else has it, nor anything that it holds."""
+        return self.fresh and not self.cells | self.held
 
     def either(self, other: Reach) -> Reach:
         """Of a value that may be this one or another."""
@@ -573,7 +578,7 @@ class Storage(Struct, eq=False, dict=True):
             if not owner.cells:
                 return Reach(path=path)
         shared = self.program.names.is_of_a_class(node.attr)  # by all objects of that class
-        if owner.fresh and not owner.cells | owner.held and not shared:
+        if owner.is_new and not shared:
             return replace(self._put_on_new(frame, node), path=path)
         found = self._ask(node.attr, lambda: self._put(node.attr))
         for given in self._by_property(frame, node, owner):
@@ -653,7 +658,20 @@ class Storage(Struct, eq=False, dict=True):
                 where = Frame(source, put.scope, run="before")
                 held = self._ask((where, put.bound), partial(self._only, where, put.bound))
                 found |= frozenset[Cell]() if held.plain else held.cells | held.held
-        return Reach(found, fresh=True)
+        return Reach(found, frozenset(self._filled_in(node.attr, makers)), fresh=True)
+
+    def _filled_in(self, name: str, makers: Collection[Value]) -> Iterator[Cell]:
+        """Storage of what is put into an attribute of objects of some classes."""
+        for filled in self._filled.get(name, ()) if makers else ():
+            source, scope, owner = filled.source, filled.scope, filled.owner
+            if isinstance(owner, ast.Attribute):
+                owners = self.program.names.of(source, scope, owner.value)
+                if any(isinstance(o, Object) and o.made_by in makers for o in owners):
+                    where = Frame(source, scope, run="before")
+                    value = self._ask(
+                        (where, filled.value), partial(self._only, where, filled.value)
+                    )
+                    yield from () if value.plain else value.cells | value.held
 
     def _only(self, frame: Frame, bound: Bound) -> list[Reach]:
         return [self._bound(frame, bound)]
@@ -773,9 +791,13 @@ class Storage(Struct, eq=False, dict=True):
         gives = methods.gives(full)
         if gives in (Gives.NUMBER, Gives.NEW):
             return PLAIN if gives is Gives.NUMBER else FRESH
+        if full == "copy.deepcopy" and "__deepcopy__" not in self.program.methods_by_name:
+            return FRESH
         if full == "builtins.getattr":  # of what it looks into, else what it is told
             found = [self.of(frame, a).view for a in (*call.args[:1], *call.args[2:])]
             return _one_of(found)
+        if not full and (forwards := self._forwards(frame, call.func)):
+            return _one_of(self._of_forward(frame, call, forward) for forward in forwards)
         given = self._holding(frame, arguments(call))
         if full in methods.COPIES:
             parts = [self.of(frame, a).element for a in arguments(call)]
@@ -813,6 +835,32 @@ class Storage(Struct, eq=False, dict=True):
                 return own.view.either(self._holding(frame, arguments(call)).view)
             return own.part.either(self._holding(frame, arguments(call)).part)  # an element
         return own.view
+
+    def _forwards(self, frame: Frame, called: ast.expr) -> list[Function]:
+        """What calling modules of the program's classes runs; nothing where one may be another."""
+        values = self.program.names.of(frame.source, frame.scope, called)
+        found: list[Function] = []
+        for value in values:
+            if not (isinstance(value, Object) and isinstance(value.made_by, Class)):
+                return []
+            any_of_it = value.node is None
+            every = self.program.methods(value.made_by, "forward", overrides=any_of_it)
+            if not every or any(f.node.decorator_list for f in every):
+                return []
+            found += every
+        return list(dict.fromkeys(found))
+
+    def _of_forward(self, frame: Frame, call: ast.Call, forward: Function) -> Reach:
+        """Read once for all calls, with parameters that lead to themselves."""
+        node, names = forward.node, sorted(parameters(forward.node))
+        itself = [(name, Reach(frozenset({Cell(name, node)}), fresh=True)) for name in names]
+        inner = Frame(forward.source, node, tuple(itself), "called")
+        found = self._ask(inner, partial(self._given_back, inner))
+        given = dict(self.arguments(frame, call, forward))
+        first = next(iter(all_parameters(node)), None)
+        if first is not None:
+            given[first.arg] = self.of(frame, call.func)
+        return _with(found, node, given)
 
     def _returned(self, frame: Frame, call: ast.Call, functions: list[Function]) -> Reach:
         """What the program's function gives back: one of its arguments, or its own making."""
@@ -908,6 +956,23 @@ def _stacks(loader: ast.Call) -> bool:
     size = loader.args[1] if len(loader.args) > 1 else named.get("batch_size", loader)
     as_stored = isinstance(size, ast.Constant) and size.value is None
     return not as_stored and len(loader.args) < 7 and not {None, "collate_fn"} & named.keys()
+
+
+def _with(found: Reach, function: ScopeNode, given: dict[str, Reach]) -> Reach:
+    """Of what a function gives back, with what a call gives in the place of its parameters."""
+    own = [c for c in found.cells | found.held if c.scope is function]
+    cells, held = found.cells - {*own}, found.held - {*own}
+    for cell in own:
+        passed_on = given.get(cell.name, PLAIN)
+        if passed_on.plain:
+            continue
+        if cell.inside:
+            passed_on = passed_on.view
+        if cell in found.held:
+            held |= passed_on.cells | passed_on.held
+        else:
+            cells, held = cells | passed_on.cells, held | passed_on.held
+    return replace(found, cells=cells, held=held, path=NOWHERE, constant="")
 
 
 def _used_up(walked: Iterable[Reach]) -> frozenset[Cell]:

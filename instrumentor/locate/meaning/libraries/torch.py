@@ -43,7 +43,7 @@ LIBRARY = Library(
     ),
     effects=(
         (Effect.NOTHING, rows("torch.", "distributed.get_* distributed.is_* random.fork_rng")),
-        (Effect.NOTHING, rows("torch.", "autograd.Variable distributed.barrier")),
+        (Effect.NOTHING, rows("torch.", "autograd.Variable autograd.grad distributed.barrier")),
         (
             Effect.FIRST,
             rows("torch.distributed.", "all_gather* all_reduce reduce gather broadcast"),

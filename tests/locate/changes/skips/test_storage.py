@@ -19,6 +19,21 @@ config = load()
 logger = Logger(config)
 step = 0"""
 STATE = "state = {'n': 0}\nrows, table = [], {}"
+NET = """\
+import copy
+import torch.nn.functional as F
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.weight, self.mean, self.var = torch.ones(4), torch.zeros(4), torch.ones(4)
+    def one(self, x):
+        return x * self.weight
+    def forward(self, x):
+        ways = {{'one': self.one}}
+        return {}
+net, buf = Net(), torch.zeros(4)"""
+NORMED = NET.format("F.batch_norm(x, self.mean, self.var, training=True)")
+IN_PLACE = "score = net(a)\nscore += total"
+GRADIENT = "print(torch.autograd.grad(model(a).sum(), [model.weight]))"
 
 #: the evaluation only puts something somewhere
 GOES: dict[str, Evaluation] = {
@@ -67,6 +82,22 @@ GOES: dict[str, Evaluation] = {
     "what_an_iterator_gives": Evaluation(
         "patterns = load()", "next((p for p in patterns if p), None)", "scale(patterns)"
     ),
+    "what_a_forward_computes": Evaluation(NET.format("ways[mode](x)"), IN_PLACE, "scale(net(x))"),
+    "what_a_forward_computes_of_what_training_has": Evaluation(
+        NET.format("x + 1"), "score = net(buf)\nscore += total", "scale(buf)"
+    ),
+    "a_deep_copy": Evaluation(
+        f"import copy\n{STATE}\nrows.append(state)",
+        "own = copy.deepcopy(rows)\nown[0]['n'] += 1",
+        "scale(state)",
+    ),
+    "a_deep_copy_of_a_model": Evaluation(
+        NET.format("self.weight"),
+        "twin = copy.deepcopy(net).cpu()\ntwin.eval()\nprint(twin(a))",
+        "net.train()\nscale(net.weight)",
+    ),
+    "running_statistics_of_a_copy": Evaluation(NORMED, "copy.deepcopy(net)(a)", "scale(net.mean)"),
+    "gradients_that_nobody_keeps": Evaluation("", GRADIENT),
     "samples_of_a_function": Evaluation(
         "def collect(samples, batch):\n    samples.append({'x': batch[0]})\n    return samples",
         "samples = []\nsamples = collect(samples, a)\nprint(samples)",
@@ -174,6 +205,57 @@ STAYS: dict[str, Evaluation] = {
         "first = each(it)",
         "next(first)",
         header="while True:\n    x, y = next(it)",
+    ),
+    "a_weight_that_a_forward_gives": Evaluation(
+        NET.format("self.weight"), IN_PLACE, "scale(net.weight)"
+    ),
+    "what_a_forward_is_given": Evaluation(
+        NET.format("x"), "score = net(buf)\nscore += total", "scale(buf)"
+    ),
+    "a_part_of_what_a_forward_is_given": Evaluation(
+        NET.format("x[:2]"), "score = net(buf)\nscore += total", "scale(buf)"
+    ),
+    "what_a_forward_is_given_in_a_list": Evaluation(
+        NET.format("[x]"), "score = net(buf)[0]\nscore += total", "scale(buf)"
+    ),
+    "what_a_list_holds_that_a_forward_is_given": Evaluation(
+        NET.format("x[0]"), "score = net([buf])\nscore += total", "scale(buf)"
+    ),
+    "a_copy_that_shares_what_it_holds": Evaluation(
+        f"import copy\n{STATE}\nrows.append(state)",
+        "own = copy.copy(rows)\nown[0]['n'] += 1",
+        "scale(state)",
+    ),
+    "a_deep_copy_that_is_none": Evaluation(
+        "import copy\nclass Own:\n    def __deepcopy__(self, memo):\n        return self\nown = Own()",
+        "copy.deepcopy(own).n = 1",
+        "scale(own.n)",
+    ),
+    "running_statistics": Evaluation(NORMED, "net(a)", "scale(net.mean)"),
+    "gradients_that_a_hook_sees": Evaluation(
+        f"{STATE}\ndef hook(grad):\n    state['n'] += 1\nmodel.weight.register_hook(hook)",
+        GRADIENT,
+        "scale(state)",
+    ),
+    "gradients_of_a_function_of_its_own": Evaluation(
+        f"{STATE}\nclass Own(torch.autograd.Function):\n    @staticmethod\n"
+        "    def forward(ctx, x):\n        return x\n    @staticmethod\n"
+        "    def backward(ctx, grad):\n        state['n'] += 1\n        return grad",
+        "print(torch.autograd.grad(Own.apply(model.weight).sum(), [model.weight]))",
+        "scale(state)",
+    ),
+    "an_element_that_a_method_puts_into_its_own_list": Evaluation(
+        f"{STATE}\nclass Own:\n    def __init__(self):\n        self.all = []\n"
+        "    def note(self, one):\n        self.all.append(one)\n"
+        "    def bump(self):\n        self.all[0]['n'] += 1",
+        "own = Own()\nown.note(state)\nown.bump()",
+        "scale(state)",
+    ),
+    "an_attribute_that_a_method_sets": Evaluation(
+        f"{STATE}\nclass Own:\n    def note(self, one):\n        self.one = one\n"
+        "    def bump(self):\n        self.one['n'] += 1",
+        "own = Own()\nown.note(state)\nown.bump()",
+        "scale(state)",
     ),
     "a_configuration": Evaluation(
         "config = load()", "setattr(config, 'rate', total)", "scale(config.rate)"
