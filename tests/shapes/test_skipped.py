@@ -246,6 +246,66 @@ def test_what_is_done_with_a_number_of_another_goes_and_changes_nothing(
     assert same_training(seen, alone) == []
 
 
+NET = """\
+import copy
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.calls = torch.nn.Parameter(torch.ones(1)), 0
+    def forward(self, x):
+        self.calls += {counts}
+        return {gives}
+
+
+net = Net()
+"""
+COMPUTES = NET.format(counts=0, gives="x * self.weight")
+TRAINS_BY_A_FORWARD = "state['scale'] = float(net(torch.ones(1)).detach())"
+#: a value of a forward that is changed in place, copies, gradients that nobody keeps
+OF_A_FORWARD = """\
+score = net(x)
+score += 1
+twin = copy.deepcopy(net)
+twin.weight.data.fill_(3)
+twin.train()
+with torch.enable_grad():
+    print(score.sum(), torch.autograd.grad(net(x).sum(), [net.weight]))
+"""
+
+
+def test_what_is_done_with_the_value_of_a_forward_goes_and_changes_nothing(
+    run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    shape = script(OF_A_FORWARD, TRAINS_BY_A_FORWARD, COMPUTES)
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo) == (3, 1)
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert same_training(seen, alone) == []
+
+
+@pytest.mark.parametrize(("counts", "goes"), [(0, True), (1, False)])
+def test_a_forward_behind_the_step_goes_unless_it_is_felt(
+    counts: int,
+    goes: bool,
+    run_cli: RunCli,
+    torch_python: Path,
+    git_repo: RepoFactory,
+    tmp_path: Path,
+) -> None:
+    rest = "error = net(x).sum()\nprint(loss.item(), error.item())\nstate['scale'] += net.calls"
+    before = NET.format(counts=counts, gives="x * self.weight")
+    shape = script(rest=rest, before=before)
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo) == (3 + goes, 1)
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert same_training(seen, alone) == []
+    if not goes:
+        out = tmp_path / "forced" / "out"
+        out.parent.mkdir()
+        wrong, alone = observed(shape, run_cli, torch_python, repo, out, first=force)
+        assert same_training(wrong, alone)
+
+
 #: what stands behind each step, with gradients on: a branch and a loop that only run the model
 INLINE = """\
 if step % 2 == 0:
@@ -372,6 +432,23 @@ FELT = {
         OWN,
     ),
     "rate_in_its_table": ("own.__dict__.update(rate=0.25)", TRAINS_BY_ITS_RATE, OWN),
+    "what_a_forward_gives": (
+        "net(x).data.mul_(0.5)",
+        "state['scale'] = float(net.weight.detach())",
+        NET.format(counts=0, gives="self.weight"),
+    ),
+    "what_a_copy_shares": (
+        "copy.copy(net).weight.data.mul_(0.5)",
+        TRAINS_BY_A_FORWARD,
+        COMPUTES,
+    ),
+    "what_a_method_puts_into_a_list_of_its_own": (
+        "class Own:\n    def __init__(self):\n        self.all = []\n"
+        "    def note(self, one):\n        self.all.append(one)\n"
+        "    def bump(self):\n        self.all[0]['scale'] *= 0.5\n"
+        "own = Own()\nown.note(state)\nown.bump()",
+        "pass",
+    ),
     "mask": ("mask.fill_(False)", "state['scale'] = float(mask.sum())", OWN),
     "file": (
         "torch.save(total, 'scale.pt')",

@@ -108,8 +108,9 @@ def _skipped(located: Located, recorder: str, what: str) -> Edits:
         at = address(skipped.statement)
         yield skipped.source, Edit(Kind.DISABLE, at, code, reason=why)
         why = f"belongs to the skipped {what}"
-        for dependent in skipped.dependents:
-            yield skipped.source, Edit(Kind.DISABLE, address(dependent), reason=why)
+        for each in skipped.dependents:
+            read = skipped.reads.get(each, "")
+            yield skipped.source, Edit(Kind.DISABLE, address(each), read, reason=why)
 
 
 def _instead(skipped: Skipped, recorder: str) -> str:

@@ -88,7 +88,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
         "if loss < v:\n    print('better')",
         "v is used",
     ),
-    "shown_with_the_loss": ("v = validate(model)", "print(loss.item(), v)", "beside values of"),
+    "shown_with_the_loss": ("v = validate(model)", "print(loss, v)", "beside values of"),
     "schedules": ("v = validate(model)", "scheduler.step(v)", "v is used"),
     "leaves_the_loop": ("v = validate(model)", "if v < 1:\n    break", "v decides"),
     "configures": ("v = validate(model)\nrate = v * 2", "optimizer.lr = rate", "is used"),
@@ -153,7 +153,7 @@ def test_set_up_is_no_validation(text: str) -> None:
 
 def test_a_model_built_by_the_evaluation_is_not_taken_away() -> None:
     build = "def get_eval_model():\n    model.eval()\n    return model\n"
-    source = with_initial(build + "eval_model = get_eval_model()", "eval_model(x)")
+    source = with_initial(build + "eval_model = get_eval_model()", "scale(eval_model(x))")
     assert plan_of(source)["skipped_validation"] == []
 
 
@@ -235,6 +235,8 @@ def test_a_loader_that_is_walked_over_now_and_then_is_noted() -> None:
         ("return self.fc(x) + noise(x)", True),
         ("return self.inner(x)", True),
         ("return torch.nn.functional.dropout(self.fc(x), 0.5)", True),
+        ("return torch.nn.Linear(4, 4)(x)", True),
+        ("return torch.nn.LayerNorm(4)(x)", False),
         ("return torch.nn.functional.dropout(self.fc(x), 0.5, self.training)", False),
         ("if self.training:\n            x = x + noise(x)\n        return self.fc(x)", False),
         ("if not self.training:\n            x = x + noise(x)\n        return self.fc(x)", True),

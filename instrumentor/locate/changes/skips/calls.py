@@ -86,7 +86,7 @@ class LibraryCalls(Struct, eq=False):
         """Whether a call takes random numbers of the process: of a tensor in place as well."""
         name = self.objects.knowledge.program.names.qualified(frame.source, frame.scope, call.func)
         word = call.func.attr if isinstance(call.func, ast.Attribute) and not name else ""
-        return libraries.draws(name) or word in methods.DRAWING
+        return _takes_numbers(name) or word in methods.DRAWING
 
     def _changes(self, frame: Frame, function: ast.expr) -> bool:
         """`model.reset_cache()` of a library's model, which its own modules are not told from."""
@@ -136,7 +136,7 @@ class LibraryCalls(Struct, eq=False):
         hooked = name == "torch.autograd.grad" and self._is_hooked
         if effect is Effect.PROCESS or hooked or (effect is Effect.GIVEN and of_its_own):
             return _unread(frame, call)  # `library.table.append(x)`
-        found = Effects(draws=[NOWHERE] if libraries.draws(name) else [])
+        found = Effects(draws=[NOWHERE] if _takes_numbers(name) else [])
         if effect is Effect.SAVES or libraries.role_of(name) is Role.SAVE:
             found.files = _FOLDERS.get(name, _MAKES_FILE)
         elif effect is Effect.LOADS and self._is_read_back(name):
@@ -264,6 +264,10 @@ class LibraryCalls(Struct, eq=False):
         """What syntax does with an object of a library: `with keeper:`, `keeper += 1`."""
         keeps = self.objects.keeps(frame.source, frame.scope, node)
         return anywhere(self._changed_by(frame, node)) if keeps else frozenset()
+
+
+def _takes_numbers(name: str) -> bool:
+    return libraries.draws(name) or libraries.draws_if_made(name)
 
 
 def _begins_to_walk(node: ast.expr) -> bool:

@@ -31,6 +31,8 @@ from instrumentor.read.syntax import (
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _NOTHING = ("", "")
+#: What only runs a model behind the step, whatever it is for.
+_RUNS = "runs a model"
 
 
 class When(Enum):
@@ -43,13 +45,14 @@ class When(Enum):
 
 
 class Piece(Struct, frozen=True, eq=False):
-    """One evaluation or save."""
+    """One evaluation or save; `quiet` where nothing but that it may go makes it one."""
 
     source: Source
     scope: ScopeNode
     statement: ast.stmt
     when: When
     what: str  # validation | checkpoint
+    quiet: bool = False
 
     @property
     def initial(self) -> bool:
@@ -76,7 +79,8 @@ def find_pieces(facts: Facts) -> tuple[list[Piece], list[Kept]]:
         for hit, what, why in search.hits((source, scope, statement), when is When.AHEAD):
             if when in (When.AHEAD, When.EARLY) and not search.trains_after(scope, hit):
                 continue
-            piece = Piece(source, scope, hit, when, what)
+            quiet = what == _RUNS
+            piece = Piece(source, scope, hit, when, "validation" if quiet else what, quiet)
             if why:
                 kept.append(piece.kept(why))
             elif not any(p.holds(piece) for p in found):
@@ -145,6 +149,8 @@ class _Search(Struct, eq=False):
             what, why = self._simple(frame, statement, initial)
             if not what and not initial and self._is_behind_eval(frame, statement):
                 what = "validation"
+            if not what and evaluates and self._is_behind_the_step(frame, statement):
+                what = _RUNS
             if what:
                 yield statement, what, why
 
@@ -153,6 +159,17 @@ class _Search(Struct, eq=False):
         return (
             isinstance(statement, ast.For)
             and self.facts.objects.walked(frame.source, frame.scope, statement.iter) is not None
+            and self._only_runs(frame, statement)
+        )
+
+    def _is_behind_the_step(self, frame: Frame, statement: ast.stmt) -> bool:
+        """Behind the update, in its suite, and it only runs a model: `error = criterion(net(x))`"""
+        place = frame.source.places[statement]
+        updates = [u.statement for u in self.facts.candidate.updates]
+        before = place.suite[: place.index]
+        return (
+            any(contains(s, u) for s in before for u in updates)
+            and not any(contains(s, u) for s in place.suite[place.index :] for u in updates)
             and self._only_runs(frame, statement)
         )
 

@@ -18,6 +18,7 @@ from instrumentor.locate.changes.skips.storage import Frame, Spelling
 from instrumentor.locate.changes.skips.training_mode import TrainingMode
 from instrumentor.locate.changes.skips.uses import Uses
 from instrumentor.locate.located import Kept, Skipped
+from instrumentor.locate.meaning import methods
 from instrumentor.locate.meaning.host_values import host_read
 from instrumentor.read.syntax import (
     FUNCTIONS,
@@ -35,6 +36,13 @@ from instrumentor.read.syntax import (
 _REMOVABLE = (
     *(ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete),
     *(ast.If, ast.For, ast.With),
+)
+
+
+#: What runs a part of an expression never, or several times.
+_SOMETIMES = (
+    *(ast.Lambda, ast.IfExp, ast.BoolOp, ast.GeneratorExp),
+    *(ast.ListComp, ast.SetComp, ast.DictComp),
 )
 
 
@@ -74,7 +82,7 @@ def prove(
                 continue
             left.remove(found.piece)
             forced.pop(found.piece, None)
-            if not found.trains and not _acts(found.piece):
+            if not found.trains and not found.piece.quiet and not _acts(found.piece):
                 kept.append(found.piece.kept(found.why))
         else:
             return list(attempt.skipped()), kept, [p.kept(why) for p, why in forced.items()]
@@ -133,6 +141,11 @@ class _Attempt(Struct, eq=False):
                 piece.what,
                 tuple(d.text if self._spelled(piece, d) else "" for d in effects.draws)
                 + (("",) if self._draws_more(piece, effects.draws) else ()),
+                {
+                    d: "\n".join(map(ast.unparse, reads))
+                    for d in dependents
+                    if (reads := self._read_of_the_step(d, piece))
+                },
             )
 
     def _draws_more(self, piece: Piece, loaders: Sequence[Spelling]) -> bool:
@@ -162,6 +175,8 @@ class _Attempt(Struct, eq=False):
         sure = [p for p in self.taken if p not in self.forced]
         for piece in reversed(sure):
             effects = self._effects(piece)
+            if piece.quiet and (self._in_training(piece).draws or effects.draws):
+                raise Stays(piece, "it draws random numbers")
             if at := self._read_back(piece, effects) if Files.WRITES in effects.files else "":
                 raise Stays(piece, f"a file is read back at {at}")
             if at := self._made_inside(piece) if Files.MAKES_FOLDER in effects.files else "":
@@ -248,7 +263,8 @@ class _Attempt(Struct, eq=False):
         effects = self.facts.reader.of(source, scope, [statement])
         if not isinstance(statement, _REMOVABLE) or effects.unknown or effects.modes:
             raise Stays(piece, why)
-        if self._reads_the_step(statement, piece):
+        reads = self._read_of_the_step(statement, piece)
+        if reads is None or (reads and change is not None):
             raise Stays(piece, f"{why}, beside values of the step")
         return statement
 
@@ -266,11 +282,15 @@ class _Attempt(Struct, eq=False):
         of_the_step = statement in self.facts.of_the_step or self.facts.holds_step(statement)
         return of_the_step or self.facts.leads_to_step(source, statement)
 
-    def _reads_the_step(self, statement: ast.stmt, piece: Piece) -> bool:
-        """A host read of what the step computed: without it the step would be another one."""
+    def _read_of_the_step(self, statement: ast.stmt, piece: Piece) -> list[ast.expr] | None:
+        """Host reads of what the step computed, without which the step would be another one.
+
+        Returns:
+            What is read all the same where the statement is taken out; None if that is not told.
+        """
         one = self.facts.candidate
         if piece.scope is not one.scope or not contains(one.loop, statement):
-            return False
+            return []
         of_the_step = (n for s in self.facts.of_the_step for n in below(s))
         names = {
             n.id for n in of_the_step if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
@@ -282,7 +302,9 @@ class _Attempt(Struct, eq=False):
             if isinstance(n, ast.Name) and not self.facts.storage.of(frame, n).plain
         }
         names -= {c.name for c in self._effects(piece).bound}
-        return bool(names) and host_read(statement, frozenset(names)) is not None
+        if not names or host_read(statement, frozenset(names)) is None:
+            return []
+        return _reads_alone(statement, names)
 
     # -- files ---------------------------------------------------------------------------------
 
@@ -345,6 +367,31 @@ class _Attempt(Struct, eq=False):
                 if isinstance(loop, LOOPS):
                     for statement in loop.body:
                         yield source, scope, statement
+
+
+def _reads_alone(statement: ast.stmt, names: Collection[str]) -> list[ast.expr] | None:
+    """`loss.item()` in what is printed, if nothing else there reads these names on the host."""
+    inside = [n for n in own_nodes(statement) if isinstance(n, ast.expr)]
+    told = [n for n in inside if _is_a_read(n, names)]
+    told = [n for n in told if not any(o is not n and contains(o, n) for o in told)]
+    named = [n for n in inside if isinstance(n, ast.Name) and n.id in names]
+    maybe = [n for n in inside if isinstance(n, _SOMETIMES)]
+    if not isinstance(statement, ast.Expr) or any(contains(m, n) for m in maybe for n in told):
+        return None
+    return told if all(any(contains(t, n) for t in told) for n in named) else None
+
+
+def _is_a_read(node: ast.expr, names: Collection[str]) -> bool:
+    """`loss.detach().item()`, `float(loss)` of nothing but these names."""
+    words = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=word), args=[], keywords=[]):
+            calls = (n for n in ast.walk(owner) if isinstance(n, ast.Call))
+            known = all(callee(c) in methods.READING_METHODS for c in calls)
+            return word in methods.HANDS_TO_HOST and known and set() < words <= {*names}
+        case ast.Call(func=ast.Name(id="float" | "int" | "bool"), args=[ast.Name()], keywords=[]):
+            return words - {callee(node)} <= {*names}
+    return False
 
 
 def _acts(piece: Piece) -> bool:

@@ -295,7 +295,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         if training and call.args:
             training = decided(call.args[0], self._fixed)
         module = self.storage.of(frame, function.value)
-        if module.is_new:
+        if module.is_new and not _is_given_back(frame.scope, function.value):
             return Effects()
         return Effects(modes={module.path: Mode(module.path, training, True)})
 
@@ -350,6 +350,12 @@ class EffectsReader(Struct, eq=False, dict=True):
         self._suite(frame, function.node.body, found, certain=True)
         self._fixed, self._out = around
         return found
+
+
+def _is_given_back(scope: ScopeNode, node: ast.expr) -> bool:
+    """`return net`"""
+    returned = (n.value for n in own_nodes(scope) if isinstance(n, ast.Return) and n.value)
+    return any(ast.unparse(node) in map(ast.unparse, (v, *below(v))) for v in returned)
 
 
 def _hands_on(node: ast.Lambda) -> bool:

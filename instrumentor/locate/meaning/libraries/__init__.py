@@ -37,6 +37,7 @@ _EFFECTS: Table[Effect] = _all_of("effects")
 _NUMBERS, _DRAWS, _COMPILERS = map(_all_of, ("numbers", "draws", "compilers"))
 _IN_TRAINING, _IF_TOLD = map(_all_of, ("draws_in_training", "draws_if_told"))
 _TRACKS, _IF_CALLED = map(_all_of, ("tracks_in_training", "draws_if_called"))
+_IF_MADE = _all_of("draws_if_made")
 #: Of those that draw the ones that only tell how far a generator is, or make another.
 _READ_STATE = ("get_state", "getstate")
 _GENERATORS = ("Generator", "Random", "RandomState", "SystemRandom", "default_rng")
@@ -104,6 +105,11 @@ def draws(name: str) -> bool:
 def makes_generator(name: str) -> bool:
     """Whether a class or function makes a generator of random numbers beside the process's."""
     return _matches(name, _DRAWS) and name.rpartition(".")[2] in _GENERATORS
+
+
+def draws_if_made(name: str) -> bool:
+    """Whether a class of modules takes random numbers for the weights of each that it makes."""
+    return _matches(name, _IF_MADE)
 
 
 def draws_if_called(name: str) -> bool:

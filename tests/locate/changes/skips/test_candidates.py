@@ -9,7 +9,7 @@ import pytest
 from instrumentor import Options
 from instrumentor.locate import locate_file
 from instrumentor.locate.located import Located
-from tests.locate.cases import HEAD, looped, plan_of
+from tests.locate.cases import HEAD, looped, plan_of, rewritten
 from tests.warned import texts
 
 HANDLER = """\
@@ -531,3 +531,80 @@ def test_data_that_are_kept_in_a_file_are_no_checkpoint() -> None:
     plan = plan_of(looped(body, CACHED))
     assert plan["skipped_checkpoints"] == []
     assert "checkpoint-stays" not in [w["kind"] for w in plan["warnings"]]
+
+
+STEPPED = """\
+loss = criterion(model(x), y)
+loss.backward()
+optimizer.step()
+error = criterion(model(held), held)
+{}
+"""
+BEHIND_THE_STEP = {
+    "printed": ("held = load()", "print(error.item())", True),
+    "kept_in_a_table": (
+        "held, table = load(), {'a': []}",
+        "table['a'].append(error.item())\nprint(table)",
+        True,
+    ),
+    "beside_the_loss": ("held = load()", "print(loss.item(), error.item())", True),
+    "what_goes_into_the_step": (
+        "held, weight = load(), 1",
+        "for group in optimizer.param_groups:\n    group['lr'] = error.item()",
+        False,
+    ),
+    "what_the_script_goes_on_by": ("held = load()", "if error < 1:\n    break", False),
+    "dropout": (
+        "held = load()\nmodel = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Linear(4, 4))",
+        "print(error.item())",
+        False,
+    ),
+    "running_statistics": (
+        "held = load()\nmodel = torch.nn.Sequential(torch.nn.BatchNorm1d(4))",
+        "print(error.item())",
+        False,
+    ),
+    "beside_what_draws": ("held = load()", "print(error.item(), torch.rand(1))", False),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND_THE_STEP)
+def test_what_only_runs_a_model_behind_the_step_goes_or_is_not_spoken_of(name: str) -> None:
+    setup, rest, goes = BEHIND_THE_STEP[name]
+    source = looped(STEPPED.format(rest), before=setup)
+    plan = plan_of(source)
+    line = source.splitlines().index("    error = criterion(model(held), held)") + 1
+    assert plan["skipped_validation"] == ([line] if goes else [])
+    assert not [w for w in plan["warnings"] if "validation" in w["kind"]]
+
+
+#: what stands beside a value of the evaluation, and what of it is still read
+READ_ALONE = {
+    "a_loss": ("print(loss.item(), v)", "loss.item()"),
+    "a_loss_off_the_graph": ("print(v, sum(loss.detach().cpu()))", "loss.detach().cpu()"),
+    "a_number": ("print(f'{v}', float(loss))", "float(loss)"),
+    "two": ("print(v, loss.item(), y.tolist(), len(x))", "loss.item()"),
+    "a_tensor_that_is_printed": ("print(v, loss)", None),
+    "a_text": ("print(v, f'{loss}')", None),
+    "a_value_of_both": ("print((loss - v).item())", None),
+    "one_that_may_not_be_read": ("print(v, loss.item() if v else 0)", None),
+    "several": ("print(v, [loss.item() for _ in range(2)])", None),
+    "what_a_name_is_bound_to": ("shown = v, loss.item()", None),
+    "what_is_done_with_it": ("print(v, meter.add(loss).item())", None),
+}
+
+
+@pytest.mark.parametrize("name", READ_ALONE)
+def test_what_is_shown_of_the_step_beside_an_evaluation_is_read_all_the_same(name: str) -> None:
+    shows, read = READ_ALONE[name]
+    evaluates = (
+        "def evaluate(model):\n    with torch.no_grad():\n        return model(ones).sum()\n"
+    )
+    before = f"ones, meter = torch.ones(4), load()\n{evaluates}"
+    body = f"{STEP}v = evaluate(model)\n{shows}"
+    done = rewritten(looped(body, before=before))
+    lines = [line.strip() for line in done.code.decode().splitlines()]
+    assert bool(done.plan.explanation["skipped_validation"]) is (read is not None)
+    if read is not None:
+        assert [line for line in lines if line.startswith(read)]
+        assert shows not in lines

@@ -227,7 +227,8 @@ STAYS: dict[str, Evaluation] = {
         "scale(state)",
     ),
     "a_deep_copy_that_is_none": Evaluation(
-        "import copy\nclass Own:\n    def __deepcopy__(self, memo):\n        return self\nown = Own()",
+        "import copy\nclass Own:\n    def __deepcopy__(self, memo):\n        return self\n"
+        "own = Own()",
         "copy.deepcopy(own).n = 1",
         "scale(own.n)",
     ),
