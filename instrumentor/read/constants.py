@@ -6,6 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import takewhile
 from typing import Any
 
 from msgspec import Struct
@@ -47,7 +48,7 @@ def is_ruled_out(program: Program, scope: ScopeNode, statement: ast.stmt) -> boo
         return False
     source = program.source_of_scope[scope]
     tested = any(isinstance(p, (ast.If, ast.Match)) for p in source.parents(statement))
-    known = _of_all_callers(program, Function(source, scope)) if tested else {}
+    known = of_all_callers(program, Function(source, scope)) if tested else {}
     # who is handed a function may call it with anything
     return leaves_out(source, statement, known) and scope not in program.handed
 
@@ -219,11 +220,28 @@ def _matches(
     return answer(ast.Compare(subject, [ast.In()], [ast.Tuple(values, ast.Load())]))
 
 
-def _of_all_callers(program: Program, function: Function) -> Constants:
-    """Parameters with the one constant that they have in all calls of a function."""
+def passes_over(test: ast.AST, node: ast.AST, known: Constants) -> bool:
+    """Whether constants decide an `and`, an `or` or an `x if y else z` before a part of it."""
+    if isinstance(test, ast.BoolOp):
+        ahead = takewhile(lambda value: not contains(value, node), test.values)
+        settles = isinstance(test.op, ast.Or)
+        return contains(test, node) and any(decided(value, known) is settles for value in ahead)
+    if isinstance(test, ast.IfExp):
+        answer = decided(test.test, known)
+        return answer is not None and contains(test.orelse if answer else test.body, node)
+    return False
+
+
+def of_all_callers(
+    program: Program,
+    function: Function,
+    runs: Callable[[ScopeNode, ast.Call], bool] = lambda *_: True,
+) -> Constants:
+    """Parameters with the one constant that they have in all calls of a function that run."""
     if not is_called_as_written(function):
         return {}
-    calls = [(scope, call) for scope, call, _ in program.callers.get(function.node, ())]
+    callers = program.callers.get(function.node, ())
+    calls = [(scope, call) for scope, call, _ in callers if runs(scope, call)]
     # a method of an object whose type is not known may be this one
     calls += [
         (scope, call)

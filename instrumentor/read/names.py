@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
+from importlib import import_module
 from itertools import chain
 from typing import TypeGuard
 
@@ -118,6 +119,8 @@ class Names(Modules, eq=False, dict=True):
                 starred = self.named(module, module.tree, name)
                 if starred and starred != (Free(name),):
                     return starred
+            if isinstance(module, External) and name in _of_python(module.name):
+                return (External(f"{module.name}.{name}"),)
         return (External(f"builtins.{name}") if name in _BUILTINS else Free(name),)
 
     def binder(self, source: Source, scope: ScopeNode, name: str) -> ScopeNode | None:
@@ -625,6 +628,15 @@ class Names(Modules, eq=False, dict=True):
             if method is not None and method not in found:
                 found.append(method)
         return found
+
+
+@lru_cache(maxsize=64)
+def _of_python(module: str) -> frozenset[str]:
+    """What `from os.path import *` binds; nothing for a package that is not Python's own."""
+    known = module in ("os.path", "math", "itertools", "functools", "operator", "glob", "copy")
+    loaded = import_module(module) if known else None
+    public = (name for name in dir(loaded) if not name.startswith("_"))
+    return frozenset(getattr(loaded, "__all__", public) if known else ())
 
 
 def _built(value: Value, function: Function) -> TypeGuard[Object]:

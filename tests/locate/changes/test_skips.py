@@ -206,6 +206,10 @@ LOADED = "val_loader = torch.utils.data.DataLoader(data)\n" + VALIDATE
         ("enumerate(val_loader)", "val_loader", False),
         ("torch.utils.data.DataLoader(data)", "", True),
         ("torch.randn(3, 2)", "", True),
+        ("iter(val_loader)", "val_loader", False),
+        ("[next(iter(val_loader))]", "val_loader", False),
+        ("[next(val_loader.__iter__())]", "val_loader", False),
+        ("enumerate(iter(val_loader))", "val_loader", False),
     ],
 )
 def test_seeds_of_a_loader_are_taken_in_place_of_the_evaluation(

@@ -84,12 +84,16 @@ class Ahead(Struct, eq=False, dict=True):
         statement = source.statement_of(node)
         return statement is not None and not is_delayed(statement, node)
 
-    def kept(self, mention: Mention) -> list[Cell] | None:
-        """Names that may hold a value, or a part of it, that was read; None where any may."""
-        return self._kept(mention[0], mention[1], mention[2], _MANY)
+    def kept(self, mention: Mention, *, in_place: bool) -> list[Cell] | None:
+        """Names that may hold a value, or a part of it, that was read; None where any may.
+
+        Args:
+            in_place: what was read is changed, else something takes its place where it was.
+        """
+        return self._kept(mention[0], mention[1], mention[2], _MANY, in_place=in_place)
 
     def _kept(
-        self, source: Source, scope: ScopeNode, node: ast.expr, depth: int
+        self, source: Source, scope: ScopeNode, node: ast.expr, depth: int, *, in_place: bool
     ) -> list[Cell] | None:
         statement = source.statement_of(node)
         if statement is None or not depth:
@@ -101,14 +105,27 @@ class Ahead(Struct, eq=False, dict=True):
             if isinstance(n, ast.expr) and n is not node and contains(n, node)
         ]
         for outer in reversed(around):
+            if not in_place and self._copies(Frame(source, scope), outer):
+                return found
             given = self._given(Frame(source, scope), outer, node)
             if given is None:
                 return None
             found += given
             if self._ends(Frame(source, scope), outer):
                 return found
-        bound = self._bound(source, scope, statement, depth)
+        if not in_place and isinstance(statement, ast.For):
+            return found
+        bound = self._bound(source, scope, statement, depth, in_place=in_place)
         return None if bound is None else found + bound
+
+    def _copies(self, frame: Frame, outer: ast.expr) -> bool:
+        """`list(vars(args).items())`, which is as it was whatever is set then."""
+        if isinstance(outer, _COMPREHENSIONS):
+            return True
+        name = isinstance(outer, ast.Call) and self.facts.program.names.qualified(
+            frame.source, frame.scope, outer.func
+        )
+        return name in methods.COPIES
 
     def _ends(self, frame: Frame, outer: ast.expr) -> bool:
         """Whether an expression is a value of its own, whatever it is computed from."""
@@ -147,13 +164,18 @@ class Ahead(Struct, eq=False, dict=True):
         where = (frame.source, frame.scope)
         if isinstance(call.func, ast.Attribute) and contains(call.func, node):
             return call.func.attr in methods.READING_METHODS
+        if (
+            isinstance(call.func, ast.Attribute)
+            and self.facts.storage.of(frame, call.func.value).plain
+        ):
+            return True  # of a text: `'{}'.format(value)`
         if self.facts.objects.tells(*where, call):
             return True
         name = self.facts.program.names.qualified(*where, call.func)
         return bool(name) and libraries.effect_of(name) in (Effect.NOTHING, Effect.LOADS)
 
     def _bound(
-        self, source: Source, scope: ScopeNode, statement: ast.stmt, depth: int
+        self, source: Source, scope: ScopeNode, statement: ast.stmt, depth: int, *, in_place: bool
     ) -> list[Cell] | None:
         """Names of a value that a statement ends in."""
         match statement:
@@ -164,7 +186,7 @@ class Ahead(Struct, eq=False, dict=True):
             case ast.For(target=target) | ast.AnnAssign(target=target):
                 return self._targets(source, scope, [target])
             case ast.Return() if isinstance(scope, FUNCTIONS):
-                return self._returned(scope, depth - 1)
+                return self._returned(scope, depth - 1, in_place=in_place)
         return None
 
     def _targets(
@@ -185,11 +207,12 @@ class Ahead(Struct, eq=False, dict=True):
                 return None
         return found
 
-    def _returned(self, scope: FunctionNode, depth: int) -> list[Cell] | None:
+    def _returned(self, scope: FunctionNode, depth: int, *, in_place: bool) -> list[Cell] | None:
         """Names of what a function's callers, all of them ahead, get from it."""
         found: list[Cell] = []
         for where, call, _ in self.facts.program.callers.get(scope, ()):
-            kept = self._kept(self.facts.program.source_of_scope[where], where, call, depth)
+            source = self.facts.program.source_of_scope[where]
+            kept = self._kept(source, where, call, depth, in_place=in_place)
             if kept is None:
                 return None
             found += kept

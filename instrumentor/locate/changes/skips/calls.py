@@ -219,6 +219,8 @@ class LibraryCalls(Struct, eq=False):
             and isinstance(statement, ast.Expr)
             and statement.value is call
         )
+        if word == "__iter__":
+            return changes(frame, call, own.cells if own.once else ())
         if word == "get":  # of a queue, which has it no longer
             in_place = not call.args or self.objects.object_of(*where).endswith("Queue")
         reads = word in methods.READING_METHODS and not in_place

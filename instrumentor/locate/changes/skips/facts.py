@@ -29,6 +29,7 @@ from instrumentor.read.syntax import (
     LOOPS,
     ScopeNode,
     Source,
+    arguments,
     callee,
     contains,
     own_calls,
@@ -204,6 +205,27 @@ class Facts(Struct, eq=False, dict=True):
             ):
                 found.add(scope)
         return found
+
+    @cached_property
+    def namespaces_given(self) -> list[tuple[Source, ast.Name | ast.Attribute]]:
+        """Where what a parser of options gave is handed to a library: `vars(args)`.
+
+        What the program's own code reads of it, in whatever class, it reads by name.
+        """
+        return [
+            (source, given)
+            for source in self.program.sources.values()
+            for call in source.calls
+            for given in arguments(call)
+            if isinstance(given, (ast.Name, ast.Attribute))
+            if self.objects.is_namespace(source, source.scope_of(call), given)
+            if self.program.names.qualified(source, source.scope_of(call), call.func)
+        ]
+
+    def is_of_a_namespace(self, name: str) -> bool:
+        """Whether an attribute of that name is set of what a parser of options gave."""
+        every = self.program.names.puts_of(name)
+        return any(self.objects.is_namespace(s, put.scope, put.owner) for s, put in every)
 
     # -- behind the last sample ----------------------------------------------------------------
 

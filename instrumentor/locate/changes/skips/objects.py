@@ -12,6 +12,7 @@ from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Effect, Evidence, Kind, Role
 from instrumentor.read import handed_on
 from instrumentor.read.names import external_name
+from instrumentor.read.script_options import is_namespace
 from instrumentor.read.syntax import ScopeNode, Source, dotted, last
 from instrumentor.read.values import Class, External, Item, Member, Object, Value, Values
 
@@ -49,6 +50,11 @@ class Objects(Struct, eq=False):
         """An instance of one of the program's classes: only its own code reads what it holds."""
         values = self._values(source, scope, node)
         return any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values)
+
+    def is_namespace(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """What a parser of options gave: whoever is given it may read all its attributes."""
+        values = self._values(source, scope, node)
+        return bool(values) and all(map(is_namespace, values))
 
     def is_sink(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Takes values and gives none back: a logger, a progress bar.

@@ -331,11 +331,11 @@ class _Attempt(Struct, eq=False):
         of = self.facts.reader.of
         for source, scope, statement in self._later():
             if not gone.holds(source, statement) and not self.facts.holds_step(statement):
-                yield of(source, scope, [statement])
+                yield of(source, scope, [statement], gone.by_source.get(source, ()))
         for source, scope, statement in self._until_the_step(piece) if piece.initial else ():
             if gone.holds(source, statement) or self.facts.holds_step(statement):
                 continue
-            effects = of(source, scope, [statement])
+            effects = of(source, scope, [statement], gone.by_source.get(source, ()))
             if statement in (anchor for *_, anchor in self.facts.anchors):  # what it calls follows
                 for call, (frame, files) in effects.opened.items():
                     if contains(statement, call):

@@ -33,7 +33,14 @@ from instrumentor.locate.changes.skips.implicit import (
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.plain import Plain
 from instrumentor.locate.changes.skips.storage import NOWHERE, Arguments, Cell, Frame, Storage
-from instrumentor.read.constants import Constants, asked_of, decided, key_of, unreached
+from instrumentor.read.constants import (
+    Constants,
+    asked_of,
+    decided,
+    key_of,
+    passes_over,
+    unreached,
+)
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.program import Function, Program
 from instrumentor.read.syntax import (
@@ -87,10 +94,23 @@ class EffectsReader(Struct, eq=False, dict=True):
     def _library(self) -> LibraryCalls:
         return LibraryCalls(self.storage, self.objects)
 
-    def of(self, source: Source, scope: ScopeNode, statements: Iterable[ast.stmt]) -> Effects:
+    def of(
+        self,
+        source: Source,
+        scope: ScopeNode,
+        statements: Iterable[ast.stmt],
+        without: Iterable[ast.stmt] = (),
+    ) -> Effects:
+        """Args: without: statements that are taken out of them."""
         found = Effects()
         for statement in statements:
-            found.add(self._kept.get(statement) or self._of(source, scope, statement))
+            out = frozenset(s for s in without if s is not statement and contains(statement, s))
+            if out:
+                around, self._out = self._out, out
+                self._statement(Frame(source, scope), statement, found, certain=True)
+                self._out = around
+            else:
+                found.add(self._kept.get(statement) or self._of(source, scope, statement))
         return found
 
     def _of(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> Effects:
@@ -118,7 +138,10 @@ class EffectsReader(Struct, eq=False, dict=True):
         elif isinstance(statement, ast.Assign):
             if any(isinstance(t, (ast.Tuple, ast.List)) for t in statement.targets):
                 self._walk(frame, statement.value, found, certain=certain)
-        for node in header(statement):
+        nodes = [*header(statement)]
+        for node in nodes:
+            if self._fixed and any(passes_over(test, node, self._fixed) for test in nodes):
+                continue
             self._node(frame, statement, node, found, certain=certain)
             for name in bound_by(node):
                 self._bind(frame, statement, name, found)
@@ -155,6 +178,8 @@ class EffectsReader(Struct, eq=False, dict=True):
         match node:
             case ast.Call():
                 found.add(self._call(frame, statement, node), certain=certain)
+                for begun in self._begun(frame, node):
+                    self._seed(frame, begun, found, certain=certain)
             case ast.Attribute() | ast.Subscript():
                 if not isinstance(node.ctx, ast.Load) and not self._is_memo(frame, statement):
                     self._store(frame, statement, node, found)
@@ -206,7 +231,9 @@ class EffectsReader(Struct, eq=False, dict=True):
                 if isinstance(value, Source):  # a variable of another module
                     cells.add(Cell(node.attr, value.tree))
             found.add(replaces(frame, node, cells))
-            if not (owner.own or self.objects.is_own(frame.source, frame.scope, node.value)):
+            where = (frame.source, frame.scope, node.value)
+            own = owner.own or self.objects.is_own(*where) or self.objects.is_namespace(*where)
+            if not own:
                 found.add(changes(frame, node, owner.cells))  # a library may read the attribute
 
     # -- calls ---------------------------------------------------------------------------------
@@ -301,13 +328,29 @@ class EffectsReader(Struct, eq=False, dict=True):
 
     def _walk(self, frame: Frame, iterable: ast.expr, found: Effects, *, certain: bool) -> None:
         """Walking over something uses an iterator up, runs `__iter__`, seeds a loader's order."""
-        loader = self.objects.walked(frame.source, frame.scope, iterable)
-        if loader is not None and self.objects.seeds(frame.source, frame.scope, loader):
-            found.draws.append(self.storage.of(frame, loader).path if certain else NOWHERE)
         reach = self.storage.of(frame, iterable)
+        calls = (n for n in (iterable, *below(iterable)) if isinstance(n, ast.Call))
         if reach.once:
             found.add(changes(frame, iterable, reach.cells))
+        if not any(any(self._begun(frame, call)) for call in calls):
+            self._seed(frame, iterable, found, certain=certain)
         self._special(frame, iterable, found)
+
+    def _begun(self, frame: Frame, call: ast.Call) -> list[ast.expr]:
+        """What `iter(loader)` and `loader.__iter__()` begin to walk over."""
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "__iter__":
+            return [call.func.value]
+        name = self.program.names.qualified(frame.source, frame.scope, call.func)
+        return call.args[:1] if name == "builtins.iter" else []
+
+    def _seed(self, frame: Frame, iterable: ast.expr, found: Effects, *, certain: bool) -> None:
+        """What beginning to walk over a data loader draws."""
+        loader = self.objects.walked(frame.source, frame.scope, iterable)
+        if loader is None or not self.objects.seeds(frame.source, frame.scope, loader):
+            return
+        reach = self.storage.of(frame, loader)
+        if not reach.once:  # an iterator has begun before
+            found.draws.append(reach.path if certain else NOWHERE)
 
     def _special(self, frame: Frame, owner: ast.expr, found: Effects) -> None:
         """Methods of the program's classes that no call names."""

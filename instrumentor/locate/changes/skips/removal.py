@@ -8,7 +8,8 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
-from instrumentor.read.program import Class, Program
+from instrumentor.read.constants import Constants, of_all_callers, passes_over, unreached
+from instrumentor.read.program import Class, Function, Program
 from instrumentor.read.signatures import is_decorated
 from instrumentor.read.syntax import (
     FUNCTIONS,
@@ -17,7 +18,9 @@ from instrumentor.read.syntax import (
     Source,
     all_parameters,
     below,
+    callee,
     contains,
+    own_nodes,
 )
 from instrumentor.read.values import External, Object
 
@@ -25,6 +28,14 @@ Statements = Iterable[tuple[Source, ast.stmt]]
 #: What runs later than where it stands.
 _DELAYED = (*FUNCTIONS, ast.Lambda, ast.GeneratorExp)
 _PLAIN_BASES = (External("abc.ABC"), External("builtins.object"))
+#: Classes of libraries that make no object of those on them.
+_NEVER_MADE = [
+    External(name)
+    for name in (
+        *("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.Sequential"),
+        *("torch.utils.data.Dataset", "torch.utils.data.dataset.Dataset"),
+    )
+]
 _ASKED = ("__getattr__", "__getattribute__")
 _LOOKS_UP = ("getattr", "hasattr", "methodcaller")
 
@@ -42,6 +53,7 @@ class Gone(Struct, eq=False, dict=True):
     taken: Statements
     absent: Statements = ()
     closed: Closed | None = None
+    _known: dict[FunctionNode, Constants] = field(default_factory=dict)
 
     @cached_property
     def by_source(self) -> dict[Source, list[ast.stmt]]:
@@ -56,6 +68,25 @@ class Gone(Struct, eq=False, dict=True):
             return True
         around = [s for s in self._absent.get(source, ()) if contains(s, node)]
         return any(not is_delayed(s, node) for s in around)
+
+    def leaves_out(self, source: Source, scope: ScopeNode, node: ast.AST) -> bool:
+        """Whether what remains calls a function with constants that never come to a place in it."""
+        statement = source.statement_of(node)
+        if statement is None or not isinstance(scope, FUNCTIONS) or scope in self.program.handed:
+            return False
+        function = Function(source, scope)
+        if scope not in self._known:
+            self._known[scope] = of_all_callers(self.program, function, self._runs)
+        known = self._known[scope]
+        return bool(known) and (
+            statement in unreached(function, known)
+            or any(passes_over(part, node, known) for part in own_nodes(statement))
+        )
+
+    def _runs(self, scope: ScopeNode, call: ast.Call) -> bool:
+        return scope not in self.functions and not self.holds(
+            self.program.source_of_scope[scope], call
+        )
 
     @cached_property
     def functions(self) -> set[ScopeNode]:
@@ -99,7 +130,7 @@ class Closed(Struct, eq=False, dict=True):
 
     program: Program
     from_the_entry: bool
-    _known: dict[ast.ClassDef, bool] = field(default_factory=dict)
+    _known: dict[tuple[ast.ClassDef, bool], bool] = field(default_factory=dict)
 
     @cached_property
     def functions(self) -> dict[FunctionNode, None]:
@@ -123,13 +154,22 @@ class Closed(Struct, eq=False, dict=True):
 
     def is_called_in_sight(self, function: FunctionNode) -> bool:
         """Whether every call of its name is one that could be read, and no text names it."""
-        if any(text in function.name for text in self._texts):
+        if any(text in function.name for text in self._texts) or self._is_looked_up(function):
             return False
         return all(
             self.program.resolve(*each)
             or any(isinstance(v, External) for v in self.program.of(*each[:2], each[2].func))
+            or (_is_of_super(each[2]) and self._is_on_one_base(function))
             for each in self.program.calls_named(function.name)
         )
+
+    def _is_on_one_base(self, function: FunctionNode) -> bool:
+        """Whether `super()` in another class never comes to a method of this one's class."""
+        owners = (
+            s.class_of[function] for s in self.program.sources.values() if function in s.class_of
+        )
+        derived = (c for owner in owners for c in self.program.subclasses.get(owner, ()))
+        return all(len(cls.node.bases) < 2 for cls in derived)
 
     def _is_plain(self, source: Source, function: FunctionNode) -> bool:
         """No library or decorator runs it, and no syntax."""
@@ -137,28 +177,71 @@ class Closed(Struct, eq=False, dict=True):
         special = function.name.startswith("__") and function.name != "__init__"
         known = is_decorated(function, "staticmethod", "classmethod")
         decorated = len(function.decorator_list) > known
-        return not special and not decorated and (owner is None or self._is_own(source, owner))
+        makes = function.name == "__init__"
+        own = owner is None or self._is_own(source, owner, makes=makes)
+        if owner is not None and makes and own:
+            classes = [owner, *(c.node for c in self.program.subclasses.get(owner, ()))]
+            own = all(map(self._is_only_called, classes))
+        return not special and not decorated and own
 
-    def _is_own(self, source: Source, owner: ast.ClassDef) -> bool:
-        """A class on no class of a library and with no decorator, which could call what it has."""
-        if owner not in self._known:
+    def _is_only_called(self, cls: ast.ClassDef) -> bool:
+        """Whether a class is named to make an object, or as a base, and never handed on."""
+        if self._is_looked_up(cls):
+            return False
+        for source in self.program.sources.values():
+            asked = (c for c in source.calls if callee(c) in ("super", "isinstance", "issubclass"))
+            known = {c.func for c in source.calls} | {a for c in asked for a in c.args}
+            for node in source.mentions.get(cls.name, ()):
+                if node not in known and not isinstance(source.statement_of(node), ast.ClassDef):
+                    return False
+        return True
+
+    def _is_own(self, source: Source, owner: ast.ClassDef, *, makes: bool) -> bool:
+        """A class on no class of a library and with no decorator, which could call what it has.
+
+        Args:
+            makes: it is enough that no library makes objects of the class.
+        """
+        if (owner, makes) not in self._known:
             bases = self.program.bases(Class(source, owner))
             read = {c.node for c in bases}
             registered = any(c.node.decorator_list or c.node.keywords for c in bases)
-            self._known[owner] = not registered and all(
-                v in _PLAIN_BASES or (isinstance(v, Class) and v.node in read)
+            bases_of_a_library = (*_PLAIN_BASES, *(_NEVER_MADE if makes else ()))
+            self._known[owner, makes] = not registered and all(
+                v in bases_of_a_library or (isinstance(v, Class) and v.node in read)
                 for c in bases
                 for base in c.node.bases
                 for v in self.program.of(c.source, c.source.scope_of(c.node), base) or (None,)
             )
-        return self._known[owner]
+        return self._known[owner, makes]
 
     def _is_named(self, function: FunctionNode) -> bool:
         """Written anywhere, or among the texts by which attributes are looked up."""
         name = function.name
         if any(name in source.mentions for source in self.program.sources.values()):
             return True
+        if self._is_looked_up(function):
+            return True
         return any(text and text in name for text in self._texts)
+
+    def _is_looked_up(self, defined: FunctionNode | ast.ClassDef) -> bool:
+        """Whether it is in a module of which what has some name is asked for: `getattr(m, name)`"""
+        return any(
+            getattr(value, "node", None) is defined
+            for module in self._looked_into
+            for value in self.program.names.attribute(module, defined.name)
+        )
+
+    @cached_property
+    def _looked_into(self) -> set[Source]:
+        calls = (each for word in _LOOKS_UP for each in self.program.calls_named(word))
+        return {
+            v
+            for source, scope, call in calls
+            if call.args
+            for v in self.program.of(source, scope, call.args[0])
+            if isinstance(v, Source)
+        }
 
     @cached_property
     def _texts(self) -> set[str]:
@@ -176,10 +259,18 @@ class Closed(Struct, eq=False, dict=True):
         return found
 
     def _is_of_a_library(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
-        """`getattr(torch, name)`, `getattr(DataLoader(...), name)`: none of the program's own."""
+        """`getattr(torch, name)`, `getattr(DataLoader(...), name)`, or of whole modules."""
         owners = self.program.of(source, scope, call.args[0]) if call.args else ()
         made = (v.made_by if isinstance(v, Object) else v for v in owners)
-        return bool(owners) and all(isinstance(v, External) for v in made)
+        return bool(owners) and all(isinstance(v, (External, Source)) for v in made)
+
+
+def _is_of_super(call: ast.Call) -> bool:
+    """`super().__init__()`, which comes to a library where it is not followed."""
+    match call.func:
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
+            return True
+    return False
 
 
 def _by_source(statements: Statements) -> dict[Source, list[ast.stmt]]:

@@ -137,6 +137,11 @@ class Reach(Struct, frozen=True):
         """Nobody else has it, nor anything that it holds."""
         return self.fresh and not self.cells | self.held
 
+    @property
+    def is_own_making(self) -> bool:
+        """Nobody else has it, though others may have what it holds."""
+        return self.fresh and not self.cells and bool(self.made)
+
     def either(self, other: Reach) -> Reach:
         """Of a value that may be this one or another."""
         changing = [reach for reach in (self, other) if not reach.plain] or [self, other]
@@ -505,7 +510,8 @@ class Storage(Struct, eq=False, dict=True):
             elif isinstance(binding, Imported) and binding.name:
                 yield from self._variable(frame.source, binding)
         if frame.run == "called" and given is None and bindings:
-            yield from self._ask_contents(frame, name)
+            made_here = any(isinstance(b, Bound) for b in bindings)
+            yield from (r for r in self._ask_contents(frame, name) if not (made_here and r.is_new))
         lists = any(isinstance(b, Bound) and _makes_a_list(b.value) for b in bindings)
         yield from self._grown(frame.source, name, lists=lists)
 
@@ -578,7 +584,8 @@ class Storage(Struct, eq=False, dict=True):
             if not owner.cells:
                 return Reach(path=path)
         shared = self.program.names.is_of_a_class(node.attr)  # by all objects of that class
-        if owner.is_new and not shared:
+        alone = owner.is_new or (owner.is_own_making and self._is_put(node.attr, owner.made))
+        if alone and not shared:
             return replace(self._put_on_new(frame, node), path=path)
         found = self._ask(node.attr, lambda: self._put(node.attr))
         for given in self._by_property(frame, node, owner):
@@ -645,20 +652,30 @@ class Storage(Struct, eq=False, dict=True):
             for where in (Frame(source, put.scope, run="before"),)
         )
 
+    def _is_put(self, name: str, made: Collection[Object]) -> bool:
+        """Whether an attribute is set by name on objects of the classes that made these."""
+        classes = {one.made_by for one in made}
+        return any(
+            isinstance(owner, Object) and owner.made_by in classes
+            for source, put in self.program.names.puts_of(name)
+            for owner in self.program.names.of(source, put.scope, put.owner)
+        )
+
     def _put_on_new(self, frame: Frame, node: ast.Attribute) -> Reach:
         """What an attribute of an object made where it is used may hold of others."""
         names = self.program.names
         values = names.of(frame.source, frame.scope, node.value)
         makers = {v.made_by for v in values if isinstance(v, Object)}
         makers = {maker for maker in makers if isinstance(maker, Class)}
-        found = frozenset[Cell]()
+        cells, held = frozenset[Cell](), frozenset(self._filled_in(node.attr, makers))
         for source, put in names.puts_of(node.attr) if makers else ():
             owners = names.of(source, put.scope, put.owner)
             if any(isinstance(o, Object) and o.made_by in makers for o in owners):
                 where = Frame(source, put.scope, run="before")
-                held = self._ask((where, put.bound), partial(self._only, where, put.bound))
-                found |= frozenset[Cell]() if held.plain else held.cells | held.held
-        return Reach(found, frozenset(self._filled_in(node.attr, makers)), fresh=True)
+                value = self._ask((where, put.bound), partial(self._only, where, put.bound))
+                if not value.plain:
+                    cells, held = cells | value.cells, held | value.held
+        return Reach(cells, held, fresh=True)
 
     def _filled_in(self, name: str, makers: Collection[Value]) -> Iterator[Cell]:
         """Storage of what is put into an attribute of objects of some classes."""
@@ -816,7 +833,9 @@ class Storage(Struct, eq=False, dict=True):
         if methods.is_iterator(full):
             used = _used_up(self.of(frame, a) for a in call.args)
             return replace(given, cells=given.cells | used, once=True, makes=makes)
-        return replace(given, makes=True) if makes else given.view
+        if walked:  # a progress bar: what it is given, as far as others tell them apart
+            return replace(walked[0], plain=False, makes=makes, path=NOWHERE, constant="")
+        return given.view
 
     def _of_method(self, frame: Frame, call: ast.Call, function: ast.Attribute) -> Reach:
         gives = methods.method_gives(function.attr)
@@ -825,6 +844,8 @@ class Storage(Struct, eq=False, dict=True):
         own = self.of(frame, function.value)
         if function.attr in methods.METHODS_THAT_LOAD or own.plain:
             return FRESH  # of a text another text, or a list of its own
+        if function.attr == "__iter__":
+            return Reach(_used_up([own]), own.cells | own.held, True, once=True, makes=own.makes)
         if gives is Gives.OBJECT:
             return own
         if function.attr in methods.MAKES_TABLE and not arguments(call):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from msgspec import Struct, field
 
@@ -133,7 +133,12 @@ class Uses(Struct, eq=False):
             others = self._goes_to(mention) if loads else []
             inside = cell.inside
             if others is None and stays and self.ahead.holds(mention):
-                others, inside = self.ahead.kept(mention), ANYWHERE
+                if not (way.in_place or cell.inside) and isinstance(mention[2], ast.Attribute):
+                    if mention[2].attr == cell.name:
+                        continue  # it has read what was there then
+                in_place = way.in_place or bool(cell.inside)
+                others = self.ahead.kept(mention, in_place=in_place)
+                inside = ANYWHERE
             if others is None and stays and not self._is_told(mention):
                 led = self._led_from_home(cell.of, mention, way.home) if cell.of else ()
                 yield from ((place, None) for place in led)
@@ -287,7 +292,14 @@ class Uses(Struct, eq=False):
 
     def _read_by_name(self, name: str) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
         """`getattr(x, "name")`; of an object of the program also `vars(x)` and any other name."""
-        program, is_own = self.facts.program, self.facts.objects.is_own
+        program, objects = self.facts.program, self.facts.objects
+        of_options = self.facts.is_of_a_namespace(name)
+        yield from self.facts.namespaces_given if of_options else ()
+
+        def is_own(*where: Any) -> bool:
+            may_be = of_options and (objects.is_namespace(*where) or not program.of(*where))
+            return may_be or objects.is_own(*where)
+
         for source in program.sources.values():
             for node in source.mentions.get("__dict__", ()):
                 scope = program.scope_of(source, node)
@@ -355,7 +367,9 @@ def _everywhere(_: object) -> bool:
 
 def _stays(gone: Gone, mention: tuple[Source, ScopeNode, ast.expr]) -> bool:
     source, scope, node = mention
-    return scope not in gone.functions and not gone.holds(source, node)
+    return not (
+        scope in gone.functions or gone.holds(source, node) or gone.leaves_out(source, scope, node)
+    )
 
 
 def _path(top: ast.expr, node: ast.expr) -> list[ast.expr]:

@@ -54,6 +54,10 @@ train(Keeper())
 
 HELPERS = {
     "later": "def later(keeper):\n    return lambda: keeper.saved[-1]\n",
+    "Net": (
+        "class Net(torch.nn.Module):\n    def __init__(self, keeper):\n"
+        "        super().__init__()\n        print(keeper.saved[-1])\n"
+    ),
     "inner": "def inner(keeper):\n    def best(): return keeper.saved[-1]\n    return best\n",
 }
 #: What stands ahead of the loops, in the loop around, and in the loop.
@@ -63,6 +67,8 @@ GOES = {
     "resumed_at": ("first = keeper.resume()", "print(first)", "pass"),
     "counted": ("before = keeper.count()", "pass", "print(before)"),
     "asked": ("if len(keeper.saved) > 3:\n    print(keeper.saved[0])", "pass", "pass"),
+    "shown_in_a_text": ("print('{}'.format(keeper.saved))", "pass", "pass"),
+    "by_a_constructor": ("Net(keeper)", "pass", "pass"),
     "copied_out": ("path = str(keeper.saved)", "pass", "print(path)"),
     "its_own_loop": ("for row in keeper.saved:\n    print(row)", "pass", "pass"),
 }
@@ -84,6 +90,8 @@ STAYS = {
     "a_closure": ("last = inner(keeper)", "pass", "y = y * len(last())"),
     "a_generator": ("rows = keeper.walk()", "pass", "y = y * len(next(rows))"),
     "a_generator_expression": ("rows = keeper.paths()", "pass", "y = y * len(next(rows))"),
+    "by_a_constructor_in_the_loop": ("Net(keeper)", "pass", "Net(keeper)"),
+    "by_a_constructor_that_a_library_has": ("Net(keeper)", "pass", "y = make(Net)"),
     "called_on_who_knows_what": ("keeper.count()", "pass", "y = y * found().count()"),
     "looked_up_by_text": ("keeper.count()", "pass", "y = y * getattr(keeper, 'count')()"),
     "walked_over_later": ("rows = iter(keeper.saved)", "pass", "y = y * len(next(rows))"),

@@ -39,6 +39,27 @@ def save(state, path):
     torch.save(state, path)
 
 
+def choose(path, best=False):
+    if best:
+        torch.load(path)
+
+
+def read(path):
+    ending = os.path.splitext(path)[-1]
+    if ending == ".bin" or ending in (".raw", ".dat"):
+        return torch.load(path)
+    elif path.endswith(".data"):
+        return torch.load(path)
+    elif unknown:
+        print(path)
+
+
+def read_any(path):
+    ending = os.path.splitext(path)[0]
+    if ending == ".bin" or unknown:
+        return torch.load(path)
+
+
 class Keeper:
     def __init__(self, where):
         self.where = Path(where)
@@ -91,9 +112,14 @@ OTHERS = {
         "os.chdir('c')\ntorch.load('b.pt')",
     ),
     "a process": ("torch.save(weights, unknown)", "os.popen('stty size').read()"),
+    "an ending that is asked for": ("torch.save(weights, 'm.pt')", "read(unknown)"),
+    "what a constant leaves out": ("torch.save(weights, 'm.pt')", "choose('m.pt')"),
     "a folder that is made": ("os.makedirs('runs')\nsave(weights, 'm')", "torch.load('runs/a.pt')"),
 }
 ONE = {
+    "an ending that is asked for": ("torch.save(weights, 'm.data')", "read(unknown)"),
+    "another part that is asked for": ("torch.save(weights, 'm.pt')", "read_any(unknown)"),
+    "what a constant leads to": ("torch.save(weights, 'm.pt')", "choose('m.pt', True)"),
     "a name": ("torch.save(weights, 'a.pt')", "torch.load('a.pt')"),
     "a name in a folder": ("torch.save(weights, 'a.pt')", "torch.load('./a.pt')"),
     "an absolute one": ("torch.save(weights, 'a.pt')", "torch.load('/work/a.pt')"),

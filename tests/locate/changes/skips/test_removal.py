@@ -154,6 +154,7 @@ def test_code_behind_the_loop_of_a_function_that_is_called_for_each_epoch_counts
         ("", "scale(getattr(log, f'sum{kind}')())\nkind = 'mary'", False),
         ("", "scale(getattr(log, f'on_{kind}')())\nkind = 'summary'", True),
         ("", "scale(getattr(torch, name)())\nname = 'summary'", True),
+        ("", "import train\nscale(getattr(train, name)())\nname = 'summary'", True),
         ("", "scale(getattr(loader, name)())\nname = 'summary'", True),
         ("", "scale(Other().first)", True),
         ("(torch.nn.Module)", "", False),

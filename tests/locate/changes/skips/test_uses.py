@@ -42,8 +42,43 @@ def measure(x):
         return len(seen)
     return count(x)
 """
+PHASES = f"""\
+{STATE}
+def tell(value, valid=False):
+    if valid:
+        state['n'] = value
+    shown = state['n'] if valid else value
+    if valid and state['n'] > 2:
+        print(shown)
+    return shown
+"""
+COUNTED_OPTIONS = f"{OPTIONS}\nargs.count = 3"
+TIMER = """\
+from tqdm import tqdm
+class Timer:
+    def __init__(self, rows):
+        self.rows = rows
+        self.walk = self.rows.__iter__()
+    def __iter__(self):
+        return self
+    def __next__(self):
+        self.last = 3
+        return next(self.walk)
+rows = [1]
+shared = Timer(rows)"""
 
 GOES: dict[str, Evaluation] = {
+    "a_phase_that_training_never_has": Evaluation(
+        PHASES, "tell(total, valid=True)", "scale(tell(loss))"
+    ),
+    "an_option_that_is_set_behind_what_showed_it": Evaluation(
+        f"{COUNTED_OPTIONS}\nprint(sorted(vars(args).items()))\nconfig = dict(vars(args))",
+        "args.count = total",
+        "scale(args.rate, config)",
+    ),
+    "what_a_bar_walks_over": Evaluation(
+        TIMER, "for row in tqdm(Timer(rows)):\n    pass", "next(shared)\nscale(shared.last)"
+    ),
     "a_variable_of_the_process": Evaluation("import os", "print(os.environ.get('HOME'))"),
     "a_picture": Evaluation(
         "import imageio\nrows = [1]", "imageio.imwrite('x.png', rows)", "scale(rows)"
@@ -114,6 +149,36 @@ GOES: dict[str, Evaluation] = {
 }  # fmt: skip
 
 STAYS: dict[str, Evaluation] = {
+    "a_phase_that_training_may_have": Evaluation(
+        PHASES, "tell(total, valid=True)", "scale(tell(loss, flag))"
+    ),
+    "a_phase_that_training_has": Evaluation(
+        PHASES, "tell(total, valid=True)", "scale(tell(loss, True))"
+    ),
+    "a_phase_of_whoever_is_given_it": Evaluation(
+        PHASES, "tell(total, valid=True)", "scale(tell)\nscale(tell(loss))"
+    ),
+    "an_option_that_training_reads": Evaluation(
+        COUNTED_OPTIONS, "args.count = total", "scale(args.count)"
+    ),
+    "an_option_in_a_table": Evaluation(
+        COUNTED_OPTIONS, "args.count = total", "scale(vars(args)['count'])"
+    ),
+    "an_option_in_a_table_from_before": Evaluation(
+        f"{COUNTED_OPTIONS}\ntable = vars(args)", "args.count = total", "scale(table)"
+    ),
+    "an_option_that_is_looked_up": Evaluation(
+        COUNTED_OPTIONS, "args.count = total", "scale(getattr(args, name))"
+    ),
+    "an_option_that_a_library_is_given": Evaluation(
+        f"{COUNTED_OPTIONS}\nimport library", "args.count = total", "scale(library.rate(args))"
+    ),
+    "what_a_bar_over_another_walks_over": Evaluation(
+        TIMER, "for row in tqdm(shared):\n    pass", "scale(shared.last)"
+    ),
+    "an_iterator_below_a_bar": Evaluation(
+        f"{TIMER}\nwalk = iter(rows)", "for row in tqdm(walk):\n    pass", "scale(next(walk))"
+    ),
     "a_variable_of_the_process_that_is_set": Evaluation("import os", "os.environ.update(A='1')"),
     "what_stands_for_a_variable": Evaluation(
         f"{STATE}\nimport os", "os.environ.get('A', state)['n'] = 1", "scale(state)"
