@@ -69,7 +69,9 @@ class Ahead(Struct, eq=False, dict=True):
             f
             for f in found
             if any(
-                scope not in found and not self._gone.holds(program.source_of_scope[scope], call)
+                scope not in found
+                and not self._gone.holds(program.source_of_scope[scope], call)
+                and not self.facts.is_dead(scope, call)
                 for scope, call, _ in program.callers.get(f, ())
             )
         }:

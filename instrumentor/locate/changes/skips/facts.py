@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from instrumentor.locate.changes.cleanup import cleanup_behind
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.reader import EffectsReader
-from instrumentor.locate.changes.skips.removal import Closed
+from instrumentor.locate.changes.skips.removal import Closed, Gone
 from instrumentor.locate.changes.skips.storage import Frame, Storage
 from instrumentor.locate.gradients.forward import leading_to
 from instrumentor.locate.located import Stop
@@ -74,6 +74,14 @@ def _behind(place: Place) -> list[tuple[Source, ast.stmt]]:
     return [(source, s) for suite, index in path for s in suite[index + 1 :]]
 
 
+def _is_of_the_entry(test: ast.expr) -> bool:
+    """`__name__ == "__main__"`"""
+    match test:
+        case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[right]):
+            return isinstance(right, ast.Constant) and right.value == "__main__"
+    return False
+
+
 class Traits(Struct):
     """What a function does, as far as the search goes by it."""
 
@@ -104,8 +112,25 @@ class Facts(Struct, eq=False, dict=True):
 
     @cached_property
     def ruled_out(self) -> list[tuple[Source, ast.stmt]]:
-        """What the script's options leave out."""
-        return [(source, statement) for statement, source in self.options.never.items()]
+        """What the script's options leave out, and what a module runs as a script alone."""
+        guarded = [
+            (source, statement)
+            for source in self.program.sources.values()
+            if source is not self.program.entry
+            for test in source.tree.body
+            if isinstance(test, ast.If) and _is_of_the_entry(test.test)
+            for statement in test.body
+        ]
+        return guarded + [(source, statement) for statement, source in self.options.never.items()]
+
+    @cached_property
+    def _dead(self) -> Gone:
+        return Gone(self.program, [], self.ruled_out, self.closed)
+
+    def is_dead(self, scope: ScopeNode, node: ast.AST) -> bool:
+        """Whether nothing ever comes to a place."""
+        source = self.program.source_of_scope[scope]
+        return scope in self._dead.functions or self._dead.holds(source, node)
 
     @cached_property
     def storage(self) -> Storage:

@@ -29,6 +29,7 @@ from instrumentor.read.syntax import (
     ScopeNode,
     Source,
     arguments,
+    bound_by,
     callee,
     contains,
     dotted,
@@ -167,6 +168,9 @@ class OpenedFiles(Struct, eq=False, dict=True):
         """Of what is given as a file: an open one, or a path."""
         found: list[Opened] = []
         node = _opened_around(source, node)
+        told = self.of(source, scope, node)
+        if told and UNKNOWN not in told:
+            return Opened(told)
         values = self.facts.program.names.of(source, scope, node)
         for value in values:
             name = external_name(value) or (
@@ -206,12 +210,14 @@ class OpenedFiles(Struct, eq=False, dict=True):
     def of(
         self, source: Source, scope: ScopeNode, node: ast.expr, deep: int = _DEEP
     ) -> tuple[Path, ...]:
-        """All paths that an expression may come to."""
+        """All paths that an expression may come to; none where nobody gives it one."""
         outermost, deep = deep == _DEEP, deep if self._have_one_name else 0
-        found = dict.fromkeys(map(_joined, self._of(source, scope, node, deep) if deep else ()))
+        if not deep:
+            return (UNKNOWN,)
+        found = dict.fromkeys(map(_joined, self._of(source, scope, node, deep)))
         if outermost and self._changes_folder:
             found = dict.fromkeys(_joined((None, "/", *path)) for path in found)
-        return tuple(found) if 0 < len(found) <= _MANY else (UNKNOWN,)
+        return tuple(found) if len(found) <= _MANY else (UNKNOWN,)
 
     def _of(self, source: Source, scope: ScopeNode, node: ast.expr, deep: int) -> Iterable[Path]:
         where, less = (source, scope), deep - 1
@@ -318,12 +324,20 @@ class OpenedFiles(Struct, eq=False, dict=True):
                     return self._of_call(source, scope, node, deep)
             case ast.Name() if deep:
                 return self._of_name(source, scope, node, deep - 1, elements=True)
+            case ast.IfExp(body=one, orelse=other) if deep:
+                each = [self._elements(source, scope, part, deep - 1) for part in (one, other)]
+                return [*each[0], *each[1]]
+            case ast.BinOp(op=ast.Div()):
+                return []  # a path, which nobody walks over
         return [UNKNOWN]
 
     def _of_name(
         self, source: Source, scope: ScopeNode, node: ast.Name, deep: int, *, elements: bool = False
     ) -> Iterable[Path]:
         program, name = self.facts.program, node.id
+        walked = None if elements else _walked_around(source, node)
+        if walked is not None and deep:
+            return self._elements(source, scope, walked, deep)
         binder = program.binder(source, scope, name)
         if binder is None or not deep or _grows(source, name):
             return [UNKNOWN]
@@ -338,8 +352,8 @@ class OpenedFiles(Struct, eq=False, dict=True):
                     found += ask(home, binder, value, deep) if _is_told(value) else []
                 case Bound(value=value) if not elements:
                     found += self._elements(home, binder, value, deep)
-                case Parameter(function=function) if not elements:
-                    found += self._passed(Function(home, function), name, deep)
+                case Parameter(function=function):
+                    found += self._passed(Function(home, function), name, deep, elements=elements)
                 case _:
                     return [UNKNOWN]
         return found
@@ -390,9 +404,12 @@ class OpenedFiles(Struct, eq=False, dict=True):
                 return word == name
         return False
 
-    def _passed(self, function: Function, name: str, deep: int) -> Iterator[Path]:
+    def _passed(
+        self, function: Function, name: str, deep: int, *, elements: bool = False
+    ) -> Iterator[Path]:
         program, node = self.facts.program, function.node
-        callers = program.callers.get(node, ())
+        every = program.callers.get(node, ())
+        callers = [each for each in every if not self.facts.is_dead(*each[:2])]
         # a method of an object whose type is not known may be this one
         named = program.calls_named(function.name) if is_method(function) else ()
         unsure = node in program.handed or not is_called_as_written(function)
@@ -402,12 +419,17 @@ class OpenedFiles(Struct, eq=False, dict=True):
             source = program.source_of_scope[scope]
             given = dict(given_to(program, scope, call, function)).get(name)
             default = default_of(node, name)
-            if given is not None and not isinstance(given, ast.Starred):
-                yield from self.of(source, scope, given, deep)
-            elif given is None and default is not None:
-                yield from self.of(function.source, function.source.scope_of(node), default, deep)
-            else:
+            where = (source, scope)
+            if given is None and default is not None:
+                where, given = (function.source, function.source.scope_of(node)), default
+            if given is None or isinstance(given, ast.Starred):
                 yield UNKNOWN
+            elif _is_told(given):
+                found = self.of(*where, given, deep)
+                one = UNKNOWN not in found
+                walked = () if one else self._elements(*where, given, deep)
+                several = isinstance(given, (ast.List, ast.Tuple))  # no path itself
+                yield from walked if elements else () if several else found
 
     def _of_attribute(
         self, source: Source, scope: ScopeNode, node: ast.Attribute, deep: int
@@ -421,7 +443,7 @@ class OpenedFiles(Struct, eq=False, dict=True):
         if cls is None or _grows(source, node.attr) or program.is_of_a_class(node.attr):
             return [UNKNOWN]
         puts = program.puts_of(node.attr)
-        if not deep or any(put.bound.path for _, put in puts):
+        if not (deep and puts) or any(put.bound.path for _, put in puts):
             return [UNKNOWN]
         return [p for s, put in puts for p in self.of(s, put.scope, put.bound.value, deep)]
 
@@ -476,6 +498,18 @@ def _opened_around(source: Source, node: ast.expr) -> ast.expr:
             if isinstance(name, ast.Name) and name.id == getattr(node, "id", ""):
                 return item.context_expr
     return node
+
+
+def _walked_around(source: Source, node: ast.Name) -> ast.expr | None:
+    """What the innermost loop around a name walks over that gives it its value."""
+    statement = source.statement_of(node)
+    for around in source.parents(statement) if statement is not None else ():
+        binding = [n for n in own_nodes(around) if node.id in bound_by(n)]
+        if binding:
+            if not isinstance(around, ast.For) or binding != [around.target]:
+                return None
+            return around.iter if any(contains(s, node) for s in around.body) else None
+    return None
 
 
 def _holes(texts: list[str]) -> Path:

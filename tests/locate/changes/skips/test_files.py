@@ -39,6 +39,14 @@ def save(state, path):
     torch.save(state, path)
 
 
+def load_all(paths):
+    for path in paths if isinstance(paths, list) else [paths]:
+        torch.load(path)
+
+
+last, best = Path(unknown) / "last.pt", Path(unknown) / "best.pt"
+
+
 def choose(path, best=False):
     if best:
         torch.load(path)
@@ -113,12 +121,30 @@ OTHERS = {
     ),
     "a process": ("torch.save(weights, unknown)", "os.popen('stty size').read()"),
     "an ending that is asked for": ("torch.save(weights, 'm.pt')", "read(unknown)"),
+    "what a list holds": (
+        "torch.save(weights, 'm.pt')",
+        "load_all(['a.pt', last])\nload_all(best)",
+    ),
+    "one of two that are walked over": (
+        "torch.save(weights, 'm.pt')",
+        "for one in (last, best) if x else (last):\n    load_all(one)",
+    ),
+    "a name that a file had before": (
+        "torch.save(weights, 'm.pt')",
+        "with open('rows.txt') as one:\n    one.read()\nfor one in last, best:\n    load_all(one)",
+    ),
     "what a constant leaves out": ("torch.save(weights, 'm.pt')", "choose('m.pt')"),
     "a folder that is made": ("os.makedirs('runs')\nsave(weights, 'm')", "torch.load('runs/a.pt')"),
 }
 ONE = {
     "an ending that is asked for": ("torch.save(weights, 'm.data')", "read(unknown)"),
     "another part that is asked for": ("torch.save(weights, 'm.pt')", "read_any(unknown)"),
+    "what a list holds": ("torch.save(weights, 'm.pt')", "load_all(['a.pt', 'm.pt'])"),
+    "what a list may hold": ("torch.save(weights, 'm.pt')", "load_all(cached)\nload_all(unknown)"),
+    "one of two that are walked over": (
+        "torch.save(weights, 'last.pt')",
+        "for one in (last, best) if x else (last):\n    load_all(one)",
+    ),
     "what a constant leads to": ("torch.save(weights, 'm.pt')", "choose('m.pt', True)"),
     "a name": ("torch.save(weights, 'a.pt')", "torch.load('a.pt')"),
     "a name in a folder": ("torch.save(weights, 'a.pt')", "torch.load('./a.pt')"),
