@@ -139,7 +139,7 @@ HOOKS_OF_GRADIENTS = words(
 #: Methods that run a module again and again, and may draw what comes next.
 GENERATES = words("generate")
 #: Methods that save weights or optimizer state, of modules and of accelerators.
-MODULE_SAVES = words("save_pretrained save_adapter push_to_hub save_lora_weights")
+MODULE_SAVES = words("save save_weights save_pretrained save_adapter push_to_hub save_lora_weights")
 ACCELERATOR_SAVES = words("save save_state save_model")
 #: Methods of whatever object; what is in none of these sets may change its object.
 METHODS_THAT_SAVE = words(

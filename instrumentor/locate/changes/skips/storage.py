@@ -44,7 +44,7 @@ from instrumentor.read.syntax import (
     own_nodes,
     parameters,
 )
-from instrumentor.read.values import Class, External, Item, Member, Object, Opaque, Value
+from instrumentor.read.values import Class, External, Group, Item, Member, Object, Opaque, Value
 
 _DEPTH = 24
 #: Expressions that are followed in one program; a trainer whose classes all know each other leads
@@ -323,6 +323,10 @@ class Storage(Struct, eq=False, dict=True):
             for call in own_calls(statement):
                 if any(a is node for a in arguments(call)):
                     yield from self._filled_by(frame, call, node)
+            if isinstance(statement, ast.Assign) and statement.value is node:
+                for target in statement.targets:  # another name of it
+                    if isinstance(target, ast.Name):
+                        yield from self._ask_contents(frame, target.id)
 
     def _filled_by(self, frame: Frame, call: ast.Call, node: ast.expr) -> Iterator[Reach]:
         for function in self.program.resolve(frame.source, frame.scope, call):
@@ -353,6 +357,11 @@ class Storage(Struct, eq=False, dict=True):
                 return self._result(frame, node)
             case ast.Subscript(value=inner, slice=index) if _is_slice(index):
                 return self.of(frame, inner).slice
+            case ast.Subscript(value=ast.Name() as inner) if self._is_made_within(
+                frame, node, inner
+            ):
+                whole = self.of(frame, inner)
+                return Reach(held=whole.cells | whole.held, fresh=True)
             case ast.Subscript(value=inner):
                 return self._element(frame, inner)
             case ast.Await(value=inner):
@@ -560,6 +569,28 @@ class Storage(Struct, eq=False, dict=True):
     def _element(self, frame: Frame, container: ast.expr) -> Reach:
         part = self.of(frame, container).part
         return replace(part, plain=True) if self._is_shape(frame, container) else part
+
+    def _is_made_within(self, frame: Frame, node: ast.Subscript, container: ast.Name) -> bool:
+        """`rows['a']` of `rows = {'a': []}`, into which nothing else is put, nor by others."""
+        if frame.run != "called" or not self._is_local(frame, container.id):
+            return False
+        source, scope, name = frame.source, frame.scope, container.id
+        if any(f.inside == 1 and f.scope is scope for f in self._filled.get(name, ())):
+            return False
+        nodes = [*own_nodes(scope)]
+        alone = {n.value for n in nodes if isinstance(n, (ast.Subscript, ast.Return))}
+        named = variables(self.program, source, scope, name)
+        bound = self.program.names.bound(source, scope, name)
+        held = [p for b in bound if isinstance(b, Bound) for p in _displayed(b.value)]
+        values = self.program.names.of(source, scope, node)
+        return (
+            all(
+                isinstance(b, Bound) and isinstance(b.value, ast.Dict) and not b.path for b in bound
+            )
+            and all(one in alone or isinstance(one.ctx, ast.Store) for one in named)
+            and bool(values)
+            and all(isinstance(v, Group) and v.node in held for v in values)
+        )
 
     def _is_shape(self, frame: Frame, node: ast.expr) -> bool:
         """`x.shape`, which holds numbers, of nothing that may have a shape of another kind."""
@@ -936,6 +967,12 @@ class Storage(Struct, eq=False, dict=True):
                 held = _one_of(given[several.arg]).view.cells
                 given[several.arg] = [Reach(held=held, fresh=True)]
         return tuple(sorted((name, _one_of(reaches)) for name, reaches in given.items()))
+
+
+def _displayed(node: ast.expr) -> list[ast.expr]:
+    """Containers that the display of another one makes."""
+    parts = node.values if isinstance(node, ast.Dict) else []
+    return [part for part in parts if isinstance(part, (ast.List, ast.Dict, ast.Set))]
 
 
 def _makes_a_list(node: ast.expr) -> bool:

@@ -86,6 +86,12 @@ GOES: dict[str, Evaluation] = {
     "what_a_forward_computes_of_what_training_has": Evaluation(
         NET.format("x + 1"), "score = net(buf)\nscore += total", "scale(buf)"
     ),
+    "a_list_of_a_table_of_a_function": Evaluation(
+        f"{STATE}\ndef keep(one):\n    own = {{'a': [], 'b': []}}\n    own['a'].append(one)\n"
+        "    own['b'].append(own['a'])\n    return own",
+        "keep(state)",
+        "scale(state)",
+    ),
     "a_deep_copy": Evaluation(
         f"import copy\n{STATE}\nrows.append(state)",
         "own = copy.deepcopy(rows)\nown[0]['n'] += 1",
@@ -220,6 +226,30 @@ STAYS: dict[str, Evaluation] = {
     ),
     "what_a_list_holds_that_a_forward_is_given": Evaluation(
         NET.format("x[0]"), "score = net([buf])\nscore += total", "scale(buf)"
+    ),
+    "an_element_of_a_table_of_a_function": Evaluation(
+        f"{STATE}\ndef keep(one):\n    own = {{'a': []}}\n    own['a'] = one\n"
+        "    own['a'].append(1)",
+        "keep(rows)",
+        "scale(rows)",
+    ),
+    "an_element_that_a_table_of_a_function_is_updated_with": Evaluation(
+        f"{STATE}\ndef keep(one):\n    own = {{'a': []}}\n    own.update(one)\n"
+        "    own['a'].append(1)",
+        "keep({'a': rows})",
+        "scale(rows)",
+    ),
+    "an_element_that_another_name_of_a_table_gets": Evaluation(
+        f"{STATE}\ndef keep(one):\n    own = {{'a': []}}\n    other = own\n"
+        "    other['a'] = one\n    own['a'].append(1)",
+        "keep(rows)",
+        "scale(rows)",
+    ),
+    "an_element_of_an_element_of_a_table_of_a_function": Evaluation(
+        f"{STATE}\ndef keep(one):\n    own = {{'a': []}}\n    own['a'].append(one)\n"
+        "    own['a'][0]['n'] += 1",
+        "keep(state)",
+        "scale(state)",
     ),
     "a_copy_that_shares_what_it_holds": Evaluation(
         f"import copy\n{STATE}\nrows.append(state)",
