@@ -79,7 +79,7 @@ def find_skips(
 def _as_asked(found: Sequence[Piece], kept: Sequence[Kept]) -> tuple[list[Piece], list[Kept]]:
     """The saves that may go, and with what stays anyhow the evaluations, which are to stay."""
     why = "--keep-validation asks for that"
-    stay = [each.kept(why) for each in found if each.what == "validation"]
+    stay = [p.kept(why) for p in found if p.what == "validation" and not p.quiet]
     told = [replace(each, why=why) if each.what == "validation" else each for each in kept]
     return [each for each in found if each.what != "validation"], [*told, *stay]
 

@@ -149,7 +149,7 @@ class _Search(Struct, eq=False):
             what, why = self._simple(frame, statement, initial)
             if not what and not initial and self._is_behind_eval(frame, statement):
                 what = "validation"
-            if not what and evaluates and self._is_behind_the_step(frame, statement):
+            if not what and self._is_behind_the_step(frame, statement):
                 what = _RUNS
             if what:
                 yield statement, what, why

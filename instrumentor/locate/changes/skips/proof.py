@@ -77,7 +77,8 @@ def prove(
         try:
             attempt.close()
         except Stays as found:
-            if found.piece.what in asked and found.piece not in forced:
+            wanted = found.piece.what in asked and not found.piece.quiet
+            if wanted and found.piece not in forced:
                 forced[found.piece] = found.why
                 continue
             left.remove(found.piece)

@@ -578,6 +578,15 @@ def test_what_only_runs_a_model_behind_the_step_goes_or_is_not_spoken_of(name: s
     assert not [w for w in plan["warnings"] if "validation" in w["kind"]]
 
 
+@pytest.mark.parametrize("name", BEHIND_THE_STEP)
+def test_nobody_asks_for_what_only_runs_a_model_behind_the_step(name: str) -> None:
+    setup, rest, _ = BEHIND_THE_STEP[name]
+    source = looped(STEPPED.format(rest), before=setup)
+    for asked in ({"keep_validation": True}, {"skip_validation": True}):
+        plan = plan_of(source, **asked)
+        assert not [w for w in plan["warnings"] if "validation" in w["kind"]]
+
+
 #: what stands beside a value of the evaluation, and what of it is still read
 READ_ALONE = {
     "a_loss": ("print(loss.item(), v)", "loss.item()"),
