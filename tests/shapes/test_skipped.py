@@ -306,6 +306,60 @@ def test_a_forward_behind_the_step_goes_unless_it_is_felt(
         assert same_training(wrong, alone)
 
 
+PHASE = """\
+memory = {"seen": 0.0}
+def tell(value, valid=False):
+    if valid:
+        memory["seen"] = value
+    if valid and memory["seen"] > 99:
+        print("high")
+    return value * (memory["seen"] if valid else 1.0)
+"""
+TIMER = """\
+class Timer:
+    def __init__(self, items):
+        self.items, self.last = items, 0.0
+        self.walk = self.items.__iter__()
+    def __iter__(self):
+        return self
+    def __next__(self):
+        self.last += 0.25
+        return next(self.walk)
+
+
+shared = Timer(samples)
+"""
+ARGUMENTS = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--rate", type=float, default=0.5)
+args = parser.parse_args([])
+args.count = 1.0
+"""
+#: what the validation does, what the training does with its like, what stands ahead
+OF_ITS_LIKE = {
+    "phase": ("tell(total, valid=True)", "state['scale'] = tell(0.5)", PHASE),
+    "timer": (
+        "timer = Timer(samples)\nfor one in timer:\n    pass\nprint(timer.last)",
+        "timer = Timer(samples)\nnext(timer)\nstate['scale'] = timer.last",
+        TIMER,
+    ),
+    "option": ("args.count = total", "state['scale'] = args.rate", ARGUMENTS),
+    "seeds": ("print(next(iter(val_loader))[0].sum())", "pass", "pass"),
+}
+
+
+@pytest.mark.parametrize("name", OF_ITS_LIKE)
+def test_what_is_done_with_its_like_goes_and_changes_nothing(
+    name: str, run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    shape = script(*OF_ITS_LIKE[name])
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo) == (3, 1)
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert same_training(seen, alone) == []
+
+
 #: what stands behind each step, with gradients on: a branch and a loop that only run the model
 INLINE = """\
 if step % 2 == 0:
@@ -437,6 +491,9 @@ FELT = {
         "state['scale'] = float(net.weight.detach())",
         NET.format(counts="pass", gives="self.weight"),
     ),
+    "phase": ("tell(total, valid=True)", "state['scale'] = 1 + tell(0.01, step > 2)", PHASE),
+    "timer": ("next(shared, None)", "state['scale'] = 1 + shared.last", TIMER),
+    "option": ("args.count = total", "state['scale'] = vars(args)['count']", ARGUMENTS),
     "what_a_copy_shares": (
         "copy.copy(net).weight.data.mul_(0.5)",
         TRAINS_BY_A_FORWARD,
