@@ -18,8 +18,9 @@ def doubled(kind: str) -> str:
 
 
 def test_what_a_text_says() -> None:
-    text = "a: &a [1, 'x']\nb: *a\nc: {<<: {d: 1.5}, e: ~}\n"
-    assert read_yaml(text) == {"a": [1, "x"], "b": [1, "x"], "c": {"d": 1.5, "e": None}}
+    text = "a: &a [1, &x 'x']\nb: *a\nc: {<<: {d: 1.5}, e: ~, f: *x }\n"
+    c = {"d": 1.5, "e": None, "f": "x"}
+    assert read_yaml(text) == {"a": [1, "x"], "b": [1, "x"], "c": c}
     assert read_yaml("") is None
     assert read_yaml(f"a: '{'x' * 10_000}'") == {"a": "x" * 10_000}
 
@@ -31,6 +32,7 @@ def test_what_a_text_says() -> None:
         (doubled("merge"), "more than 50,000 values"),
         ("a: [" + "1," * 60_000 + "]", "more than 50,000 values"),
         ("a: [" + "[]," * 60_000 + "]", "more than 50,000 values"),
+        ("a: &a 1\nb: [" + "*a ," * 60_000 + "]", "more than 50,000 values"),
         ("a: &a [*a ]", "holds itself"),
         ("a: &a {b: {c: *a }}", "holds itself"),
         ("[" * 101 + "]" * 101, "nested more than 100"),

@@ -73,6 +73,19 @@ def test_an_archive_of_any_size_and_any_number_of_names(
         next(members(path, LIMIT))
 
 
+@pytest.mark.parametrize("size", [64 * LIMIT, -1])
+def test_no_more_than_a_portion_is_taken_in(tmp_path: Path, size: int) -> None:
+    """A list of names, by its own word, or all that there is."""
+    path = tmp_path / "x.zip"
+    path.touch()
+    os.truncate(path, 64 * LIMIT)
+    tracemalloc.start()
+    with path.open("rb") as stream, pytest.raises(Unfit, match="of names"):
+        packed._Portions(stream, 64 * LIMIT).read(size)
+    assert tracemalloc.get_traced_memory()[1] < 16 * LIMIT
+    tracemalloc.stop()
+
+
 def test_no_archive_is_one_kind_of_error(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     path.write_bytes(b"PK\5\6junk")
