@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from instrumentor.shared import private
 from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.shared.project import find_project
 from instrumentor.workspace import copy_planner as planner
@@ -483,3 +485,34 @@ def test_a_copy_that_does_not_fit_is_refused_with_numbers_and_a_remedy(
     assert "needs 1.0 MiB" in caught.value.message
     assert "1.0 MiB are free" in caught.value.message
     assert "--link blobs/x" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [(errno.ENOSPC, "more room"), (errno.EDQUOT, "more room"), (errno.EACCES, "can be read")],
+)
+def test_a_copy_that_fails_on_the_way_is_refused_with_a_remedy(
+    git_repo, monkeypatch, number: int, hint: str
+) -> None:
+    repo = git_repo({"train.py": ""})
+
+    def fail(path: str) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(copying, "created", fail)
+    with pytest.raises(NotReady, match=os.strerror(number)) as caught, opened(repo):
+        pass
+    assert hint in caught.value.hint and not list(private.entries("shadows"))
+
+
+def test_links_into_the_users_tree_are_no_files_that_the_script_wrote(git_repo, tmp_path) -> None:
+    """Nor are those that it finds in the copy; one that it points elsewhere is."""
+    repo = git_repo({"train.py": "", ".gitignore": "data/\n"})
+    (repo / "data").mkdir()
+    (repo / "data" / "x.bin").touch()
+    (repo / "link").symlink_to("train.py")
+    with opened(repo, replacements={repo / "train.py": b"x"}) as workspace:
+        assert workspace.linked == (repo / "data",) and workspace.new_files() == ()
+        (workspace.root / "link").unlink()
+        (workspace.root / "link").symlink_to(tmp_path)
+        assert workspace.new_files() == (Path("link"),)
