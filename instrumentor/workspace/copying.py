@@ -147,8 +147,8 @@ class _Filler(Struct):
                 self.links.append(name)
             elif name not in self.files:
                 self._link(name)
-        # The deepest first, and after their files: what is made in a folder changes its time.
-        for name in sorted(self.made, key=len, reverse=True):
+        # After their files: what is made in a folder changes its time.
+        for name in self.made:
             self._take_after(name, 0o700)  # or a copy of a closed folder could not be removed
 
     def _source(self, name: str) -> str:

@@ -142,6 +142,35 @@ def test_what_is_deleted_after_it_was_listed_is_not_missed(git_repo, tmp_path: P
     assert set(filled.files) == {"train.py"} and not (tmp_path / "tree" / "b.txt").exists()
 
 
+@pytest.mark.usefixtures("no_hang")
+def test_what_is_exchanged_after_it_was_listed_is_neither_waited_for_nor_written_through(
+    git_repo, tmp_path: Path
+) -> None:
+    repo, mine = git_repo({"train.py": "", "b.txt": "theirs"}), tmp_path / "mine"
+    mine.write_text("mine")
+    plan = plan_shadow(find_project(repo / "train.py"), repo / "train.py", repo, [])
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "b.txt").symlink_to(mine)
+    with pytest.raises(NotReady, match="File exists"):
+        copying.fill(plan, tmp_path / "linked", {})
+    with pytest.raises(NotReady, match="File exists"):
+        copying.fill(plan, tmp_path / "linked", {"b.txt": b"instrumented"})
+    (repo / "b.txt").unlink()
+    os.mkfifo(repo / "b.txt")
+    with pytest.raises(NotReady, match="is a pipe"):
+        copying.fill(plan, tmp_path / "piped", {})
+    assert mine.read_text() == "mine"
+
+
+def test_a_copy_of_a_closed_folder_can_be_removed(git_repo) -> None:
+    repo = git_repo({"train.py": "", "closed/in/x": ""})
+    for name in ("closed/in", "closed"):
+        (repo / name).chmod(0o500)
+    with opened(repo) as workspace:
+        copied = snapshot(workspace.root)
+    assert [stat.S_IMODE(copied[name][0]) for name in ("closed", "closed/in")] == [0o700, 0o700]  # type: ignore[call-overload]
+
+
 def test_what_the_script_does_in_its_copy_does_not_reach_the_tree(git_repo) -> None:
     source = (
         "import shutil, helper\n"
@@ -465,6 +494,8 @@ def test_a_large_file_is_cloned_where_the_file_system_can(git_repo, monkeypatch)
     monkeypatch.setattr(planner, "LARGE_BYTES", 3)
     with opened(repo) as workspace:
         assert workspace.linked == (repo / "corpus.txt",)
+        assert (workspace.root / "corpus.txt").is_symlink()
+    with opened(repo, replacements={repo / "train.py": b""}) as workspace:  # the first to be tried
         assert (workspace.root / "corpus.txt").is_symlink()
     monkeypatch.setattr(copying.fcntl, "ioctl", clone)
     with opened(repo) as workspace:
