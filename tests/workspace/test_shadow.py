@@ -258,6 +258,29 @@ def test_links_inside_lead_to_the_copy_and_links_outside_where_they_led(
         assert (root / "dangling").readlink() == Path("nowhere")
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        ("../x.py", "a/link", "../x.py"),
+        ("/p/repo/x.py", "link", "/c/repo/x.py"),
+        ("/p/repo", "link", "/c/repo"),
+        ("/p/repo.yaml", "link", "/p/repo.yaml"),
+        ("../repo.yaml", "link", "/p/repo.yaml"),
+        ("../../other/x", "a/link", "/p/other/x"),
+        ("/other", "link", "/other"),
+    ],
+)
+def test_what_a_link_of_a_copy_says(text: str, name: str, said: str) -> None:
+    """Inside the project its counterpart, by whatever name; else where it led."""
+    assert copying.text_of_link(text, name, "/p/repo", "/c/repo") == said
+
+
+def test_a_link_to_a_link_out_of_the_project_leads_to_its_counterpart(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to("/")
+    said = copying.text_of_link(str(tmp_path / "out"), "link", str(tmp_path), "/c/repo")
+    assert said == "/c/repo/out"
+
+
 def test_a_folder_that_holds_links_only_is_made_for_them(git_repo, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     repo = git_repo({"train.py": "", ".gitignore": "/deep/er/data/\n"})
@@ -491,15 +514,22 @@ def test_a_large_file_is_cloned_where_the_file_system_can(git_repo, monkeypatch)
         os.write(new, os.pread(old, 2**20, 0))
 
     repo = git_repo({"train.py": "abc", "corpus.txt": "abcd"})
+    (repo / ".git" / "info").mkdir(exist_ok=True)
+    (repo / ".git" / "info" / "exclude").write_text("data/\n")
+    (repo / "data").mkdir()
+    (repo / "data" / "x.bin").write_text("x")
+    data = repo / "data"
     monkeypatch.setattr(planner, "LARGE_BYTES", 3)
     with opened(repo) as workspace:
-        assert workspace.linked == (repo / "corpus.txt",)
+        assert set(workspace.linked) == {data, repo / "corpus.txt"}
         assert (workspace.root / "corpus.txt").is_symlink()
     with opened(repo, replacements={repo / "train.py": b""}) as workspace:  # the first to be tried
         assert (workspace.root / "corpus.txt").is_symlink()
     monkeypatch.setattr(copying.fcntl, "ioctl", clone)
     with opened(repo) as workspace:
-        assert workspace.linked == ()
+        assert workspace.linked == (data,)
+        (workspace.root / "__pycache__").mkdir()
+        (workspace.root / "__pycache__" / "train.pyc").touch()
         (workspace.root / "corpus.txt").write_text("")
         assert workspace.new_files() == (Path("corpus.txt"),)
     assert (repo / "corpus.txt").read_text() == "abcd"
@@ -547,3 +577,5 @@ def test_links_into_the_users_tree_are_no_files_that_the_script_wrote(git_repo, 
         (workspace.root / "link").unlink()
         (workspace.root / "link").symlink_to(tmp_path)
         assert workspace.new_files() == (Path("link"),)
+        shutil.rmtree(workspace.root)
+        assert workspace.new_files() == ()
