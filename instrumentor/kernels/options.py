@@ -10,7 +10,7 @@ from pathlib import Path
 from instrumentor.kernels.environment import MODES
 from instrumentor.run.options import ProcessOptions
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, Checked, option
+from instrumentor.shared.option_fields import MEASURE, WHERE, Checked, option, output_file
 
 _SHAPE = re.compile(r"\d+(?:x\d+)*")
 
@@ -229,11 +229,9 @@ class KernelOptions(ProcessOptions):
         metavar="PATH|auto|no",
         once=True,
     )
-    output: Path | None = option(
-        OUTPUT,
-        None,
+    output: Path | None = output_file(
         "The run folder; default instrument-runs/NAME_kernel-N here, which git ignores.",
-        *("-o", "--output"),
+        "-o",
+        "--output",
         metavar="DIR",
-        once=True,
     )

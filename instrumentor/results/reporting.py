@@ -17,7 +17,7 @@ from msgspec import structs
 
 from instrumentor.results.tracking import TRACKERS, Tracker, log
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.option_fields import OUTPUT, Checked, option
+from instrumentor.shared.option_fields import OUTPUT, Checked, option, output_file
 from instrumentor.shared.outputs import Replacing, exists, refuse_outputs
 from instrumentor.shared.project import find_project
 from instrumentor_analysis.ops.report_options import ReportOptions
@@ -35,54 +35,25 @@ if TYPE_CHECKING:
 class ReportFiles(Checked, Replacing):
     """What to write, and where; None is not written."""
 
-    csv: Path | None = option(
-        OUTPUT,
-        None,
+    csv: Path | None = output_file(
         "Write the ops as tt-perf-report does instead of showing them; the stacked report as "
-        "FILE_stacked.csv and .png.",
-        metavar="FILE",
-        once=True,
+        "FILE_stacked.csv and .png."
     )
-    summary_file: Path | None = option(
-        OUTPUT,
-        None,
-        "Write the stacked report as CSV, and as PNG beside it.",
-        *("--summary-file", "--stacked-csv"),
-        metavar="FILE",
-        once=True,
+    summary_file: Path | None = output_file(
+        "Write the stacked report as CSV, and as PNG beside it.", "--summary-file", "--stacked-csv"
     )
-    html: Path | None = option(
-        OUTPUT, None, "Write the full report as an HTML page.", metavar="FILE", once=True
+    html: Path | None = output_file("Write the full report as an HTML page.")
+    plots: Path | None = output_file("Write the charts as PNG and SVG.", metavar="DIR")
+    perfetto: Path | None = output_file("Write a trace for ui.perfetto.dev.")
+    visualizer: Path | None = output_file(
+        "Write the folder that ttnn-visualizer loads.", metavar="DIR"
     )
-    plots: Path | None = option(
-        OUTPUT, None, "Write the charts as PNG and SVG.", metavar="DIR", once=True
+    openmetrics: Path | None = output_file(
+        "Write the figures as OpenMetrics text, for the dashboard of a CI."
     )
-    perfetto: Path | None = option(
-        OUTPUT, None, "Write a trace for ui.perfetto.dev.", metavar="FILE", once=True
-    )
-    visualizer: Path | None = option(
-        OUTPUT, None, "Write the folder that ttnn-visualizer loads.", metavar="DIR", once=True
-    )
-    openmetrics: Path | None = option(
-        OUTPUT,
-        None,
-        "Write the figures as OpenMetrics text, for the dashboard of a CI.",
-        metavar="FILE",
-        once=True,
-    )
-    tt_xla_json: Path | None = option(
-        OUTPUT,
-        None,
-        "Write the figures as the JSON of tt-xla's benchmarks.",
-        metavar="FILE",
-        once=True,
-    )
-    blacksmith_json: Path | None = option(
-        OUTPUT,
-        None,
-        "Write the figures of the step as tt-blacksmith's perf_summary.json.",
-        metavar="FILE",
-        once=True,
+    tt_xla_json: Path | None = output_file("Write the figures as the JSON of tt-xla's benchmarks.")
+    blacksmith_json: Path | None = output_file(
+        "Write the figures of the step as tt-blacksmith's perf_summary.json."
     )
     export: Tracker | None = option(
         OUTPUT,

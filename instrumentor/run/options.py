@@ -21,6 +21,7 @@ from instrumentor.shared.option_fields import (
     WHERE,
     Checked,
     option,
+    output_file,
     same,
 )
 from instrumentor.shared.options import Options
@@ -196,13 +197,11 @@ class MachineOptions(ProcessOptions):
 class ProfileOptions(MachineOptions):
     """Choices of a profile."""
 
-    output: Path | None = option(
-        OUTPUT,
-        None,
+    output: Path | None = output_file(
         "The table; default results/perf/device_ops_perf_trace.csv.",
-        *("-o", "--output"),
+        "-o",
+        "--output",
         metavar="CSV",
-        once=True,
     )
     port: int | None = option(
         WHERE, None, "Tracy's port; default: a free one.", "-p", "--port", variable=False

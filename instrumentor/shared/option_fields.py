@@ -100,6 +100,11 @@ def option(panel: str, default: Any, text: str, *flags: str, **more: Any) -> Any
     return field(default=default, metadata=metadata)
 
 
+def output_file(text: str, *flags: str, metavar: str = "FILE") -> Any:
+    """A field for a file or folder that is written where somebody names it."""
+    return option(OUTPUT, None, text, *flags, metavar=metavar, once=True)
+
+
 def same(group: type, name: str) -> Any:
     """A field that repeats the option of another dataclass."""
     found = options_of(group)[name]

@@ -14,7 +14,7 @@ from instrumentor.cli.signature import Only, Verb, Without
 from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.option_fields import MEASURE, OUTPUT, Checked, option
+from instrumentor.shared.option_fields import MEASURE, Checked, option, output_file
 from instrumentor.shared.outputs import Replacing, are_pairs, refuse_outputs, write_new
 
 if TYPE_CHECKING:
@@ -28,12 +28,8 @@ _AGAINST = "\0"
 class Asked(Checked, Replacing):
     """Choices of the command line alone."""
 
-    html: Path | None = option(
-        OUTPUT, None, "Write a page with the runs side by side.", metavar="FILE", once=True
-    )
-    markdown: Path | None = option(
-        OUTPUT, None, "Write Markdown, as for a pull request.", metavar="FILE", once=True
-    )
+    html: Path | None = output_file("Write a page with the runs side by side.")
+    markdown: Path | None = output_file("Write Markdown, as for a pull request.")
     fail_on_regression: float | None = option(
         MEASURE,
         None,

@@ -14,7 +14,7 @@ from instrumentor.cli import common
 from instrumentor.cli.signature import Verb
 from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError, UsageError
-from instrumentor.shared.option_fields import MEASURE, OUTPUT, option
+from instrumentor.shared.option_fields import MEASURE, option, output_file
 from instrumentor.shared.outputs import Replacing, refuse_outputs, write_new
 from instrumentor_analysis.reports.formatting import plural
 from instrumentor_analysis.summary.history_entry import Failed
@@ -44,9 +44,7 @@ class Asked(Replacing):
     run: int | None = option(
         MEASURE, None, "The run to pin; default: the newest.", metavar="NUMBER", once=True
     )
-    plot: Path | None = option(
-        OUTPUT, None, "Plot the medians: .png, .svg or .pdf.", metavar="FILE", once=True
-    )
+    plot: Path | None = output_file("Plot the medians: .png, .svg or .pdf.")
 
 
 @Verb

@@ -21,7 +21,7 @@ from instrumentor.kernels.options import Choice, Criteria, KernelOptions, Simula
 from instrumentor.machine.device_nodes import find_devices
 from instrumentor.shared import console
 from instrumentor.shared.errors import Interrupted, RunFailed, UsageError
-from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, option
+from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, option, output_file
 from instrumentor.shared.outputs import Replacing, refuse_outputs, write_new
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Iterated:
 class Page(Replacing):
     """A report as a file."""
 
-    html: Path | None = option(OUTPUT, None, "Write the report as HTML.", metavar="FILE", once=True)
+    html: Path | None = output_file("Write the report as HTML.")
 
 
 @app.command("explain", cls=Command, epilog="Example: instrument kernel explain matmul.py")
