@@ -19,6 +19,8 @@ Tone = Literal["plain", "good", "room", "bad", "absent"]
 
 #: The heading above a verdict's levers.
 NEXT = "Next, one at a time"
+#: A command behind the colon that announces it, up to the end of a text.
+COMMAND = ": instrument "
 
 
 class Column(Struct, frozen=True):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor_analysis.reports import formatting
-from instrumentor_analysis.reports.document import NEXT, Document
+from instrumentor_analysis.reports.document import COMMAND, NEXT, Document
 from instrumentor_analysis.reports.drawing import COLOURS, Drawing, svg
 from instrumentor_analysis.shared.caveats import by_weight
 from instrumentor_analysis.shared.files import read_text
@@ -42,7 +42,7 @@ def render(document: Document) -> str:
     environment.globals |= {"colours": COLOURS, "next": NEXT, "by_weight": by_weight}
     # In source code a tab is indentation, not a control character to be shown.
     environment.filters["code"] = escape
-    environment.filters |= {"link": _link, "svg": _svg}
+    environment.filters |= {"link": _link, "svg": _svg, "typed": _typed}
     ops = next((section.ops for section in document.sections if section.ops is not None), None)
     script = read_text(here / _SCRIPT).strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -59,6 +59,26 @@ def render(document: Document) -> str:
 def _visible(value: Any) -> Any:
     """Control characters of foreign texts shown, not obeyed."""
     return formatting.visible(value) if type(value) is str else value
+
+
+def _typed(text: str) -> Any:
+    """A sentence in which what is to be typed stands apart: between backticks, or its last words.
+
+    A command that ends it has a line of its own, and is broken nowhere.
+    """
+    from markupsafe import Markup, escape
+
+    shown = formatting.visible(text)
+    at = shown.find(COMMAND) + 1
+    said, command = (shown[:at], shown[at + 1 :]) if at else (shown, "")
+    parts = said.split("`")
+    if len(parts) % 2 == 0:  # one has no end
+        parts = [said]
+    found = Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(parts)
+    )
+    return found + (Markup('<code class="command">{}</code>').format(command) if command else "")
 
 
 def _svg(drawing: Drawing) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from instrumentor_analysis.clock.modules import alike, common, pattern
 from instrumentor_analysis.clock.neighbours import said
 from instrumentor_analysis.clock.phases import FORWARD
@@ -124,12 +126,14 @@ def _table(shown: Sequence[ModuleTime], note: str) -> Table:
     columns = (
         *_names(shown),
         Column("calls", [formatting.count(each.calls) for each in shown]),
-        Column("self time", formatting.column([each.self_ms for each in shown], "ms")),
+        Column("self time", formatting.column([each.self_ms for each in shown], "ms"),
+               about="Self time: without inner modules."),
         Column("share", [formatting.share(each) for each in shares]),
         Column("", shares=shares, right=False, colours="cyan", optional=True),
-        Column("total time", formatting.column([each.ms for each in shown], "ms"), optional=True),
+        Column("total time", formatting.column([each.ms for each in shown], "ms"), optional=True,
+               about="Total time: with inner modules."),
         *_flops(shown),
-    )
+    )  # fmt: skip
     return Table(columns, note)
 
 
@@ -154,15 +158,9 @@ def _flops(shown: Sequence[ModuleTime]) -> tuple[Column, ...]:
         None if not each.flops or not each.ms else each.flops / each.ms / 1e9 for each in shown
     ]
     return (
-        Column("FLOPs", texts),
+        Column("FLOPs", texts, about="FLOPs: with those of inner modules."),
         Column("rate", formatting.column(rates, "TFLOP/s"), optional=True),
     )
-
-
-def _with_inner(found: ModuleTree) -> str:
-    """The columns that hold what a module calls as well."""
-    counted = any(each.flops for each in found.modules)
-    return "total time, FLOPs and their rate" if counted else "total time"
 
 
 def _tree(found: ModuleTree, most: int) -> Table:
@@ -176,7 +174,7 @@ def _tree(found: ModuleTree, most: int) -> Table:
         Column("share", [formatting.share(each.percent) for each in shown]),
         Column("", shares=[each.percent for each in shown], right=False, colours="cyan"),
         Column("self time", formatting.column([each.self_ms for each in shown], "ms")),
-        *_flops(shown),
+        *(replace(column, about="") for column in _flops(shown)),
     )
     left = len(found.modules) - len(shown)
     note = f"{formatting.plural(left, 'more module')} in summary.json." if left else ""
@@ -195,7 +193,7 @@ def _note(found: ModuleTree, left: int, phases: Phases | None) -> str:
             f" The {FORWARD} above includes the loss and is a {phases.statistic} of other "
             f"{phases.word}s."
         )
-    text += f" Self time: without inner modules; {_with_inner(found)}: with them. {_MERGED}"
+    text += f" {_MERGED}"
     if found.uncounted:
         text += f" FLOPs without those of {', '.join(found.uncounted)}, which have no formula."
     return text + _more(left)

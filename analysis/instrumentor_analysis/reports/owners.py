@@ -183,6 +183,8 @@ def note(found: Phases) -> str:
         text += " (noise: barriers save no time)" if found.longer_percent < 0 else ""
         if found.longer_percent >= _EXCESS_PERCENT:
             text += " (by these or by other programs: the samples may have other shares)"
+    if found.unowned_percent < _DRAWN_PERCENT:
+        return f"{text}."
     return f"{text}. {formatting.percent(found.unowned_percent)} of it is in none of the phases."
 
 

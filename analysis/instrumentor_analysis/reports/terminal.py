@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import (
+    COMMAND,
     NEXT,
     Column,
     Document,
@@ -47,9 +48,6 @@ NARROWEST = 20
 _NAME, _VALUE, _LABEL = 16, 16, 12
 _HEAT = " ▁▂▃▄▅▆▇█"
 
-#: A command behind the colon that announces it, up to the end.
-_COMMAND = ": instrument "
-
 Paint = Callable[[str, str], str]
 
 
@@ -78,7 +76,7 @@ def indented(text: str, columns: int, first: str = "", rest: str | None = None) 
     rest = " " * formatting.width(first) if rest is None else rest
     room = max(columns - max(map(formatting.width, (first, rest))), NARROWEST)
     lines = formatting.wrap(text, room)
-    at = text.find(_COMMAND) + 1 if len(lines) > 1 else 0
+    at = text.find(COMMAND) + 1 if len(lines) > 1 else 0
     if at:
         lines = [*formatting.wrap(text[:at], room), text[at + 1 :]]
     return [(rest if number else first) + line for number, line in enumerate(lines)]

@@ -15,7 +15,8 @@ from instrumentor_analysis.model import Locations, SlowOp, SourceLine
 from instrumentor_analysis.reports import detail as details
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.detail import Detail
-from instrumentor_analysis.reports.document import CodeLine
+from instrumentor_analysis.reports.document import CodeLine, Document, Statement, Verdict
+from instrumentor_analysis.reports.html import render
 from instrumentor_analysis.reports.ops_data import MOST_ROWS, ops_table, script_safe
 from instrumentor_analysis.reports.sources import listings
 from instrumentor_analysis.reports.summary import html, tiles
@@ -225,3 +226,14 @@ def test_a_row_of_tiles_is_of_one_step_or_of_all() -> None:
     assert values["device time"] == formatting.ms(device_ms)
     assert values["overhead"] == formatting.percent((wall_ms - device_ms) / wall_ms * 100)
     assert not set(values) & {tile.name for tile in steady.lines}
+
+
+def test_what_is_to_be_typed_stands_apart_and_is_not_broken() -> None:
+    levers = (
+        Statement("measure again", "`instrument doctor` shows its <load>"),
+        Statement("compare", "in turn: instrument compare --refs HEAD.. 'a b.py'"),
+    )
+    page = render(Document("A run", verdict=Verdict("Verdict", "none", "plain", levers=levers)))
+    assert "<code>instrument doctor</code> shows its &lt;load&gt;" in page
+    command = "instrument compare --refs HEAD.. &#39;a b.py&#39;"
+    assert f'in turn:<code class="command">{command}</code>' in page

@@ -49,9 +49,12 @@ def test_flops_that_were_not_counted_have_no_column() -> None:
     bare = replace(TREE, modules=tuple(replace(x, flops=None) for x in TREE.modules))
     titles = [column.title for column in section(bare, 10).tables[0].columns]
     assert "FLOPs" not in titles
-    assert "; total time: with them" in section(bare, 10).tables[0].note
-    counted = section(TREE, 10).tables[0].note
-    assert "without inner modules; total time, FLOPs and their rate: with them" in counted
+    assert "FLOPs" not in section(bare, 10).tables[0].said()
+    counted = section(TREE, 10).tables[0]
+    assert "Self time: without inner modules." in counted.said()
+    assert "FLOPs: with those of inner modules." in counted.said()
+    narrow = " ".join(" ".join(table_lines(counted, 60, painter(color=False))).split())
+    assert "Total time" not in narrow and "FLOPs: with those of inner" in narrow
 
 
 def test_ops_without_a_formula_are_named() -> None:
