@@ -204,11 +204,13 @@ def _nothing(knowledge: Knowledge, test: str | None) -> Reason:
     """Nothing is seen to hold a loop: what is there instead, and what to give."""
     program, path = knowledge.program, knowledge.program.entry.path
     reached = program.reached if test is None else program.reached_by_tests(test)
-    backwards = [
+    calls = [
         (source, scope, call)
-        for source, scope, call in program.all_calls
-        if knowledge.is_backward(source, scope, call)
+        for source in program.sources.values()
+        for scope in (source.tree, *source.functions)
+        for call, _ in program.calls.get(scope, ())
     ]
+    backwards = [made for made in calls if knowledge.is_backward(*made)]
     for source, scope, call in backwards:
         if scope in reached:
             return InNoLoop.at(source, call, place=source.at(call.lineno))
@@ -216,7 +218,7 @@ def _nothing(knowledge: Knowledge, test: str | None) -> Reason:
         if isinstance(scope, FUNCTIONS):
             apart = f"{scope.name}(), which runs one at {source.at(call.lineno)},"
             return Unreached.of(path, apart=apart)
-    for source, scope, call in program.all_calls:
+    for source, scope, call in calls:
         stepped = knowledge.optimizer_of(source, scope, call) if scope in reached else None
         at = source.statement_of(call)
         if stepped is not None and at is not None and source.loops_around(at):
