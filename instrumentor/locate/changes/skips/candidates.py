@@ -167,6 +167,9 @@ class _Search(Struct, eq=False):
         place = frame.source.places[statement]
         updates = [u.statement for u in self.facts.candidate.updates]
         before = place.suite[: place.index]
+        is_sync, where = self.facts.knowledge.is_sync, (frame.source, frame.scope)
+        if any(is_sync(*where, call) for call in own_calls(statement)):
+            return False  # by a name of which nothing else is known
         return (
             any(contains(s, u) for s in before for u in updates)
             and not any(contains(s, u) for s in place.suite[place.index :] for u in updates)
