@@ -171,19 +171,16 @@ class _Search(Struct, eq=False):
         if any(is_sync(*where, call) for call in own_calls(statement)):
             return False  # by a name of which nothing else is known
         return (
-            any(contains(s, u) for s in before for u in updates)
+            isinstance(statement, ast.Assign)
+            and self._calls_a_model(frame, statement)
+            and any(contains(s, u) for s in before for u in updates)
             and not any(contains(s, u) for s in place.suite[place.index :] for u in updates)
             and self._only_runs(frame, statement)
         )
 
     def _is_behind_eval(self, frame: Frame, statement: ast.stmt) -> bool:
         """`model.eval()` ahead of it in its suite, and it only runs a model."""
-        is_model, runs = self.facts.knowledge.is_model, self.facts.does
-        if not any(
-            is_model(frame.source, frame.scope, call.func)
-            or any(runs(f).runs_a_model for f in self.facts.reader.functions(frame, call))
-            for call in own_calls(statement)
-        ):
+        if not self._calls_a_model(frame, statement):
             return False
         place = frame.source.places[statement]
         switches = [
@@ -196,6 +193,15 @@ class _Search(Struct, eq=False):
         ]
         told = [to for to in switches if to is not None]
         return told[-1:] == [True] and self._only_runs(frame, statement)
+
+    def _calls_a_model(self, frame: Frame, statement: ast.stmt) -> bool:
+        """Not only something that the step calls too, as it does a barrier."""
+        is_model, runs = self.facts.knowledge.is_model, self.facts.does
+        return any(
+            is_model(frame.source, frame.scope, call.func)
+            or any(runs(f).runs_a_model for f in self.facts.reader.functions(frame, call))
+            for call in own_calls(statement)
+        )
 
     def _only_runs(self, frame: Frame, statement: ast.stmt) -> bool:
         """Runs a model and trains nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -576,6 +577,14 @@ def test_what_only_runs_a_model_behind_the_step_goes_or_is_not_spoken_of(name: s
     line = source.splitlines().index("    error = criterion(model(held), held)") + 1
     assert plan["skipped_validation"] == ([line] if goes else [])
     assert not [w for w in plan["warnings"] if "validation" in w["kind"]]
+
+
+@pytest.mark.parametrize("again", ["sync()", "done = sync()", "done = sync(loss)"])
+def test_what_the_step_calls_too_is_no_model(again: str) -> None:
+    step = "loss = criterion(model(x), y)\nloss.backward()\nsync()\noptimizer.step()\n"
+    source = f"{HEAD}def train(sync):\n    for x, y in loader:\n"
+    source += textwrap.indent(step + again, "        ") + "\ntrain(barrier)\n"
+    assert plan_of(source)["skipped_validation"] == []
 
 
 @pytest.mark.parametrize("name", BEHIND_THE_STEP)
