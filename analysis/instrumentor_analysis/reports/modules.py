@@ -34,8 +34,9 @@ def section(
     if found is None:
         return Section("")
     top = alike(found)
+    shown = top[:most]
     more = (_tree(found, rows),) if rows else ()
-    return Section(TITLE, (_table(top[:most], _note(found, len(top) - most, phases)), *more))
+    return Section(TITLE, (_table(shown, _note(found, shown, len(top) - most, phases)), *more))
 
 
 def ops(found: OpsByModule | None, most: int) -> Section:
@@ -108,7 +109,7 @@ def _of_ops(found: OpsByModule, left: int) -> str:
         f"{time} of the ops of a profiled step, {formatting.ms(found.ms)} in all; ops of inner "
         "modules count there. Backward: ops of the autograd nodes that the module's forward made."
     )
-    if any(each.kind is not None for each in found.modules):
+    if any("*" in (each.name or "") for each in _together(found.modules)):
         text += f" {_MERGED}"
     if any(each.name is None for each in found.modules):
         text += f" {NO_MODULE.capitalize()}: ops called outside of all modules, sums of gradients."
@@ -181,7 +182,7 @@ def _tree(found: ModuleTree, most: int) -> Table:
     return Table(columns, note, caption="In the order of the calls, inner modules too", folded=True)
 
 
-def _note(found: ModuleTree, left: int, phases: Phases | None) -> str:
+def _note(found: ModuleTree, shown: Sequence[ModuleTime], left: int, phases: Phases | None) -> str:
     """How it was measured, and what is missing."""
     text = (
         f"Medians of {formatting.plural(found.steps, 'extra step')}: {formatting.ms(found.ms)} of "
@@ -193,7 +194,7 @@ def _note(found: ModuleTree, left: int, phases: Phases | None) -> str:
             f" The {FORWARD} above includes the loss and is a {phases.statistic} of other "
             f"{phases.word}s."
         )
-    text += f" {_MERGED}"
+    text += f" {_MERGED}" if any("*" in each.name for each in shown) else ""
     if found.uncounted:
         text += f" FLOPs without those of {', '.join(found.uncounted)}, which have no formula."
     return text + _more(left)

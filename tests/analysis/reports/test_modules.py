@@ -34,6 +34,15 @@ def test_the_costliest_first_and_the_tree_on_demand() -> None:
     assert tree.folded and tree.columns[0].texts == ["Net", "layers.0", "layers.1"]
 
 
+def test_a_star_is_explained_where_one_is_shown() -> None:
+    assert "*: several layers" not in section(TREE, 10).tables[0].note
+    alike = tuple(ModuleTime(f"{at}", "Linear", 0, 1, 4.0, 4.0, 40.0) for at in range(2))
+    several = replace(TREE, modules=(TREE.modules[0], *alike))
+    assert ("*" in "".join(section(several, 10).tables[0].columns[0].texts)) is (
+        "*: several layers" in section(several, 10).tables[0].note
+    )
+
+
 def test_the_other_forward_of_a_report_is_told_apart() -> None:
     above = Phases(20, 31.0, (Phase("forward", 15.4, 50.0),), 1.0, statistic="mean")
     note = section(TREE, 10, phases=above).tables[0].note
