@@ -169,6 +169,32 @@ def test_the_working_tree_may_not_be_where_the_settings_say(git_repo, tmp_path: 
     assert git.common_folder(tmp_path / "home") is None
 
 
+def test_a_copy_without_a_git_of_its_own_takes_none_from_above(git_repo) -> None:
+    """Nothing is written into the repository that the copy lies in."""
+    repo = git_repo({"a.py": "a\n"})
+    (repo / "copy" / ".git").mkdir(parents=True)
+    (repo / "a.py").write_text("edited")
+    run_git(repo, "add", "a.py")
+    index = (repo / ".git" / "index").read_bytes()
+    with pytest.raises(NotReady):
+        git.check_out(repo / "copy", "HEAD")
+    with pytest.raises(NotReady):
+        git.overlook(repo / "copy", ["../a.py"])
+    assert (repo / ".git" / "index").read_bytes() == index and (
+        repo / "a.py"
+    ).read_text() == "edited"
+
+
+def test_a_copys_settings_do_not_say_where_its_files_are(git_repo, tmp_path: Path) -> None:
+    copy, theirs = git_repo({"a.py": "a\n"}, name="copy"), tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "a.py").write_text("edited")
+    (copy / "a.py").unlink()
+    run_git(copy, "config", "core.worktree", str(theirs))
+    git.check_out(copy, git.commit_of(copy, "HEAD"))
+    assert (copy / "a.py").read_text() == "a\n" and (theirs / "a.py").read_text() == "edited"
+
+
 def test_a_lock_is_named_with_what_to_do(git_repo) -> None:
     repo = git_repo({"a.py": "a\n"}, name="o;touch x;#")
     (repo / ".git" / "refs" / "instrumentor").mkdir()
