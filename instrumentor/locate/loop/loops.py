@@ -176,6 +176,8 @@ def _clears(step: Candidate, probe: Candidate) -> bool:
     steps = {u.helper.node if u.helper is not None else None for u in probe.updates}
     if step is probe or steps != {step.scope}:
         return False
+    if any(f.node is step.scope for site in probe.sites for f in site.chain):
+        return False  # its gradients are those of that call
     flow = flow_of(step.scope)
     return any(
         callee(call) == "zero_grad" and flow.path(flow.before(at), flow.before(site.statement))

@@ -169,6 +169,29 @@ for x, y in loader:
     > end
     optimizer.step()
     > stop
+=== the loop whose call clears, differentiates and updates is no look at gradients
+def part(rows):
+    > begin
+    loss = model(rows).mean()
+    loss.backward()
+    > end
+    return loss.item()
+def update(rows, pieces):
+    optimizer.zero_grad()
+    if pieces == 1:
+        total = part(rows)
+    else:
+        total = 0
+        for piece in rows.chunk(pieces):
+            total += part(piece)
+    optimizer.step()
+    return total
+def epoch(rows, pieces):
+    for batch in rows:
+        total = update(batch, pieces)
+        > stop
+while True:
+    epoch(loader, 1)
 === callbacks in a table are told apart by their keys
 from functools import partial
 hooks = {}
