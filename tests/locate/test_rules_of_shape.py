@@ -300,3 +300,37 @@ def test_workers_that_the_options_start_train_instead_of_this_process(
     else:
         kinds = [w.kind for w in located.warnings]
         assert [kind for kind in kinds if kind in ("distributed", "several-processes")] == told
+
+
+# -- functions of an event loop ------------------------------------------------------------
+
+ASYNC = f"""{HEAD}
+import asyncio
+
+async def train():
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        {{rest}}
+
+asyncio.run(train())
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "switches"),
+    [
+        ("print(loss)", False),
+        ("await log(loss)", True),
+        ("[each async for each in log(loss)]", True),
+        ("async def later(): await log(loss)", False),
+    ],
+)
+def test_only_a_loop_that_awaits_lets_other_tasks_run(rest: str, switches: bool) -> None:
+    source = ASYNC.format(rest=rest)
+    if switches:
+        assert reason_of(source).kind == "async"
+    else:
+        begin, end = lines_of(source, "        loss = criterion", "        loss.backward()")
+        assert timed(plan_of(source)) == {"start_line": begin, "end_line": end}

@@ -282,7 +282,10 @@ def generator(candidate: Candidate) -> Iterator[Reason]:
 
 
 def asynchronous(candidate: Candidate) -> Iterator[Reason]:
-    """The loop or its function is `async`: the event loop switches to other tasks."""
+    """The loop awaits: the event loop switches to other tasks. One that never does runs through."""
     source, loop = candidate.source, candidate.loop
-    if isinstance(loop, ast.AsyncFor) or isinstance(candidate.scope, ast.AsyncFunctionDef):
+    inside = list(own_nodes(loop))
+    switches = any(isinstance(each, (ast.Await, ast.AsyncFor, ast.AsyncWith)) for each in inside)
+    walks = any(isinstance(each, ast.comprehension) and each.is_async for each in inside)
+    if isinstance(loop, ast.AsyncFor) or switches or walks:
         yield Asynchronous.at(source, loop)
