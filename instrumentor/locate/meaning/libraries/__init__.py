@@ -108,7 +108,7 @@ def makes_generator(name: str) -> bool:
 
 
 def draws_if_made(name: str) -> bool:
-    """Whether a class of modules takes random numbers for the weights of each that it makes."""
+    """Whether what makes a module, or its weights, takes random numbers for them."""
     return _matches(name, _IF_MADE)
 
 

@@ -31,7 +31,7 @@ class Library(Struct, frozen=True, kw_only=True):
         parts: of functions that return several objects what each is.
         effects: what its functions change beyond their value.
         draws: functions that take random numbers from a generator of the process.
-        draws_if_made: classes whose weights are random at first.
+        draws_if_made: classes whose weights are random at first, and what makes such weights.
         draws_if_called: classes whose objects do so whenever they are called: random transforms.
         draws_in_training: functions and classes of modules that do so in training mode alone.
         draws_if_told: such classes that do so only with a `dropout` of more than zero.

@@ -64,11 +64,11 @@ LIBRARY = Library(
     draws=(
         *rows("torch.", "rand* normal bernoulli multinomial poisson"),
         *rows("torch.nn.functional.", "dropout* gumbel_softmax fractional_max_pool*"),
-        *rows("torch.nn.init.", "*uniform* *normal* orthogonal* sparse*"),
     ),
-    draws_if_made=rows(
-        "torch.nn.",
-        "Linear Bilinear Conv* Embedding* RNN* LSTM* GRU* MultiheadAttention Transformer*",
+    draws_if_made=(
+        *rows("torch.nn.", "Linear Bilinear Conv* Embedding* RNN* LSTM* GRU*"),
+        *rows("torch.nn.", "MultiheadAttention Transformer*"),
+        *rows("torch.nn.init.", "*uniform* *normal* orthogonal* sparse*"),
     ),
     draws_in_training=rows(
         "torch.", "nn.*Dropout* nn.*RReLU nn.Transformer* nn.functional.*dropout* *rrelu *dropout*"
