@@ -549,6 +549,14 @@ BEHIND_THE_STEP = {
         True,
     ),
     "beside_the_loss": ("held = load()", "print(loss.item(), error.item())", True),
+    "weights_that_were_random_at_first": (
+        "held = load()\nclass Net(torch.nn.Module):\n    def __init__(self):\n"
+        "        self.fc = torch.nn.Linear(4, 4)\n"
+        "        torch.nn.init.orthogonal_(self.fc.weight)\n"
+        "    def forward(self, x):\n        return self.fc(x)\nmodel = Net()",
+        "print(error.item())",
+        True,
+    ),
     "what_goes_into_the_step": (
         "held, weight = load(), 1",
         "for group in optimizer.param_groups:\n    group['lr'] = error.item()",
