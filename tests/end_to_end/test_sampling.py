@@ -64,7 +64,9 @@ def test_repeats_have_a_folder_each_and_are_compared_as_one(
     )
     assert re.search(r"^Runs differ by \S+ % \(iteration: medians from ", made.stdout, re.M)
     end = made.stderr.splitlines()
-    assert any(each.startswith("Next: instrument history train.py  # these beside") for each in end)
+    assert any(
+        each.startswith("Next: instrument history train.py  # these runs beside") for each in end
+    )
     assert [each.partition(" ")[0] for each in end].count("Wrote") == 1
     again = run_cli(*options, "--repeat", "2", "--json", "-o", "new", "train.py", cwd=repo)
     assert again.returncode == 0, again.stderr
