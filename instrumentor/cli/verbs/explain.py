@@ -198,14 +198,21 @@ def _margin(file: Path, document: dict[str, Any]) -> None:
     marks = _marks(file, document["edits"], _statement_ends(source))
     first = min([loop["line"], *marks])
     previous_shown, left = True, math.inf  # how deep the block is that the clock has left
+    begins = [number for number, mark in marks.items() if mark == "begin"]
+    begun, stands = 0.0, False  # how deep it starts; whether it does so in another branch, too
     for number in range(first, loop["end_line"] + 1):
         near = number >= loop["line"] or any(abs(number - m) <= 1 for m in marks)
         if near:
             text = lines[number - 1]
             depth = len(text) - len(text.lstrip()) if text.strip() else math.inf
             left = left if depth >= left else math.inf
-            timed = region["start_line"] <= number <= region["end_line"] and left == math.inf
-            bar = "|" if timed and region["file"] == loop["file"] else " "
+            if number in begins:
+                begun, stands = depth, False
+            elif depth < begun and any(b > number for b in begins):
+                stands = True
+            timed = region["start_line"] <= number <= region["end_line"]
+            running = timed and left == math.inf and not stands
+            bar = "|" if running and region["file"] == loop["file"] else " "
             console.out(f"  {marks.get(number, ''):>5} {bar} {number:>5}  {text}")
             left = min(left, depth) if marks.get(number) == "wait" else left
         elif previous_shown:
