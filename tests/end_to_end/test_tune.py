@@ -159,7 +159,7 @@ def test_what_users_of_pytorch_would_try(git_repo: RepoFactory, run_cli: RunCli)
     assert set(by_setting) == {None, "num_workers", "fused_optimizer", "channels_last", "amp"}
     for trial in document["trials"]:
         assert (trial["status"], trial["label"]) == ("measured", "iteration"), trial["reason"]
-        assert len(trial["samples_ms"]) == 5  # the last step is the end of no iteration
+        assert len(trial["samples_ms"]) == 6  # the series that reports show
         assert trial["loss"] == pytest.approx(document["trials"][0]["loss"], rel=0.02)
     assert by_setting["amp"]["loss_change"] > 0
     assert "Not applicable on cpu: pin_memory, tf32" in done.stderr
