@@ -123,11 +123,11 @@ def instead(
     loops = [r for r in declined.reasons if r.kind == SeveralLoops.kind]
     said = ["Say which one:" if loops else declined.reasons[0].remedy]
     said += [run([*others, "--loop", f"{r.file.name}:{r.line}"], script) for r in loops]
+    if not loops and rewrite is not None and may_help(declined, path, rewrite):
+        said.append(f"{run(options, script)}  # runs it for two steps in a copy to find its step")
     region = next((r.region for r in declined.reasons if r.region), "")
     if region and not loops:
         said.append(f"{run([*others, '--region', region], script)}  # times these lines")
-    if not loops and rewrite is not None and may_help(declined, path, rewrite):
-        said.append(f"{run(options, script)}  # runs it for two steps in a copy to find its step")
     if not loops and (command := kernel_run(path, options, script)):
         said.append(command)
     # A choice of loops needs nothing else, and what does not parse no Python would run.

@@ -33,6 +33,8 @@ FEWEST = 3
 ASSUMED = 0.15
 #: Normal quantile of an interval's end.
 SURE = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+#: What floating point may take from a whole number of degrees of freedom.
+_ROUNDING = 1e-6
 #: The least share of the spread that correlated samples are taken to show.
 _LEAST_SHARE = 0.25
 
@@ -92,7 +94,7 @@ def student_quantile(probability: float, freedom: float) -> float:
 
     Abramowitz and Stegun 26.7.3 and 26.7.4, inverted by bisection.
     """
-    whole = max(1, math.floor(freedom))
+    whole = max(1, math.floor(freedom + _ROUNDING))
     if whole > MANY:
         return statistics.NormalDist().inv_cdf(probability)
     low, high = 0.0, math.pi / 2

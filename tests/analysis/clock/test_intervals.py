@@ -119,3 +119,8 @@ def test_the_error_of_a_median_is_that_of_a_normal_one() -> None:
 )  # fmt: skip
 def test_students_quantiles(probability: float, freedom: float, quantile: float) -> None:
     assert student_quantile(probability, freedom) == pytest.approx(quantile, abs=5e-4)
+
+
+def test_what_arithmetic_loses_takes_no_degree_of_freedom() -> None:
+    assert student_quantile(0.975, 2 - 1e-12) == pytest.approx(4.303, abs=5e-4)
+    assert student_quantile(0.975, 1.9) == pytest.approx(12.706, abs=5e-4)
