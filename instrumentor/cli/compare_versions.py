@@ -39,6 +39,8 @@ _AT_A_PAIR = 0.005
 #: The user's files as they stand, in the place of a commit.
 WORKTREE = "WORKTREE"
 _HERE = "your working tree"
+#: Pairs after which their spread is known well enough to say how many more it takes.
+_SPREAD_KNOWN = 10
 #: Pairs beyond which nobody waits, and differences beyond which nobody asks, percent.
 _HOPELESS_PAIRS, _COARSEST_PERCENT = 1000, 25
 _HOW = "For example: instrument compare --refs main..HEAD train.py"
@@ -145,7 +147,7 @@ def compare_versions(
         UsageError: it is not clear which two versions are meant.
         RegressionFound, Undecided: what the gate, if there is one, says.
     """
-    from instrumentor.run.pairs import refuse_other, run_pairs
+    from instrumentor.run.pairs import alike, refuse_other, run_pairs
     from instrumentor.run.training import run_name
 
     wanted = _wanted(groups, options)
@@ -163,12 +165,20 @@ def compare_versions(
         words += [] if pairs is None else ["--pairs", str(pairs)]
         return f"instrument compare {console.quoted(*words)} {scripts}"
 
+    outlook = ""
+
     def tell(paired: Paired) -> None:
-        if not shown.quiet:
-            console.say(progress_of(paired))
+        nonlocal outlook
+        if shown.quiet:
+            return
+        console.say(progress_of(paired, options.pairs))
+        if not outlook and (outlook := _hopeless(paired, options.pairs)):
+            console.say(outlook)
 
     with ExitStack() as stack, common.working(narrator):
         base, new = (stack.enter_context(_standing(each, options)) for each in wanted)
+        if alike(base, new):
+            raise _nothing_differs(base, new, options)
         if earlier is None:
             folder = run_folder(options.run.folder, options.output, name, PAIRS, _BEGUN)
         else:
@@ -206,6 +216,15 @@ def _warn_of_few(pairs: int, *, gated: bool) -> None:
             f"--pairs {pairs} ends undecided: a verdict takes {fewest} pairs at least, even where "
             f"all of them agree. Give --pairs {fewest} or more (40 without it)."
         )
+
+
+def _nothing_differs(base: Version, new: Version, options: PairOptions) -> UsageError:
+    """The error of one version in the place of two, which would run for minutes to tell nothing."""
+    told = f"{base.name} and {new.name}: the same files, started in the same way"
+    hint = "Give other arguments, another interpreter, or --set SETTING=VALUE."
+    if options.refs:
+        hint = "Change something first, or name two commits that differ: --refs A..B."
+    return UsageError(f"{told}; there is nothing to compare", hint)
 
 
 def _wanted(groups: Sequence[Sequence[str]], options: PairOptions) -> tuple[_Wanted, _Wanted]:
@@ -395,13 +414,14 @@ def _with_setting(
 # -- what is said ----------------------------------------------------------------------------
 
 
-def progress_of(paired: Paired) -> str:
-    """The last pair, and what all say so far, on a line."""
+def progress_of(paired: Paired, most: int) -> str:
+    """The last pair of so many at most, and what all say so far, on a line."""
     pair = paired.pairs[-1]
     names = paired.base.name, paired.new.name
     times = column([each.times_ms[paired.figure] for each in (pair.base, pair.new)], "ms")
     told = ", ".join(f"{name} {ms}" for name, ms in zip(names, times, strict=True))
-    return f"  pair {len(paired.pairs)}: {told}. So far: {statement(paired)}"
+    at = f"pair {len(paired.pairs)} of at most {most}"
+    return f"  {at}: {told}. So far: {statement(paired)}"
 
 
 def statement(paired: Paired) -> str:
@@ -445,12 +465,10 @@ def _too_few(paired: Paired) -> str:
     from instrumentor_analysis.compare.paired import fewest_pairs
 
     found, base, new = paired.verdict, paired.base.name, paired.new.name
-    faster = found.ratio < 1
-    agree = sum((each < 0) == faster for each in paired.differences)
-    word = "faster" if faster else "slower"
-    seen = f"{new} was {word} than {base} in {agree} of {found.pairs} pairs"
-    if 2 * agree == found.pairs:
-        seen = f"{new} and {base} were each the faster one in {agree} of {found.pairs} pairs"
+    # Always of the new one, and always faster: the next line may have it the other way round.
+    faster = sum(each < 0 for each in paired.differences)
+    many = f"{found.pairs} pair{'s' if found.pairs != 1 else ''}"
+    seen = f"{new} was faster than {base} in {faster} of {many}"
     least = max(fewest_pairs(), found.pairs + 1)
     if paired.interrupted:
         return f"{seen}; interrupted before the {least} that a verdict needs"
@@ -536,12 +554,19 @@ def _tell(paired: Paired) -> None:
     busy = sum(run.busy for pair in paired.pairs for run in (pair.base, pair.new))
     if busy:
         console.out(f"  the machine was busy in {busy} of {2 * len(paired.pairs)} runs")
-    if outlook := _outlook(paired):
+    if outlook := _outlook(paired, _more_pairs(paired)):
         console.out_wrapped(outlook, "  ")
 
 
-def _outlook(paired: Paired) -> str:
-    """How many pairs a verdict would take where twice as many do not do; empty elsewhere.
+def _hopeless(paired: Paired, most: int) -> str:
+    """That so many pairs at most will not do by far, once their spread is known; else empty."""
+    outlook = _outlook(paired, 2 * most) if len(paired.pairs) >= _SPREAD_KNOWN else ""
+    ended = f"; this ends after {most}, or by Ctrl-C with what there is"
+    return f"  So far {outlook}{ended}" if outlook else ""
+
+
+def _outlook(paired: Paired, enough: int) -> str:
+    """How many pairs a verdict would take where ``enough`` do not do; empty elsewhere.
 
     The interval narrows with the root of their number, until it leaves out what is to be told.
     """
@@ -552,7 +577,7 @@ def _outlook(paired: Paired) -> str:
     half, count = math.log(ends.high / ends.low) / 2, found.pairs
     least = math.log1p(found.resolution_percent / 100)
     needed = math.ceil(count * (half / max(abs(math.log(found.ratio)), least)) ** 2)
-    if needed <= _more_pairs(paired):
+    if needed <= enough:
         return ""
     many = f"about {needed:,}" if needed <= _HOPELESS_PAIRS else f"more than {_HOPELESS_PAIRS:,}"
     longest = _duration(paired.duration_s / count * min(needed, _HOPELESS_PAIRS))

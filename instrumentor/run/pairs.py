@@ -208,6 +208,17 @@ def _version(told: _Version) -> Version:
     return Version(told.name, Path(), told.arguments, options, told.commit, told.source, told.how)
 
 
+def alike(base: Version, new: Version) -> bool:
+    """Whether both run the same files in the same way, whatever they are called."""
+
+    def ran(version: Version) -> tuple[object, ...]:
+        options = version.options
+        settings = options.python, options.rewrite
+        return version.source, version.how, version.arguments, settings
+
+    return bool(base.source) and ran(base) == ran(new)
+
+
 def refuse_other(earlier: Paired, base: Version, new: Version) -> None:
     """Pairs are continued with the versions that they are of, or the answer is about none.
 

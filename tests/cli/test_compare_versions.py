@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from instrumentor.cli.common import Shown
 from instrumentor.cli.compare_versions import (
     PairOptions,
+    _hopeless,
     _show,
     _wanted,
     _warn_of_few,
@@ -134,11 +135,15 @@ def test_the_verdict_is_a_sentence(
         ),
         (
             [77.0, 77.0, 60.0],
-            "HEAD was slower than main in 2 of 3 pairs; no verdict before 10 pairs",
+            "HEAD was faster than main in 1 of 3 pairs; no verdict before 10 pairs",
         ),
         (
             [80.0, 40.0],
-            "HEAD and main were each the faster one in 1 of 2 pairs; no verdict before 10 pairs",
+            "HEAD was faster than main in 1 of 2 pairs; no verdict before 10 pairs",
+        ),
+        (
+            [80.0],
+            "HEAD was faster than main in 0 of 1 pair; no verdict before 10 pairs",
         ),
     ],
 )
@@ -185,7 +190,8 @@ def test_an_interval_without_0_that_is_no_verdict_says_why_and_what_to_type(
     )
     _show(told, Shown(), again_with)
     assert "Next: instrument compare 40  # 0 s more at most" in capsys.readouterr().err
-    assert progress_of(told).startswith("  pair 7: main 1.000 ms, HEAD 5.000 ms. So far: ")
+    said = "  pair 7 of at most 40: main 1.000 ms, HEAD 5.000 ms. So far: "
+    assert progress_of(told, 40).startswith(said)
 
 
 @pytest.mark.parametrize("gated", [False, True])
@@ -256,3 +262,26 @@ def test_a_load_under_which_nothing_will_be_known_is_said(
     out = " ".join(capsys.readouterr().out.split())
     assert ("pairs differ too much" in out) is (said is not None)
     assert (said or "") in out
+
+
+@pytest.mark.parametrize(
+    ("pairs", "most", "said"),
+    [
+        (
+            10,
+            40,
+            "  So far pairs differ too much: at this spread a verdict takes about 101 of them ",
+        ),
+        (9, 40, ""),  # too few to know how much they differ
+        (10, 60, ""),  # of so many not far away
+    ],
+)
+def test_pairs_that_will_not_decide_say_so_while_they_run(pairs: int, most: int, said: str) -> None:
+    sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("a.py", "b.py")]
+    runs = [Measured(name, {"iteration": 5.0}) for name in ("base", "new")]
+    found = Verdict("undecided", 1.001, Interval(0.969, 1.032, 0.95), pairs, 1.0)
+    kept = (Pair("base", *runs),) * pairs
+    paired = Paired(Path("out"), *sides, kept, "iteration", False, found, 240.0)
+    told = _hopeless(paired, most)
+    assert told.startswith(said) and bool(told) == bool(said)
+    assert not said or told.endswith(f"this ends after {most}, or by Ctrl-C with what there is")

@@ -49,7 +49,7 @@ def test_uncommitted_changes_are_a_version(run_cli: RunCli, repo: Path) -> None:
     made = run_cli("compare", *FEW, "--refs", "HEAD..", "-o", "out", "train.py", cwd=repo)
     assert made.returncode == 0, made.stderr
     assert "second" in said(repo / "out", "01_base") and "edited" in said(repo / "out", "01_new")
-    said_first = r"Your working tree .* HEAD .* in [12] of 2 pairs.*; no verdict before 10 pairs"
+    said_first = r"Your working tree .* HEAD .* in [012] of 2 pairs.*; no verdict before 10 pairs"
     assert re.match(said_first, made.stdout)
     assert "your files were not touched" in made.stderr
 
@@ -119,6 +119,19 @@ def test_an_undecided_comparison_goes_on_with_what_it_prints(run_cli: RunCli, re
     assert refused.returncode == 2, refused.stderr
     assert "your working tree is not what its pairs were run with (its files)" in refused.stderr
     assert len(json.loads((folder / "pairs.json").read_text())["pairs"]) == 3
+
+
+def test_one_version_twice_is_refused_before_the_first_pair(run_cli: RunCli, repo: Path) -> None:
+    subprocess.run(["git", "commit", "-qam", "third"], cwd=repo, check=True)
+    for words, hint in (
+        (("--refs", "HEAD..", "train.py"), "Change something first"),
+        (("train.py", "--a", "--", "train.py", "--a"), "Give other arguments"),
+    ):
+        made = run_cli("compare", *FEW, *words, cwd=repo)
+        assert made.returncode == 2, made.stderr
+        assert "the same files, started in the same way; there is nothing to com" in made.stderr
+        assert f"hint: {hint}" in made.stderr
+        assert not (repo / "instrument-runs").exists()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from instrumentor.run.pairs import (
     ITERATION,
     Paired,
     Version,
+    alike,
     read_pairs,
     refuse_other,
     run_pairs,
@@ -279,3 +280,20 @@ def test_no_run_of_a_pair_is_kept_behind_a_link(tmp_path: Path, machine: Machine
     assert [each.folder for each in sides] == ["01_new-2", "01_base-2"]
     assert not (tmp_path / "out" / "pairs.json").is_symlink()
     assert not any((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"source": "5b"},
+        {"arguments": ("--fast",)},
+        {"how": "infer.py"},
+        {"options": RunOptions(python="/opt/python")},
+    ],
+)
+def test_versions_of_the_same_files_that_are_started_alike_are_one(other: dict[str, Any]) -> None:
+    named = structs.replace(BASE, name="again", script=Path("/c/train.py"), commit=None)
+    assert alike(BASE, named)
+    assert not alike(BASE, structs.replace(named, **other))
+    unknown = structs.replace(BASE, source="")
+    assert not alike(unknown, unknown)

@@ -220,7 +220,7 @@ def _in_turn(summary: Summary) -> Iterator[Lever]:
     refs = "HEAD~1..HEAD" if environment.get("git_parent") and not changed else "HEAD.."
     later = "" if changed or refs != "HEAD.." else "after your next change, "
     command = f"instrument compare --refs {refs} {script}"
-    how = f"{later}in turn, which works on a busy machine: {command}"
+    how = f"{later}in turn, so that other programs meet both alike: {command}"
     yield Lever("compare two versions", how)
 
 

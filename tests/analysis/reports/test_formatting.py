@@ -67,9 +67,9 @@ def test_wrap_keeps_every_word() -> None:
 
 def test_a_command_is_not_broken_over_lines() -> None:
     command = "instrument compare --refs HEAD~1..HEAD train.py --lr 0.1"
-    said = f"in turn, which works on a busy machine: {command}"
+    said = f"in turn, so that other programs meet both alike: {command}"
     assert indented(said, 60, "  1. ") == [
-        "  1. in turn, which works on a busy machine:",
+        "  1. in turn, so that other programs meet both alike:",
         f"     {command}",
     ]
     assert indented(said, 120, "") == [said]
