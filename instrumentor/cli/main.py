@@ -152,7 +152,7 @@ def _unknown(word: str) -> Exception:
     from instrumentor.cli.verbs import VERBS
     from instrumentor.shared.errors import UsageError
 
-    near = difflib.get_close_matches(word, VERBS, 1)
+    near = difflib.get_close_matches(word, [*VERBS, "--dry-run", "--help", "--version"], 1)
     hint = f"Did you mean: instrument {near[0]}" if near else f"Commands: {', '.join(VERBS)}."
     return UsageError(f"{word!r} is neither a command nor a script that exists", hint)
 

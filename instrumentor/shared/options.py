@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import COPY, DEVICE, MEASURE, OUTPUT, USUAL, Checked, option
-from instrumentor_analysis.shared.warning_codes import explained
+from instrumentor_analysis.shared.warning_codes import explained, near
 
 if TYPE_CHECKING:
     from instrumentor.shared.variant import Variant
@@ -36,8 +36,15 @@ def warning_codes(text: str) -> tuple[str, ...]:
     codes = tuple(code.upper() for code in names(text))
     for code in codes:
         if explained(code) is None:
-            raise UsageError(f"{code} is no warning", "docs/warnings.md lists them.")
+            raise no_warning(code)
     return codes
+
+
+def no_warning(code: str) -> UsageError:
+    """The error of a code or name that no warning has, with those that may be meant."""
+    found = [f"{each.code} ({each.kind})" for each in near(code)]
+    hint = f"Did you mean {', '.join(found)}?" if found else "instrument explain-warning lists all."
+    return UsageError(f"{code} is no warning", hint)
 
 
 def parse_region(text: str) -> tuple[str, int, int]:

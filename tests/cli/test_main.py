@@ -392,6 +392,37 @@ def test_a_margin_ends_with_the_clock_in_its_branch(git_repo: RepoFactory, run_c
     ]  # fmt: skip
 
 
+ACCUMULATED = """\
+import torch
+
+model = torch.nn.Linear(4, 1)
+batches = iter([torch.ones(2, 4)] * 40)
+for step in range(10):
+    for micro in range(4):
+        loss = model(next(batches)).mean()
+        loss.backward()
+    print(step)
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= 0.1 * p.grad
+    if step % 5 == 0:
+        torch.save(model.state_dict(), "model.pt")
+"""
+
+
+def test_explain_lists_to_the_stop_and_what_is_left_out(
+    git_repo: RepoFactory, run_cli: RunCli
+) -> None:
+    done = run_cli("explain", "train.py", cwd=git_repo({"train.py": ACCUMULATED}))
+    assert done.returncode == 0, done.stderr
+    assert "train.py:6: training loop, lines 6-8\n" in done.stdout
+    rows = re.findall(r"^ {2}(.{5}) [| ] +(\d+)  ", done.stdout, re.M)
+    marks = {int(line): mark.strip() for mark, line in rows}
+    # Of a statement of several lines the end, in the margin and below.
+    assert marks[12] == "stop" and "stop           after line 12, by " in done.stdout
+    assert marks[14] == "skip" and "left out       saving, line 14" in done.stdout
+
+
 def test_explain_shows_the_loop_with_a_margin(git_repo: RepoFactory, run_cli: RunCli) -> None:
     repo = git_repo({"train.py": EXPLAINED})
     done = run_cli("explain", "train.py", cwd=repo)
@@ -461,6 +492,45 @@ class TestApply:
                              check=True)  # fmt: skip
         assert "[TIMER] Step 2: fwd+bwd = " in ran.stdout
         assert strip(copy.read_bytes()) == (repo / "train.py").read_bytes()
+
+    @pytest.mark.parametrize(
+        ("reads", "line", "told"),
+        [
+            ("NAME = open(__file__).name\n", 1, "looks in its own folder (__file__)"),
+            ("import math\n\nfrom names import NAME\n", 3, "imports names from its own folder"),
+            ("import names.more\n", 1, "imports names from its own folder"),
+        ],
+    )
+    def test_a_copy_elsewhere_of_what_reads_beside_itself_is_no_next_command(
+        self, git_repo: RepoFactory, run_cli: RunCli, tmp_path: Path, reads: str, line: int,
+        told: str,
+    ) -> None:  # fmt: skip
+        beside = {"names.py": "NAME = 1\n"} if "more" not in reads else {
+            "names/__init__.py": "", "names/more.py": ""}  # fmt: skip
+        repo = git_repo({"train.py": reads + script(batches=3), **beside})
+        elsewhere = ("apply", "--warmup", "2", "train.py", "-o", tmp_path / "copy.py")
+        done = run_cli(*elsewhere, "--force", cwd=repo)
+        assert done.returncode == 0, done.stderr
+        assert f"warning: train.py:{line}: the script {told}; the copy, in ano" in done.stderr
+        (following,) = re.findall(r"^Next: instrument (.+)$", done.stderr, re.M)
+        assert following == "apply --warmup 2 train.py -o copy.py"
+        done = run_cli(*following.split(), cwd=repo)
+        assert done.returncode == 0 and "Next: python3 copy.py\n" in done.stderr, done.stderr
+        assert "looks there" not in done.stderr
+        (following,) = re.findall(r"^Next: instrument (.+)$", run_cli(
+            *elsewhere, "--force", cwd=repo).stderr, re.M)  # fmt: skip
+        assert following == "apply --warmup 2 train.py -o train_instrumented.py"
+
+    def test_the_copy_of_a_module_is_started_as_one(
+        self, git_repo: RepoFactory, run_cli: RunCli, tmp_path: Path
+    ) -> None:
+        train = "from . import names\n" + script(batches=3)
+        repo = git_repo({"pkg/__init__.py": "", "pkg/names.py": "", "pkg/train.py": train})
+        done = run_cli("apply", "pkg/train.py", "-o", "pkg/copy.py", cwd=repo)
+        assert done.returncode == 0 and "Next: python3 -m pkg.copy\n" in done.stderr, done.stderr
+        done = run_cli("apply", "pkg/train.py", "-o", tmp_path / "copy.py", cwd=repo)
+        assert "train.py:1: the script imports from its own package; the copy" in done.stderr
+        assert "Next: instrument apply pkg/train.py -o pkg/train_instrumented.py" in done.stderr
 
     def test_nothing_is_overwritten_without_force(
         self, git_repo: RepoFactory, run_cli: RunCli
@@ -561,6 +631,18 @@ class TestTyped:
         log = (repo / "instrument-runs/pkg-1" / "run.log").read_text()
         assert "mine ['--epochs', '3', '--json']" in log
 
+    def test_warnings_are_listed_and_one_that_there_is_not_has_its_neighbours(
+        self, tmp_path: Path, run_cli: RunCli
+    ) -> None:
+        listed = run_cli("explain-warning", cwd=tmp_path)
+        assert listed.returncode == 0
+        assert "W201  The machine was busy (busy-machine)\n" in listed.stdout
+        for word, hint in (("busy", "Did you mean W201 (busy-machine)?"),
+                           ("W999", "instrument explain-warning lists all.")):  # fmt: skip
+            refused = run_cli("explain-warning", word, cwd=tmp_path)
+            assert refused.returncode == 2
+            assert refused.stderr == f"error: {word} is no warning\nhint: {hint}\n"
+
     @pytest.mark.parametrize("verb", ["explain", "--dry-run", "run --dry-run"])
     def test_a_scripts_own_m_is_no_module(
         self, git_repo: RepoFactory, run_cli: RunCli, verb: str
@@ -578,6 +660,8 @@ class TestTyped:
     @pytest.mark.parametrize(
         ("typed", "message", "hint"),
         [
+            ("dry-run", "'dry-run' is neither", "Did you mean: instrument --dry-run"),
+            ("help", "'help' is neither", "Did you mean: instrument --help"),
             ("rnu", "'rnu' is neither a command nor a script", "Did you mean: instrument run"),
             ("nothing", "neither a command nor a script", "Commands: run, preview, explain"),
             ("folder", "a folder, not a script", "explain --summary"),

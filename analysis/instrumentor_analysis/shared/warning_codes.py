@@ -75,7 +75,7 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
      "Writing it is part of a sample.", "Save after the step."),
     ("W016", "copy-inside", "caution", "A copy to the device is inside the timed region",
      "Moving the batch is part of each sample.", "Copy it before the forward."),
-    ("W017", "random-numbers", "caution", "What is skipped draws no random numbers",
+    ("W017", "random-numbers", "caution", "Random numbers of skipped code are not drawn",
      "Batches or dropout may be others than in the script.",
      "--keep-validation keeps validation."),
     ("W018", "validation-stays", "note", "Validation is kept",
@@ -271,6 +271,8 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
      "An earlier steady step is shown in its place.", "--step N shows it."),
 )  # fmt: skip
 WARNINGS = tuple(Warned(*row) for row in _ROWS)
+#: Warnings that may be meant: so many at most, and so alike, as :mod:`difflib` counts it.
+_MOST_NEAR, _ALIKE = 5, 0.7
 _BY_KIND = {each.kind: each for each in WARNINGS}
 _BY_CODE = {each.code: each for each in WARNINGS}
 
@@ -285,6 +287,18 @@ def weight_of(kind: str) -> Weight | None:
     """What a warning weighs by its name in documents; None of what has no code."""
     found = _BY_KIND.get(kind)
     return None if found is None else found.weight
+
+
+def near(word: str) -> tuple[Warned, ...]:
+    """Warnings of which a code or name that there is not may be meant, the likeliest first."""
+    from difflib import get_close_matches  # of a mistake alone: commands do not wait for it
+
+    said = word.lower()
+    parts = [each.kind for each in WARNINGS if len(said) > 2 and said in each.kind]
+    names = [*_BY_KIND, *(each.code.lower() for each in WARNINGS)]
+    alike = get_close_matches(said, names, _MOST_NEAR, cutoff=_ALIKE)
+    found = (explained(name) for name in dict.fromkeys([*parts, *alike]))
+    return tuple(each for each in found if each is not None)[:_MOST_NEAR]
 
 
 def explained(code: str) -> Warned | None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from instrumentor.cli import common
+from instrumentor.cli import common, next_commands
 from instrumentor.cli.signature import Verb
 from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import OUTPUT, option
 from instrumentor.shared.options import Options
 from instrumentor.shared.outputs import write_new
+from instrumentor_analysis.shared.files import read_bytes
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Asked:
 
 @Verb
 def apply(
+    context: typer.Context,
     script: Annotated[Path, typer.Argument(help="The training script.")],
     *,
     asked: Asked,
@@ -50,5 +54,51 @@ def apply(
     caveats, ignored = prepared.plan.warnings, rewrite.ignore_warnings
     console.warn_all(caveats, notes=notes.verbose, ignored=ignored)
     console.say(f"Wrote {output} (your file was not touched)")
-    following = ("python3", output) if main == prepared.script else ("instrument", "run", script)
+    if main != prepared.script:
+        console.say(f"Next: {console.quoted('instrument', 'run', script)}")
+        return
+    beside = output.parent.resolve() == main.parent.resolve()
+    found = [] if beside else sorted(_finds_beside(main))
+    for line, what in found[:1]:
+        place = f"{console.shown(main)}:{line}"
+        console.warn(f"{place}: {what}; the copy, in another folder, looks there instead")
+    following = _into_its_folder(context, script, output) if found else _started(output)
     console.say(f"Next: {console.quoted(*following)}")
+
+
+def _finds_beside(script: Path) -> Iterator[tuple[int, str]]:
+    """Line by line what the script takes from its own folder, wherever it is started."""
+    folder = script.parent
+    for node in ast.walk(ast.parse(read_bytes(script))):
+        if isinstance(node, ast.Name) and node.id == "__file__":
+            yield node.lineno, "the script looks in its own folder (__file__)"
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for name in _imported(node):
+                if (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file():
+                    yield node.lineno, f"the script imports {name} from its own folder"
+        if isinstance(node, ast.ImportFrom) and node.level:
+            yield node.lineno, "the script imports from its own package"
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The outermost modules of absolute imports."""
+    if isinstance(node, ast.Import):
+        return [each.name.partition(".")[0] for each in node.names]
+    return [] if node.level or not node.module else [node.module.partition(".")[0]]
+
+
+def _started(output: Path) -> list[str]:
+    """What starts a copy that finds all it needs."""
+    from instrumentor.run.launchers import Started
+
+    return ["python3", *next_commands.target(Started(output))]
+
+
+def _into_its_folder(context: typer.Context, script: Path, output: Path) -> list[str]:
+    """The command that writes the copy where the script stands."""
+    copy = script.with_name(output.name)
+    if copy.exists():
+        copy = script.with_name(f"{script.stem}_instrumented.py")
+    given = [word for word in next_commands.typed(context) if word != "--force"]
+    options = next_commands.without(given, ("--output",))
+    return ["instrument", "apply", *options, console.word(script), "-o", console.word(copy)]

@@ -184,7 +184,7 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if document["accumulation"] in _ACCUMULATED:
         yield "accumulation", _ACCUMULATED[document["accumulation"]]
     # Behind the step there may be lines that belong to it, such as the counter's.
-    ends = [edit["line"] for edit in document["edits"] if edit["pass"] == "early_stop"]
+    ends = [_stands(edit) for edit in document["edits"] if edit["pass"] == "early_stop"]
     behind = [edit["line"] for edit in document["edits"] if edit["pass"] == "ending"][:1]
     also = f"; at the latest behind the loop of line {behind[0]}" if behind else ""
     yield "stop", f"after line {(ends or [stop['line']])[0]}, by {stop['strategy']}{also}"
@@ -196,12 +196,13 @@ def _margin(file: Path, document: dict[str, Any]) -> None:
     lines = source.decode("utf-8", "replace").split("\n")
     loop, region = document["loop"], document["region"]
     marks = _marks(file, document["edits"], _statement_ends(source))
-    first = min([loop["line"], *marks])
+    first, last = min([loop["line"], *marks]), max([loop["end_line"], *marks])
     previous_shown, left = True, math.inf  # how deep the block is that the clock has left
     begins = [number for number, mark in marks.items() if mark == "begin"]
     begun, stands = 0.0, False  # how deep it starts; whether it does so in another branch, too
-    for number in range(first, loop["end_line"] + 1):
-        near = number >= loop["line"] or any(abs(number - m) <= 1 for m in marks)
+    for number in range(first, min(last, len(lines)) + 1):
+        inside = loop["line"] <= number <= loop["end_line"]
+        near = inside or any(abs(number - m) <= 1 for m in marks)
         if near:
             text = lines[number - 1]
             depth = len(text) - len(text.lstrip()) if text.strip() else math.inf
@@ -246,6 +247,14 @@ def _marks(file: Path, edits: list[dict[str, Any]], ends: dict[int, int]) -> dic
         elif word:
             marks[last if edit["kind"] == "insert-after" else first] = word
     return marks
+
+
+def _stands(edit: dict[str, Any]) -> int:
+    """The line that an edit stands behind or before: of a statement of several lines the last."""
+    line = int(edit["line"])
+    if edit["kind"] != "insert-after":
+        return line
+    return _statement_ends(read_bytes(Path(edit["file"]))).get(line, line)
 
 
 def _statement_ends(source: bytes) -> dict[int, int]:

@@ -8,20 +8,28 @@ import typer
 
 from instrumentor.cli.signature import Verb
 from instrumentor.shared import console
-from instrumentor.shared.errors import UsageError
-from instrumentor_analysis.shared.warning_codes import LEVELS, explained
+from instrumentor.shared.options import no_warning
+from instrumentor_analysis.shared.warning_codes import LEVELS, WARNINGS, explained
 
 
 @Verb
 def explain_warning(
     code: Annotated[
-        str, typer.Argument(metavar="CODE", help="As it stands behind the warning: W205.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="CODE",
+            help="As it stands behind the warning: W205. Without it, all are listed.",
+        ),
+    ] = None,
 ) -> None:
-    """Say what a warning means, and what to do about it."""
+    """Say what a warning means, and what to do about it; or which there are."""
+    if code is None:
+        for each in WARNINGS:
+            console.out(f"{each.code}  {each.title} ({each.kind})")
+        return
     found = explained(code)
     if found is None:
-        raise UsageError(f"{code} is no warning", "docs/warnings.md lists them.")
+        raise no_warning(code)
     console.out(f"{found.code} ({found.kind}): {found.title}.")
     console.out(f"  level   {found.weight}: {LEVELS[found.weight]}")
     console.out(f"  means   {found.why}")

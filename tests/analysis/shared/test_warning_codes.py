@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor_analysis.shared.caveats import IGNORED, Caveat, by_weight, without
-from instrumentor_analysis.shared.warning_codes import LEVELS, WARNINGS, explained
+from instrumentor_analysis.shared.warning_codes import LEVELS, WARNINGS, explained, near
 from tests import warnings_page
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -90,3 +90,15 @@ def test_what_is_ignored_is_counted() -> None:
 def test_a_warning_ends_with_its_code() -> None:
     assert Caveat("outlier", "Step 2 is an outlier").labelled == "Step 2 is an outlier [W205]"
     assert Caveat("text", "of an old file").labelled == "of an old file"
+
+
+@pytest.mark.parametrize(
+    ("word", "first"),
+    [("busy", "W201"), ("BUSY", "W201"), ("random-number", "W017"), ("W2055", "W205")],
+)
+def test_a_code_or_name_that_there_is_not_has_some_that_may_be_meant(word: str, first: str) -> None:
+    assert near(word)[0].code == first
+
+
+def test_what_is_like_no_warning_has_none() -> None:
+    assert not near("W999") and not near("xx") and not near("")
