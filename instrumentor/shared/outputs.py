@@ -27,6 +27,8 @@ _RECORDS = frozenset(
 
 #: The record of runs of two versions in pairs, in their folder.
 PAIRS = "pairs.json"
+#: What a tuning found, in its folder.
+TUNING = "tune.json"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from instrumentor.shared.outputs import write_json
+from instrumentor.shared.outputs import TUNING, write_json
 from instrumentor.tune.chart import throughput
 from instrumentor.tune.edits import Applicable, applied, patch
 from instrumentor.tune.judge import BASELINE, KEPT, NOT_PROVEN, ratio
@@ -71,7 +71,7 @@ def make_report(tuned: Tuned) -> Report:
 def write(tuned: Tuned, report: Report) -> None:
     """Write tune.json, tune.md, tune.png and best.diff."""
     folder = tuned.folder
-    write_json(folder / "tune.json", report.document)
+    write_json(folder / TUNING, report.document)
     write_whole(folder / "tune.md", markdown(report).encode())
     write_whole(folder / "tune.png", encode(throughput(tuned.search.rows), "png"))
     # --resume may find that nothing is to be recommended after all.

@@ -149,6 +149,11 @@ class Search(Struct):
         """How much two runs of the unchanged script differ."""
         return self.judge.noise
 
+    @property
+    def too_noisy(self) -> bool:
+        """Whether they differ so much that nothing else was tried."""
+        return self.noise.time > TOO_NOISY and not self.allow_busy
+
     def run(self, strategy: str) -> None:
         """All of it.
 
@@ -163,7 +168,7 @@ class Search(Struct):
             # 3: the script as it is, twice first and once at the end.
             self.trials.expect(_BASELINES + count)
             self._baselines()
-            if self.allow_busy or self.noise.time <= TOO_NOISY:
+            if not self.too_noisy:
                 self._try_all(grid)
         except _BudgetUsed:
             self.out_of_budget = True
@@ -187,7 +192,7 @@ class Search(Struct):
         own = [row for row in self.rows if not row.trial.configuration.values]
         best = [row for row in self.rows if row.trial.configuration == self.best]
         busy = sum(row.outcome.busy for row in {id(row): row for row in [*own, *best]}.values())
-        if self.noise.time > TOO_NOISY and not self.allow_busy:
+        if self.too_noisy:
             percent = f"{self.noise.time * 100:.0f} %"
             self.withheld = f"two runs of the unchanged script differ by {percent}"
         elif self.best.values and len(own) < _BASELINES:

@@ -18,7 +18,7 @@ from instrumentor.results.reporting import ReportFiles
 from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import MEASURE, OUTPUT, Checked, option
-from instrumentor.shared.outputs import are_pairs
+from instrumentor.shared.outputs import TUNING, are_pairs
 from instrumentor_analysis.ops.report_options import ReportOptions
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def report(
         typer.Argument(
             metavar="SOURCE...",
             help=(
-                "A run folder, a folder of pairs that `compare` ran, a report folder of Tracy (or "
+                "A run folder, a folder of `compare` or `tune`, a report folder of Tracy (or "
                 "the folder it was told to write into), or ops CSVs: several are the hosts of one "
                 "system."
             ),
@@ -156,6 +156,9 @@ def report(
     """Analyse and render an earlier run, or ops CSVs of Tracy."""
     if len(sources) == 1 and are_pairs(sources[0]):
         _show_pairs(sources[0], asked, files, json=shown.json)
+        return
+    if len(sources) == 1 and (sources[0] / TUNING).is_file():
+        _show_tuning(sources[0], asked, files, json=shown.json)
         return
     _start_lean()
     from instrumentor.results.reporting import report as make_report
@@ -189,6 +192,19 @@ def _show_pairs(folder: Path, asked: Asked, files: ReportFiles, *, json: bool) -
         raise UsageError(
             f"{folder} holds pairs of runs, and ops belong to a single run",
             f"The first, for example: instrument report {run}",
+        )
+    show_earlier(folder, json=json)
+
+
+def _show_tuning(folder: Path, asked: Asked, files: ReportFiles, *, json: bool) -> None:
+    """What `tune` found; what else is asked for is of one of its trials."""
+    from instrumentor.cli.verbs.tune import first_run, show_earlier
+
+    if asked.of_ops or files.targets or files.export:
+        run = console.quoted(first_run(folder))
+        raise UsageError(
+            f"{folder} holds a tuning, and ops belong to a single run",
+            f"That of the script as it is: instrument report {run}",
         )
     show_earlier(folder, json=json)
 

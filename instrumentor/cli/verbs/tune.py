@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.option_fields import WHERE, option
+from instrumentor.shared.outputs import TUNING
 from instrumentor.tune.options import TrialOptions, TuneOptions
 from instrumentor.tune.settings import assigned
 from instrumentor_analysis.load.run_folder import read_facts
@@ -98,10 +99,44 @@ def tune(
 
 
 def _show(tuned: Tuned, report: Report, *, json: bool) -> None:
+    show_document(report.document, json=json)
+
+
+def show_earlier(folder: Path, *, json: bool) -> None:
+    """What an earlier tuning came to.
+
+    Raises:
+        UsageError: its document cannot be read, or is of another version.
+    """
+    from instrumentor.tune.report import SCHEMA
+    from instrumentor_analysis.shared.documents import read
+
+    path = folder / TUNING
+    try:
+        document = read(path)
+        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+            raise ValueError(f"it is none of {SCHEMA}")
+        show_document(document, json=json)
+    except BrokenPipeError:  # the reader has gone
+        raise
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        read_on = f"Read {console.quoted(folder / 'tune.md')}."
+        raise UsageError(f"{path}: it is no document of a tuning ({error})", read_on) from error
+    if not json:
+        run = console.quoted(console.shown(first_run(folder)))
+        console.say(f"Each trial is a run: instrument report {run}")
+
+
+def first_run(folder: Path) -> Path:
+    """The first run of a tuning, which is one of the script as it is."""
+    return min(folder.glob("trials/*/run*"), default=folder / "trials")
+
+
+def show_document(document: dict[str, Any], *, json: bool) -> None:
+    """The table, its notes and the conclusion."""
     from instrumentor.tune.report import conclusion, table
     from instrumentor_analysis.reports.terminal import painter, table_lines
 
-    document = report.document
     if json:
         console.out_json(document)
     else:
@@ -127,6 +162,10 @@ def _next(context: typer.Context, tuned: Tuned, report: Report) -> str:
         return console.quoted("git", *inside, "apply", tuned.folder / document["patch"])
     arguments = document["best_arguments"] or target.arguments
     script = [console.word(Path(console.shown(target.script))), *arguments]
+    if tuned.search.too_noisy:
+        # Nothing was found out, not even what is promising.
+        words = [*_typed(context, "tune"), *script]
+        return f"instrument tune {console.quoted(*words)}  # when the machine is quiet"
     promising = tuned.search.promising()
     if document["withheld"] and promising is not None:
         # Pairs see the same machine, whatever goes on there.
