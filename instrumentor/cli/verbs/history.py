@@ -91,6 +91,8 @@ def history(
     if len(entries) > MOST_ROWS:
         earlier = len(entries) - MOST_ROWS
         console.say(f"Earlier runs that are not shown: {earlier}; --json lists all")
+    if entries[0].id != 1:
+        console.say("Numbers are counted over the runs of all scripts")
     if failed:
         console.say(f"Not listed: {_incomplete(failed)}")
     _show_noise(kept, entries[-1])

@@ -39,6 +39,18 @@ def test_the_list(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "10.0 ms" in lines[2] and " 5.0 ms" in lines[3]
 
 
+def test_numbers_that_begin_elsewhere_are_explained(
+    script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(["history", str(script)]) == 0
+    assert "Numbers" not in capsys.readouterr().err
+    other = tmp_path / "other.py"
+    other.touch()
+    History().add(tmp_path / "other-1", summary([3.0] * 5).to_json(), place_of(other))
+    assert call(["history", str(other)]) == 0
+    assert "Numbers are counted over the runs of all scripts" in capsys.readouterr().err
+
+
 def test_of_many_runs_the_newest_are_shown_and_the_others_counted(
     script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

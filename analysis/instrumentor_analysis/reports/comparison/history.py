@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import cycle
+from pathlib import PurePath
 
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.reports.document import Column
@@ -28,12 +29,13 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
     most = max((value or 0.0 for value in values), default=0.0) or 1.0
     bars = [formatting.bar((value or 0.0) / most * 100, _BAR) for value in values]
     columns = [
-        Column("run", texts("id")),
+        Column("no.", texts("id")),
         Column("when", texts("when"), right=False, optional=True),
-        *([Column("script", texts("script"), right=False, least=12)] if several else []),
+        *([Column("script", _scripts(runs), right=False, least=12, comfort=24)] if several else []),
         Column("commit", texts("revision"), right=False),
         Column("name", texts("name"), right=False, least=10, comfort=24),
-        Column("how", texts("how"), right=False, least=8, comfort=18),
+        Column("profiler", texts("profiler"), right=False, optional=True),
+        Column("scope", ["" if run.scope is None else run.scope for run in runs], right=False),
         Column("steps", texts("samples"), optional=True),
         Column("figure", [run.headline.figure for run in runs], right=False, least=9, comfort=24),
         Column("median", [_ms(value) for value in values]),
@@ -48,6 +50,17 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
         columns.append(Column("other load", busy, optional=True))
     columns.append(Column("", bars, right=False, colours="cyan", optional=True))
     return "\n".join(table(columns, width=width, paint=painter(color))) + "\n"
+
+
+def _scripts(runs: Sequence[Entry]) -> list[str]:
+    """Each run's script, with its project's folder where several projects have one of that name."""
+    places = {script: {p for p, each in {run.key for run in runs} if each == script}
+              for script in {run.script for run in runs}}  # fmt: skip
+    told = (
+        f"{PurePath(run.project).name}/{run.script}" if len(places[run.script]) > 1 else run.script
+        for run in runs
+    )
+    return [formatting.visible(each) for each in told]
 
 
 def _ms(value: float | None) -> str:

@@ -63,3 +63,19 @@ def test_names_are_no_mathematics() -> None:
 
 def test_without_a_median_there_is_nothing_to_draw() -> None:
     assert figure([run(1, None)], "train.py") is None
+
+
+def test_scripts_of_one_name_have_their_folders_and_a_scope_is_whole_in_80_columns() -> None:
+    several = [
+        replace(run(at, 10.0, profiler), project=project, script=script, busy=True)
+        for at, (project, script, profiler) in enumerate(
+            [("/a/mlp", "train.py", "torch"), ("/a/gan", "train.py", "wallclock"),
+             ("/a/gan", "more.py", "torch")]
+        )
+    ]  # fmt: skip
+    narrow, wide = (console(several, width=width) for width in (80, 140))
+    assert narrow.split()[0] == "no."
+    for shown in (narrow, wide):
+        assert [line.count("fwd+bwd") for line in shown.splitlines()[2:]] == [2, 2, 2]
+        assert "mlp/train.py" in shown and "gan/train.py" in shown and "gan/more" not in shown
+    assert "torch" in wide and "torch" not in narrow
