@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -92,7 +93,14 @@ def test_doctor(
     done = run_cli("doctor", "--profiler", "wallclock", "train.py", cwd=repo)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok       interpreter" in done.stdout
-    assert done.stderr == "Next: instrument run --profiler wallclock train.py\n"
+    assert re.search(r"^ok +script +training loop at train\.py:\d+$", done.stdout, re.M)
+    busy = "the machine is busy" in done.stdout
+    following = "instrument run --profiler wallclock train.py\n"
+    assert done.stderr == f"Next{', when it is quiet' * busy}: {following}"
+    (repo / "other.py").write_text("print(1)\n")
+    other = run_cli("doctor", "--profiler", "wallclock", "other.py", cwd=repo)
+    assert re.search(r"^warning +script +declined: .+\n +hint: instrument explain other\.py$",
+                     other.stdout, re.M)  # fmt: skip
     done = run_cli("doctor", "--profiler", "tracy", "--json", "train.py", "--config", "x.yaml",
                    cwd=repo, env=tracy)  # fmt: skip
     document = json.loads(done.stdout)

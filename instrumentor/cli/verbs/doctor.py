@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from instrumentor.cli import common, next_commands
 from instrumentor.cli.signature import Only, Verb
 from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
+from instrumentor.shared.errors import InstrumentError
 from instrumentor.shared.option_fields import WHERE, option
 
 if TYPE_CHECKING:
@@ -57,17 +59,46 @@ def doctor(
     if asked.fix or options.reset:
         _fix(planned, options, quiet=shown.json)
     checks = examine(planned)
+    kernel = ""
+    if script is not None:
+        options_typed, target = next_commands.typed(context), [str(script), *(arguments or [])]
+        kernel = next_commands.kernel_run(script, options_typed, target)
+        checks += () if kernel else tuple(_of_script(script, arguments or []))
     if shown.json:
         console.out_json(_document(planned, checks))
     else:
         for check in checks:
             _show(check)
         if script is not None and not failed(checks):
-            target = [str(script), *(arguments or [])]
-            options_typed = next_commands.typed(context)
-            kernel = next_commands.kernel_run(script, options_typed, target)
-            console.say(f"Next: {kernel or next_commands.run(options_typed, target)}")
+            following = kernel or next_commands.run(options_typed, target)
+            console.say(f"Next{', when it is quiet' * _is_busy(checks)}: {following}")
     raise typer.Exit(4 if failed(checks) else 0)
+
+
+def _of_script(script: Path, arguments: Sequence[str]) -> Iterator[Check]:
+    """Where its loop is; that none is found by reading stops no run, which may look further."""
+    from instrumentor.rewrite.prepare import explain
+    from instrumentor.run.ready.doctor import Check, Status
+
+    remedy = f"instrument explain {console.quoted(console.word(script))}"
+    try:
+        found = explain(script, None, arguments)
+    except InstrumentError as error:  # as of a file that holds a recorder already
+        yield Check("script", Status.WARNING, error.message, error.hint or remedy)
+        return
+    if found.plan is None:
+        yield Check("script", Status.WARNING, f"declined: {found.reasons[0]}", remedy)
+        return
+    document = found.to_json()
+    loop = document["loop"]
+    place = f"{console.shown(Path(loop['file']))}:{loop['line']}"
+    yield Check("script", Status.OK, f"{common.LOOPS.get(document['mode'], 'loop')} at {place}")
+
+
+def _is_busy(checks: Sequence[Check]) -> bool:
+    from instrumentor.run.ready.doctor import Status
+
+    return any(each.name == "load" and each.status is Status.WARNING for each in checks)
 
 
 def _fix(planned: PlannedRun, options: RunOptions, *, quiet: bool) -> None:
