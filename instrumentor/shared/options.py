@@ -43,7 +43,11 @@ def warning_codes(text: str) -> tuple[str, ...]:
 def no_warning(code: str) -> UsageError:
     """The error of a code or name that no warning has, with those that may be meant."""
     found = [f"{each.code} ({each.kind})" for each in near(code)]
-    hint = f"Did you mean {', '.join(found)}?" if found else "instrument explain-warning lists all."
+    hint = (
+        f"Did you mean {', '.join(found)}?"
+        if found
+        else "Which there are: instrument explain-warning"
+    )
     return UsageError(f"{code} is no warning", hint)
 
 

@@ -638,7 +638,7 @@ class TestTyped:
         assert listed.returncode == 0
         assert "W201  The machine was busy (busy-machine)\n" in listed.stdout
         for word, hint in (("busy", "Did you mean W201 (busy-machine)?"),
-                           ("W999", "instrument explain-warning lists all.")):  # fmt: skip
+                           ("W999", "Which there are: instrument explain-warning")):  # fmt: skip
             refused = run_cli("explain-warning", word, cwd=tmp_path)
             assert refused.returncode == 2
             assert refused.stderr == f"error: {word} is no warning\nhint: {hint}\n"
