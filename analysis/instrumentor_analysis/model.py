@@ -180,9 +180,10 @@ class Part(Struct, frozen=True):
 
     Attributes:
         name: ``data`` (the wait for the data loader), ``next batch`` (without a loader: from the
-            last thing seen of an iteration to the loop's next), ``before forward`` (from the entry
-            of the loop's body), the label of the timed region (``fwd+bwd`` of one that holds the
-            optimizer's step, which is told apart), ``optimizer``, ``kept validation`` (or
+            last thing seen of an iteration to the loop's next), ``after fwd+bwd`` (the rest of the
+            body of a loop that only counts, where no optimizer was seen), ``before forward`` (from
+            the entry of the loop's body), the label of the timed region (``fwd+bwd`` of one that
+            holds the optimizer's step, which is told apart), ``optimizer``, ``kept validation`` (or
             ``checkpoint``: what is no part of a step and runs in it), ``other``.
         percent: of the iteration.
     """
@@ -687,6 +688,8 @@ class WallClock(Struct, frozen=True, kw_only=True, rename=_BARE):
             unless each of them says its batch. Of the timed region alone: what the script trains
             a second is ``iteration``'s.
         batch_shape: of the first tensor in a step's batch, when all steady steps share it.
+        batch_axis_guessed: its samples are counted along the first axis, and may as well lie along
+            the second: the model takes sequences first, and nothing says how long a batch is.
         mfu: model FLOPs utilisation; None where neither the model nor an option tells FLOPs.
         iteration: from the start of a steady sample to that of the next; None where none was seen.
         populations: kinds of samples that take turns, of which no common median says anything; none
@@ -716,6 +719,7 @@ class WallClock(Struct, frozen=True, kw_only=True, rename=_BARE):
     samples_per_s: float | None = None
     tokens_per_s: float | None = None
     batch_shape: tuple[int, ...] | None = None
+    batch_axis_guessed: bool = False
     mfu: Mfu | None = None
     iteration: Iteration | None = None
     populations: tuple[Population, ...] = ()

@@ -23,6 +23,7 @@ from instrumentor.locate.evidence import findings
 from instrumentor.locate.located import Declined, Located
 from instrumentor.locate.loop.loops import Site
 from instrumentor.locate.region.apart import Lines, apart_from_the_loss
+from instrumentor.locate.region.barrier_hints import hands_nothing_out
 from instrumentor.plan.explanation import (
     Backward,
     Call,
@@ -61,6 +62,7 @@ class Plan(Struct, frozen=True):
         options: as used: inference has its own default numbers of steps.
         warnings: what a reader of the result should know.
         apart: lines within the region that the loss is not made from.
+        fetches: the loop's head may hand out the batch; False of one that only counts.
     """
 
     file: Path
@@ -71,6 +73,7 @@ class Plan(Struct, frozen=True):
     options: Options
     warnings: tuple[Caveat, ...]
     apart: tuple[Lines, ...] = ()
+    fetches: bool = True
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -142,6 +145,7 @@ def make_plan(located: Located, options: Options) -> Plan:
         options,
         tuple(warnings),
         apart_from_the_loss(located.regions),
+        not hands_nothing_out(located.candidate.knowledge, located.candidate),
     )
 
 

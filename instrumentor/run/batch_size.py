@@ -2,7 +2,8 @@
 
 The axis is the one that is as long as the script says its batches are: its YAML, its arguments, a
 loader, a default of its parser or a constant of that name. Where nothing fits it is the first, as
-in all but sequence-first scripts; `--batch-dim` says otherwise.
+in all but sequence-first scripts; `--batch-dim` says otherwise. Where the model has a layer that
+takes its sequences first, that is told to be a guess.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -22,6 +23,8 @@ from instrumentor.run.process import excerpt, record_of
 from instrumentor_analysis.shared.files import read_bytes
 
 _NAME = re.compile(r"(per_device_)?(train_)?(batch_?size|bsz|bs|n_batch|batch)", re.I)
+#: Axes of a batch of sequences: of tokens, or of their features.
+_OF_SEQUENCES = (2, 3)
 
 
 @dataclass(frozen=True)
@@ -43,26 +46,35 @@ class Declared:
 def declared(source: Source) -> Iterator[Declared]:
     """The batch sizes that are written in a module."""
     for node in source.nodes:
-        kind, name, value = _said(node)
-        size = _whole(value.value) if isinstance(value, ast.Constant) else None
-        # A keyword is found by its own name, batch_size, whatever the function is called.
-        if value is not None and size is not None and (kind == "keyword" or is_name(name)):
-            yield Declared(kind, name, value, size)
+        for kind, name, value in _said(node):
+            size = _whole(value.value) if isinstance(value, ast.Constant) else None
+            # A keyword is found by its own name, batch_size, whatever the function is called.
+            if value is not None and size is not None and (kind == "keyword" or is_name(name)):
+                yield Declared(kind, name, value, size)
 
 
-def _said(node: ast.AST) -> tuple[str, str, ast.expr | None]:
-    """Kind, name and value, as in :class:`Declared`, of what a node gives a value to."""
+def _said(node: ast.AST) -> Iterator[tuple[str, str, ast.expr | None]]:
+    """Kind, name and value, as in :class:`Declared`, of what a node gives values to."""
     if isinstance(node, ast.Call) and callee(node) == "add_argument":
         words = [str(a.value) for a in node.args if isinstance(a, ast.Constant)]
         names = [word for word in words if word.startswith("--")]
-        return "option", next(filter(is_name, names), ""), _keyword(node, "default")
-    if isinstance(node, ast.Call):
-        return "keyword", callee(node), _keyword(node, "batch_size")
-    if isinstance(node, ast.Assign) and len(node.targets) == 1:
-        return "name", last(dotted(node.targets[0])), node.value
-    if isinstance(node, ast.AnnAssign):
-        return "name", last(dotted(node.target)), node.value
-    return "", "", None
+        yield "option", next(filter(is_name, names), ""), _keyword(node, "default")
+    elif isinstance(node, ast.Call):
+        yield "keyword", callee(node), _keyword(node, "batch_size")
+    elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+        for name, value in _pairs(node.targets[0], node.value):
+            yield "name", last(dotted(name)), value
+    elif isinstance(node, ast.AnnAssign):
+        yield "name", last(dotted(node.target)), node.value
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Each name and what it is bound to, also of `BPTT, BATCH_SIZE = 35, 20`."""
+    sequences = (ast.Tuple, ast.List)
+    if not isinstance(target, sequences) or not isinstance(value, sequences):
+        yield target, value
+    elif not any(isinstance(each, ast.Starred) for each in (*target.elts, *value.elts)):
+        yield from zip(target.elts, value.elts, strict=False)
 
 
 def in_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, str, int]]:
@@ -86,7 +98,9 @@ def batch_facts(
     record: Path,
     batch_dim: int | None = None,
 ) -> dict[str, Any]:
-    """`batch_size`, `batch_size_source` and `batch_dim` for run.json; null when nothing says.
+    """`batch_size`, `batch_size_source`, `batch_dim`, `batch_dim_guessed` for run.json.
+
+    The first three are null when nothing says.
 
     Args:
         script: the entry script, whose default YAML counts when the arguments name none.
@@ -95,7 +109,9 @@ def batch_facts(
             shape of the first tensor in its batch.
         batch_dim: the axis, where it was asked for.
     """
-    shape = _recorded_shape(record)
+    # A script can make its record as long as it likes.
+    events = list(filter(None, map(record_of, excerpt(record).splitlines())))
+    shape = _recorded_shape(events)
     spoken = list(_spoken_of(script, arguments, cwd))
     if batch_dim is not None:
         size = shape[batch_dim] if batch_dim < len(shape) else None
@@ -108,13 +124,22 @@ def batch_facts(
         if size in shape[:2]:
             return _facts(size, source, shape.index(size))
     if shape:
-        return _facts(shape[0], "first axis of the recorded batch", 0)
+        sequences = any(each.get("sequence_first") is True for each in events)
+        guessed = sequences and len(shape) in _OF_SEQUENCES and shape[0] != shape[1]
+        return _facts(shape[0], "first axis of the recorded batch", 0, guessed=guessed)
     return _facts(None, None, None)
 
 
-def _facts(size: int | None, source: str | None, axis: int | None) -> dict[str, Any]:
+def _facts(
+    size: int | None, source: str | None, axis: int | None, *, guessed: bool = False
+) -> dict[str, Any]:
     known = source if size is not None else None
-    return {"batch_size": size, "batch_size_source": known, "batch_dim": axis}
+    return {
+        "batch_size": size,
+        "batch_size_source": known,
+        "batch_dim": axis,
+        "batch_dim_guessed": guessed,
+    }
 
 
 def _spoken_of(script: Path, arguments: Sequence[str], cwd: Path) -> Iterator[tuple[int, str]]:
@@ -141,10 +166,9 @@ def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def _recorded_shape(record: Path) -> tuple[int, ...]:
+def _recorded_shape(events: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
     """The shape that most samples had; empty when none was recorded."""
-    lines = excerpt(record).splitlines()  # a script can make it as long as it likes
-    samples = (r for r in map(record_of, lines) if r is not None and r.get("event") == "sample")
+    samples = (each for each in events if each.get("event") == "sample")
     shapes = (sample.get("batch_shape") for sample in samples)
     whole = (
         tuple(shape) for shape in shapes if isinstance(shape, list) and all(map(_whole, shape))

@@ -41,6 +41,7 @@ def conditions(
     return {
         "scope": plan.label,
         "accumulation": plan.explanation.get("accumulation"),
+        "loop_fetches": plan.fetches,
         "steps": plan.options.steps,
         "warmup": plan.options.warmup,
         "time_budget_s": plan.options.budget_s,

@@ -16,7 +16,8 @@ def facts(folder: Path, *arguments: str, script: str = "", record: str = "") -> 
     (folder / "train.py").write_text(script)
     (folder / "timings.jsonl").write_text(record)
     found = batch_facts(folder / "train.py", arguments, folder, folder / "timings.jsonl")
-    assert set(found) == {"batch_size", "batch_size_source", "batch_dim"}
+    keys = {"batch_size", "batch_size_source", "batch_dim", "batch_dim_guessed"}
+    assert set(found) == keys
     return found["batch_size"], found["batch_size_source"]
 
 
@@ -68,7 +69,10 @@ def test_nothing_says(tmp_path: Path) -> None:
 def test_a_run_without_a_record(tmp_path: Path) -> None:
     (tmp_path / "train.py").touch()
     found = batch_facts(tmp_path / "train.py", (), tmp_path, tmp_path / "timings.jsonl")
-    assert found == {"batch_size": None, "batch_size_source": None, "batch_dim": None}
+    assert found == {
+        **dict.fromkeys(("batch_size", "batch_size_source", "batch_dim")),
+        "batch_dim_guessed": False,
+    }
 
 
 @pytest.mark.parametrize(
@@ -79,6 +83,10 @@ def test_a_run_without_a_record(tmp_path: Path) -> None:
         ("p.add_argument('--batch-size', default=8)", ("--batch-size", "20"), 20, 1),
         ("", ("--bsz=20",), 20, 1),
         ("bsz = 20", (), 20, 1),
+        ("BPTT, BATCH_SIZE, HID = 35, 20, 200", (), 20, 1),
+        ("[bptt, bs] = [35, 20]", (), 20, 1),
+        ("*bptt, bs = 35, 20", (), 35, 0),
+        ("bptt, bs = settings()", (), 35, 0),
         ("loader = DataLoader(data, batch_size=35)", (), 35, 0),
         ("class C:\n    train_batch_size: int = 20", (), 20, 1),
         # Nothing that fits: the first axis, by convention.
@@ -100,6 +108,28 @@ def test_the_axis_that_was_asked_for(tmp_path: Path) -> None:
     (tmp_path / "timings.jsonl").write_text(sample(35, 20))
     record = tmp_path / "timings.jsonl"
     found = batch_facts(tmp_path / "train.py", (), tmp_path, record, batch_dim=1)
-    assert tuple(found.values()) == (20, "axis 1 of the recorded batch, as asked for", 1)
+    assert tuple(found.values()) == (20, "axis 1 of the recorded batch, as asked for", 1, False)
     none = batch_facts(tmp_path / "train.py", (), tmp_path, record, batch_dim=2)
     assert none["batch_size"] is None
+
+
+@pytest.mark.parametrize(
+    ("script", "shape", "model", "guessed"),
+    [
+        ("", (35, 20), {"sequence_first": True}, True),
+        ("", (35, 20, 8), {"sequence_first": True}, True),
+        # Known, the same either way, images, a model that takes its batch first.
+        ("bs = 20", (35, 20), {"sequence_first": True}, False),
+        ("", (20, 20), {"sequence_first": True}, False),
+        ("", (64, 3, 32, 32), {"sequence_first": True}, False),
+        ("", (35, 20), {}, False),
+    ],
+)
+def test_the_axis_is_a_guess_where_the_model_takes_sequences_first(
+    tmp_path: Path, script: str, shape: tuple[int, ...], model: dict[str, bool], guessed: bool
+) -> None:
+    (tmp_path / "train.py").write_text(script)
+    told = json.dumps({"event": "model", **model}) + "\n"
+    (tmp_path / "timings.jsonl").write_text(told + sample(*shape))
+    found = batch_facts(tmp_path / "train.py", (), tmp_path, tmp_path / "timings.jsonl")
+    assert found["batch_dim_guessed"] is guessed

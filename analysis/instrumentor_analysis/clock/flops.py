@@ -86,13 +86,14 @@ def sample_flops(facts: ModelFacts, label: str, tokens_per_sample: float | None)
             forward_only=forward_only,
         )
         if forward_only:
-            words = f"2 x {facts.trainable + frozen:,} + 4 x {facts.attention:,} x {length:,}"
+            parameters, width = facts.trainable + frozen, facts.attention
+            words = f"2 x {parameters:,} parameters + 4 x {width:,} x {length:,} (attention)"
         else:
-            words = (
-                f"6 x {facts.trainable:,} trained + 4 x {frozen:,} frozen "
-                f"+ 12 x {facts.attention:,} x {length:,} of attention"
-            )
-        return Flops(token * tokens_per_sample, f"{words} a token")
+            held = f"6 x {facts.trainable:,} parameters"
+            if frozen:
+                held = f"6 x {facts.trainable:,} trained + 4 x {frozen:,} frozen"
+            words = f"{held} + 12 x {facts.attention:,} x {length:,} (attention)"
+        return Flops(token * tokens_per_sample, f"{words}, a token")
     if facts.counted_flops and facts.counted_samples and not facts.uncounted:
         words = "counted op by op in the first sample"
         return Flops(facts.counted_flops / facts.counted_samples, words)

@@ -35,6 +35,9 @@ from instrumentor_analysis.model import (
 
 DATA, OPTIMIZER, BEFORE, NEXT, OTHER = "data", "optimizer", "before forward", "next batch", "other"
 
+#: Before the label of the region: what the body does behind it, in a loop that only counts.
+AFTER = "after "
+
 #: Label of the region that holds nothing of the optimizer.
 FWD_BWD = "fwd+bwd"
 
@@ -74,12 +77,18 @@ class Taken(Struct, frozen=True):
 
 
 def iteration(
-    steady: Sequence[Sample], taken: Iterable[Taken], *, accumulates: bool = False
+    steady: Sequence[Sample],
+    taken: Iterable[Taken],
+    *,
+    accumulates: bool = False,
+    fetches: bool = True,
 ) -> Iteration | None:
     """The figures of the iterations of these samples; None where none was seen.
 
     Args:
         accumulates: the script makes an update of several backwards, as its reading tells.
+        fetches: the loop's head may hand out the batch. One that only counts hands out nothing:
+            what comes ahead of it is the end of the body.
     """
     found = {each.name: each for each in taken if 0 < each.ms <= MOST_MS}
     every = _pairs(steady, found)
@@ -102,7 +111,13 @@ def iteration(
         min_ms=min(values),
         max_ms=max(values),
         median_interval_ms=interval,
-        parts=_parts(pairs, middle_ms, steady if alike else (), 0 if mixed else len(pairs) // 4),
+        parts=_parts(
+            pairs,
+            middle_ms,
+            steady if alike else (),
+            0 if mixed else len(pairs) // 4,
+            fetches=fetches,
+        ),
         populations=kinds,
         update=update,
         samples_per_s=_rate([sample.samples for sample, _ in pairs], middle_ms),
@@ -181,7 +196,12 @@ def _rate(work: Sequence[int | None], middle_ms: float) -> float | None:
 
 
 def _parts(
-    pairs: Sequence[tuple[Sample, Taken]], middle_ms: float, alike: Sequence[Sample], cut: int
+    pairs: Sequence[tuple[Sample, Taken]],
+    middle_ms: float,
+    alike: Sequence[Sample],
+    cut: int,
+    *,
+    fetches: bool,
 ) -> tuple[Part, ...]:
     """The parts in the order in which they come; those that were not seen left out.
 
@@ -189,9 +209,10 @@ def _parts(
         alike: the steps of whose timed region the median is a part; empty: all parts are means.
         cut: how many of the shortest and of the longest iterations are left out. Of steps of
             several kinds they are no exceptions.
+        fetches: see :func:`iteration`.
     """
     ordered = sorted(pairs, key=lambda pair: pair[1].ms)
-    inside, outside = _means(ordered[cut : len(ordered) - cut])
+    inside, outside = _means(ordered[cut : len(ordered) - cut], fetches=fetches)
     whole = sum(inside.values()) + sum(outside.values())
     if whole <= 0:
         return ()
@@ -201,7 +222,7 @@ def _parts(
     if alike:
         region_ms = statistics.median(sample.ms for sample in alike)
         inside, outside = _with_region(inside, outside, region_ms, middle_ms)
-    first = [name for name in outside if name not in (OPTIMIZER, OTHER)]
+    first = [n for n in outside if n not in (OPTIMIZER, OTHER) and not n.startswith(AFTER)]
     names = dict.fromkeys([*first, *inside, *outside])
     found = {name: inside.get(name, 0.0) + outside.get(name, 0.0) for name in names}
     return tuple(Part(name, ms, ms / middle_ms * 100) for name, ms in found.items() if ms > 0)
@@ -236,7 +257,7 @@ def _rest_of(label: str) -> str:
 
 
 def _means(
-    pairs: Sequence[tuple[Sample, Taken]],
+    pairs: Sequence[tuple[Sample, Taken]], *, fetches: bool
 ) -> tuple[Mapping[str, float], Mapping[str, float]]:
     """Mean milliseconds of each part: of those in the timed region, and of the others."""
 
@@ -254,9 +275,14 @@ def _means(
     label = _rest_of(pairs[0][0].label) if inside_optimizer else pairs[0][0].label
     region = max(0.0, sample_ms - inside_data - inside_optimizer)
     inside = {DATA: inside_data, label: region, OPTIMIZER: inside_optimizer}
-    # What a loader hands out, the loop takes over: tqdm, enumerate.
-    first = {DATA: loader + following} if loader or inside_data else {NEXT: following}
-    outside = {**first, BEFORE: lead, OPTIMIZER: optimizer}
+    if fetches:
+        # What a loader hands out, the loop takes over: tqdm, enumerate.
+        first = {DATA: loader + following} if loader or inside_data else {NEXT: following}
+        outside = {**first, BEFORE: lead, OPTIMIZER: optimizer}
+    else:
+        outside = {DATA: loader, BEFORE: lead, OPTIMIZER: optimizer}
+        if not (optimizer or inside_optimizer):  # an update without an optimizer, logging
+            outside[AFTER + pairs[0][0].label] = following
     kept = " and ".join(_names(taken))
     if kept:
         outside[f"kept {kept}"] = mean(*(each.kept_ms for each in taken))

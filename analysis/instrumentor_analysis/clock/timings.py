@@ -177,7 +177,7 @@ def _timings(events: Sequence[Event], warnings: list[Caveat], batch_dim: int) ->
         cancelled=tuple(str(e.get("name")) for e in events if e["event"] == "cancelled"),
         warnings=tuple(dict.fromkeys(warnings)),
         barrier=barrier,
-        model=next((fitted(e, ModelFacts) for e in mine if e["event"] == "model"), None),
+        model=_model(mine, taken, batch_dim),
         iterations=tuple(fitted(e, Taken) for e in mine if e["event"] == "iteration"),
         memory=memory(mine, taken),
         extra=tuple(fitted(e, Extra) for e in mine if e["event"] == "phases"),
@@ -231,6 +231,14 @@ def _along(event: Event, batch_dim: int) -> int | None:
         return None
 
 
+def _model(events: Sequence[Event], taken: Sequence[Sample], batch_dim: int) -> ModelFacts | None:
+    """What is known of the model, its FLOPs counted in as many samples as lie along the axis."""
+    found = next((fitted(e, ModelFacts) for e in events if e["event"] == "model"), None)
+    if found is None or not batch_dim or found.counted_samples is None:
+        return found
+    return replace(found, counted_samples=taken[0].samples if taken else None)
+
+
 def _barrier(events: Sequence[Event]) -> Barrier | None:
     """The barrier of the last sample and what checks found; None where nothing can be pending."""
     waited = [e for e in events if e["event"] == "sample" and e.get("barrier")]
@@ -281,11 +289,13 @@ def main_label(timings: Timings) -> str | None:
     return max(timings.labels(), key=lambda label: steady[label], default=None)
 
 
-def wall_clock(timings: Timings, label: str, *, accumulates: bool = False) -> WallClock:
+def wall_clock(
+    timings: Timings, label: str, *, accumulates: bool = False, fetches: bool = True
+) -> WallClock:
     """Statistics of one label; see :class:`.model.WallClock` for the figures.
 
     Args:
-        accumulates: the script makes an update of several backwards, as its reading tells.
+        accumulates, fetches: see :func:`.iterations.iteration`.
     """
     by_kind: dict[str, list[Sample]] = {"compile": [], "warmup": [], "steady": []}
     for sample in timings.samples:
@@ -306,6 +316,7 @@ def wall_clock(timings: Timings, label: str, *, accumulates: bool = False) -> Wa
     slow = outliers(steady, kinds)
     line = drift([s.ms for s in _alike(steady, kinds) if s.name not in {o.name for o in slow}])
     interval = None if kinds else median_interval(values)
+    whole = iteration(steady, timings.iterations, accumulates=accumulates, fetches=fetches)
     return replace(
         wall,
         mean_ms=statistics.fmean(values),
@@ -323,7 +334,7 @@ def wall_clock(timings: Timings, label: str, *, accumulates: bool = False) -> Wa
         samples_per_s=rate([s.samples for s in steady], steady),
         tokens_per_s=rate([s.tokens for s in steady], steady),
         batch_shape=common_shape(steady),
-        iteration=iteration(steady, timings.iterations, accumulates=accumulates),
+        iteration=whole,
         populations=kinds,
     )
 

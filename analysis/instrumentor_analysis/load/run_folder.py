@@ -193,6 +193,16 @@ class RunFolder(Struct, frozen=True):
         return found if isinstance(found, int) and found >= 0 else 0
 
     @property
+    def batch_dim_guessed(self) -> bool:
+        """Whether nothing tells that axis, and the samples may as well lie along another."""
+        return self.facts.get("batch_dim_guessed") is True
+
+    @property
+    def loop_fetches(self) -> bool:
+        """Whether the loop's head may hand out the batch; also where the run does not say."""
+        return self.facts.get("loop_fetches") is not False
+
+    @property
     def run(self) -> dict[str, Any]:
         """What was run, and how long; of a trace alone, which file (of several hosts, a list)."""
         if self.is_run:

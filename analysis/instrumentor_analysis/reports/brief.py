@@ -137,15 +137,18 @@ def _cpu_time(summary: Summary, wall: WallClock) -> Iterator[Line]:
 
 
 def _region(wall: WallClock, median: Line) -> Line:
-    """The timed region, by the same statistic as the iteration: a part is never longer than it."""
+    """The timed region, by the same statistic as the iteration: a part is never longer than it.
+
+    Of an update it is that of all its micro-steps together.
+    """
     steps = formatting.plural(wall.samples, headline.step_word(wall))
-    mean_ms = headline.mean_in_iteration(wall)
-    if wall.iteration is not None and mean_ms is not None:
-        every = f"median {median.value}"
-        if wall.mean_ms is not None:
-            every += f", mean {formatting.ms(wall.mean_ms)}"
-        note = f"its part of the {wall.iteration.word} above; of {steps}: {every}"
-        return replace(median, name=wall.label, value=formatting.ms(mean_ms), note=note)
+    mean_ms, whole = headline.mean_in_iteration(wall), wall.iteration
+    if whole is not None and mean_ms is not None:
+        shown, note = formatting.ms(mean_ms), f"its part of the {whole.word} above"
+        if whole.update is not None and whole.update.ms is not None and whole.update.micro_steps:
+            count = whole.update.micro_steps
+            shown, note = formatting.ms(mean_ms * count), f"an update ({count} x {shown})"
+        return replace(median, name=wall.label, value=shown, note=f"{note}; of {steps}")
     interval = median.note.partition(";")[0]
     which = steps if wall.samples == 1 else f"median of {steps}"
     note = ", ".join(filter(None, (which, interval)))

@@ -30,8 +30,9 @@ from instrumentor_analysis.reports.headline import shown_parts, step_word, title
 
 #: Ops of their own in a stacked bar before the rest is one part.
 MOST_PARTS = 8
-#: Kinds of steps whose times say nothing about the others.
-APART = ("compile", "warmup", "profiled")
+#: Kinds of steps whose times say nothing about the others, and what the key calls them: the first
+#: step may compile, and need not.
+APART = {"compile": "first step", "warmup": "warm-up", "profiled": "profiled"}
 #: Steps drawn; of more, the last ones.
 MOST_STEPS = 200
 #: Height of the chart of steps; height of a stacked bar and distance of two of them; units.
@@ -92,7 +93,8 @@ def _steps(summary: Summary, timed: Sequence[Step], width: float) -> Drawing:
         shapes += _step(step, at, width / len(shown), y, on_device)
     keys = [Key("device", "device time" if on_device else "wall clock")]
     keys += [Key("wait", "rest of the wall clock")] if on_device else []
-    apart = [kind for kind in APART if any(s.kind == kind and not s.outlier for s in shown)]
+    kinds = {step.kind for step in shown if not step.outlier}
+    apart = [name for kind, name in APART.items() if kind in kinds]
     if apart:
         keys.append(Key("compile", f"{', '.join(apart)} (cut off where it is longer)", 0.7))
     keys += [Key("outlier", "outlier")] if any(step.outlier for step in shown) else []
@@ -163,6 +165,8 @@ def _told(step: Step) -> str:
 
 def _short(name: str, room: float) -> str:
     """A step's name, cut to a letter and its number where there is no room."""
+    if name == "step_compile":  # it need not
+        return "first" if len("first") * CHARACTER <= room else "1st"
     name = name.removeprefix("step_").removeprefix("steady_")
     head, _, number = name.partition("_")
     return head[:1] + number if len(name) * CHARACTER > room else name

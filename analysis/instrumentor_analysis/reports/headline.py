@@ -43,6 +43,7 @@ from instrumentor_analysis.summary.figure_table import (
     of_group,
     value_at,
 )
+from instrumentor_analysis.summary.mfu import NO_PEAK_OF_A_CPU
 
 #: Utilisation from which an op uses what it has, and below which there is room, percent.
 #: tt-perf-report calls an op bound by DRAM or FLOPs from there on.
@@ -362,7 +363,7 @@ def between(interval: Interval, median_ms: float | None) -> str:
 
 def _spread(wall: WallClock) -> str:
     """The standard deviation."""
-    return "" if wall.stdev_ms is None else f"± {formatting.ms(wall.stdev_ms)}"
+    return "" if wall.stdev_ms is None else f"standard deviation {formatting.ms(wall.stdev_ms)}"
 
 
 def batch(wall: WallClock) -> str:
@@ -372,13 +373,16 @@ def batch(wall: WallClock) -> str:
 
 
 def _throughput(wall: WallClock) -> str:
-    return batch(wall)
+    """The batch, and that its axis of samples is a guess."""
+    if wall.batch_shape is None or not wall.batch_axis_guessed:
+        return batch(wall)
+    return f"{batch(wall)}, axis 0 taken: --batch-dim 1 if samples lie along the second"
 
 
 def _region_only(wall: WallClock) -> str | None:
     """Samples a second of the region alone, where that is another figure than the iteration's."""
     if wall.iteration is None:
-        return batch(wall)
+        return _throughput(wall)
     # Of a mixture the region's median is of other steps than the iteration's mean.
     if wall.label == WHOLE_STEP or wall.iteration.is_mean:
         return None
@@ -397,6 +401,8 @@ def _model_flops(wall: WallClock) -> str:
 def _flop_rate(wall: WallClock) -> str:
     """The peak that the rate is held against, or how to give one."""
     if wall.mfu is None or wall.mfu.percent is not None:
+        return ""
+    if wall.mfu.peak_source == NO_PEAK_OF_A_CPU:
         return ""
     return "for the MFU give --peak-tflops N: " + wall.mfu.peak_source
 
@@ -417,6 +423,10 @@ def _of_inference(wall: WallClock) -> str | None:
     return "" if is_inference(wall) else None
 
 
+def _cpu(wall: WallClock) -> str:
+    return f"of the process in a {step_word(wall)}: user and system, all threads"
+
+
 def _trend(wall: WallClock) -> str | None:
     """Only of steps that drift: any line through numbers has a slope."""
     return "from the first steady step to the last, by a linear fit" if wall.drifts else None
@@ -430,6 +440,7 @@ _CLOCK_NOTES: Mapping[str, _Note] = {
     "iteration.samples_per_s": _throughput,
     "median": _between,
     "mean": _spread,
+    "cpu": _cpu,
     "p90": _of_inference,
     "p95": _of_inference,
     "p99": _of_inference,
@@ -529,8 +540,9 @@ def _cpu_only(summary: Summary) -> str | None:
     """Beside a device time nobody asks what the ops took on the CPU."""
     if not on_cpu(summary):
         return None
-    count = summary.profiled_steps or 1
-    of = "one profiled step" if count == 1 else f"median of {count} profiled steps"
+    count, wall = summary.profiled_steps or 1, summary.wall_clock
+    step = f"profiled {'step' if wall is None else step_word(wall)}"
+    of = f"one {step}" if count == 1 else f"median of {count} {step}s"
     return f"elapsed, all threads, {of}"
 
 

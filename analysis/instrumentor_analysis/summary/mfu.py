@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Math fidelity of the peak where neither a matmul nor the configuration names one.
 DEFAULT_FIDELITY = "HiFi4"
+#: Why a run on a CPU has no peak.
+NO_PEAK_OF_A_CPU = "none is known for a CPU"
 
 
 def with_mfu(
@@ -119,7 +121,8 @@ def _peak(analysis: Analysis, facts: ModelFacts, arch: str | None) -> tuple[floa
         fidelity = _fidelity(device.ops)
         chips = max(device.devices, chips)
     elif name is None:
-        return None, "the run names no architecture"
+        on_cpu = {each.device for each in analysis.timings.samples} == {"cpu"}
+        return None, NO_PEAK_OF_A_CPU if on_cpu else "the run names no architecture"
     elif arch is None and name.lower() not in known():
         return None, f"none is known for {name}"
     else:

@@ -204,7 +204,15 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     """What does not depend on a profile: the wall clock and the facts of the run."""
     accumulates = folder.text("accumulation") not in (None, "none")
     by_label = {
-        label: wall_clock(timings, label, accumulates=accumulates and label == FWD_BWD)
+        label: replace(
+            wall_clock(
+                timings,
+                label,
+                accumulates=accumulates and label == FWD_BWD,
+                fetches=folder.loop_fetches,
+            ),
+            batch_axis_guessed=folder.batch_dim_guessed,
+        )
         for label in timings.labels()
     }
     label = main_label(timings)

@@ -54,6 +54,17 @@ def item_names(knowledge: Knowledge, candidate: Candidate) -> list[str]:
     return _names(target)
 
 
+def hands_nothing_out(knowledge: Knowledge, candidate: Candidate) -> bool:
+    """Whether a loop's head only counts or asks: its batches are then fetched in its body."""
+    loop = candidate.loop
+    if isinstance(loop, ast.While):
+        return not any(isinstance(node, ast.NamedExpr) for node in ast.walk(loop.test))
+    if not isinstance(loop, ast.For):
+        return False
+    made = set(_makers(knowledge, candidate.source, candidate.scope, loop.iter))
+    return "builtins.zip" not in made and any(map(methods.counts, made))
+
+
 def _makers(
     knowledge: Knowledge, source: Source, scope: ScopeNode, iterable: ast.expr
 ) -> Iterator[str]:

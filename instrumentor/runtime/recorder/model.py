@@ -64,7 +64,8 @@ def facts_of(model: Any, leaves: Iterable[Any] = ()) -> Dict[str, Any]:
     Returns:
         ``trainable``, ``frozen``: elements of parameters, those of tied ones once; without the
         tables of embeddings that are only looked up, which are ``looked_up``. ``attention``:
-        heads times head dimension, summed over layers.
+        heads times head dimension, summed over layers. ``sequence_first``, where it is so: a
+        layer takes its sequences along the first axis, so that the batch may have them there too.
     """
     torch = sys.modules["torch"]
     modules = list(model.modules())
@@ -82,7 +83,10 @@ def facts_of(model: Any, leaves: Iterable[Any] = ()) -> Dict[str, Any]:
             continue
         trains = bool(identities(parameter) & learnt) if learnt else parameter.requires_grad
         counts["trainable" if trains else "frozen"] += parameter.numel()
-    return {**counts, "attention": attention_width(model, modules)}
+    facts: Dict[str, Any] = {**counts, "attention": attention_width(model, modules)}
+    if any(isinstance(m, torch.nn.RNNBase) and not m.batch_first for m in modules):
+        facts["sequence_first"] = True
+    return facts
 
 
 def models_of(leaves: List[Any]) -> Iterator[Any]:

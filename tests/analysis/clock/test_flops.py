@@ -9,7 +9,9 @@ import pytest
 
 from instrumentor_analysis.clock.flops import ModelFacts, sample_flops
 from instrumentor_analysis.model import Mfu
+from instrumentor_analysis.reports.headline import wall_clock_figures_of
 from instrumentor_analysis.shared.documents import fitted
+from instrumentor_analysis.summary.mfu import NO_PEAK_OF_A_CPU
 from instrumentor_analysis.summary.summarise import analyse
 from tests.analysis.ops_rows import Row, matmul, step, text
 from tests.analysis.records import batch, event, run_folder
@@ -35,7 +37,11 @@ def test_language_model(tmp_path: Path) -> None:
     assert mfu.peak_tflops == pytest.approx(2 * 152.064)
     assert mfu.percent == pytest.approx(mfu.tflops / mfu.peak_tflops * 100)  # type: ignore[operator]
     assert mfu.peak_source == "2 x blackhole, 110 cores at HiFi4 (assumed)"
-    assert "6 x 1,000 trained + 4 x 5,000 frozen + 12 x 64 x 128 of attention" in mfu.formula
+    assert mfu.formula == (
+        "6 x 1,000 trained + 4 x 5,000 frozen + 12 x 64 x 128 (attention), a token"
+    )
+    whole = mfu_of(tmp_path, "fwd+bwd", {**MODEL, **CHIP, "frozen": 0})
+    assert whole.formula == "6 x 1,000 parameters + 12 x 64 x 128 (attention), a token"
     assert mfu.hfu_percent is None
 
 
@@ -51,6 +57,28 @@ def test_other_models_are_counted(tmp_path: Path) -> None:
     assert "counted op by op" in mfu.formula
     assert (mfu.percent, mfu.peak_tflops) == (None, None)
     assert mfu.peak_source == "the run names no architecture"
+
+
+def test_counted_flops_are_those_of_the_samples_along_the_batch_s_axis(tmp_path: Path) -> None:
+    counted = {**MODEL, "attention": 0, "counted_flops": 7_000_000, "counted_samples": 35}
+    steps = [event(f"step_{n}", 2.0, **batch(35, 20)) for n in ("compile", "steady_1")]
+    for axis, flops in ((0, 200_000), (1, 350_000)):
+        folder = run_folder(tmp_path / f"run{axis}", *steps, counted, batch_dim=axis)
+        wall = analyse(folder).summary.wall_clock
+        assert wall is not None and wall.mfu is not None
+        assert wall.mfu.flops_per_sample == flops
+        # Whatever the axis, the same work in the same time.
+        assert wall.mfu.tflops == pytest.approx(7e6 / 2e-3 / 1e12)
+
+
+def test_a_cpu_s_rate_asks_for_no_peak(tmp_path: Path) -> None:
+    counted = {**MODEL, "attention": 0, "counted_flops": 8_000_000, "counted_samples": 4}
+    step = event("step_steady_1", 2.0, device="cpu", **batch(4, 128))
+    wall = analyse(run_folder(tmp_path / "run", step, counted)).summary.wall_clock
+    assert wall is not None and wall.mfu is not None
+    assert wall.mfu.peak_source == NO_PEAK_OF_A_CPU
+    (line,) = (x for x in wall_clock_figures_of(wall) if x.name == "model FLOP rate")
+    assert line.note == ""
 
 
 def test_an_op_without_a_formula_leaves_nothing_to_quote(tmp_path: Path) -> None:

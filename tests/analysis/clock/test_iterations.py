@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from instrumentor_analysis.clock.iterations import Taken, iteration, region_ms
 from instrumentor_analysis.clock.timings import read_timings, wall_clock
@@ -17,7 +18,7 @@ from instrumentor_analysis.reports.headline import wall_clock_figures_of
 from tests.analysis.records import Event, batch, event, record
 
 
-def measured(tmp_path: Path, *steps: tuple[Event, Event | None]) -> WallClock:
+def measured(tmp_path: Path, *steps: tuple[Event, Event | None], fetches: bool = True) -> WallClock:
     """The wall clock of samples, each with what its iteration says."""
     events: list[Event] = []
     for at, (sample, between) in enumerate(steps):
@@ -25,7 +26,8 @@ def measured(tmp_path: Path, *steps: tuple[Event, Event | None]) -> WallClock:
         events.append(event(name, **sample))
         if between is not None:
             events.append({"event": "iteration", "pid": 1, "name": name, **between})
-    return wall_clock(read_timings(record(tmp_path / "t.jsonl", *events)), "fwd+bwd")
+    timings = read_timings(record(tmp_path / "t.jsonl", *events))
+    return wall_clock(timings, "fwd+bwd", fetches=fetches)
 
 
 def test_parts_add_up_to_the_median_and_throughput_is_the_iteration_s(tmp_path: Path) -> None:
@@ -161,6 +163,27 @@ def test_without_a_loader_of_torch_the_wait_is_not_called_data(tmp_path: Path) -
     assert [part.name for part in found.iteration.parts] == ["next batch", "fwd+bwd"]
 
 
+@pytest.mark.parametrize(
+    ("between", "parts"),
+    [
+        # An update by hand, between the backward and the head of `for i in range(n)`.
+        ({"next_ms": 12.0}, ["fwd+bwd", "after fwd+bwd"]),
+        ({"next_ms": 9.0, "optimizer_ms": 3.0}, ["fwd+bwd", "optimizer", "other"]),
+        # Only the wait for a loader is data; the fetch in the body lies before the forward.
+        ({"next_ms": 8.0, "data_ms": 1.0, "optimizer_ms": 3.0},
+         ["data", "fwd+bwd", "optimizer", "other"]),
+        ({"lead_ms": 9.0, "optimizer_ms": 3.0}, ["before forward", "fwd+bwd", "optimizer"]),
+    ],
+)  # fmt: skip
+def test_the_head_of_a_loop_that_only_counts_fetches_nothing(
+    tmp_path: Path, between: Event, parts: list[str]
+) -> None:
+    steps = [({"ms": 8.0}, {"ms": 20.0, **between})] * 3
+    whole = measured(tmp_path, *steps, fetches=False).iteration
+    assert [part.name for part in whole.parts] == parts
+    assert sum(part.ms for part in whole.parts) == pytest.approx(20.0)
+
+
 def test_data_within_the_region_is_taken_out_of_it_on_the_cpu_alone(tmp_path: Path) -> None:
     between = {"ms": 10.0, "inside_data_ms": 4.0}
     parts = {
@@ -269,11 +292,20 @@ def test_steps_that_vary_or_are_alike_are_of_one_kind(
 def test_the_region_of_a_micro_step_is_called_what_it_is(tmp_path: Path) -> None:
     """Its part of the median update is neither the mean nor the median of its samples."""
     took = [8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 48.0]
-    steps = [({"ms": ms}, {"ms": ms + 2, "stepped": [0] if at % 2 else []})
+    steps = [({"ms": ms, "cpu_ms": 3.0}, {"ms": ms + 2, "stepped": [0] if at % 2 else []})
              for at, ms in enumerate(took)]  # fmt: skip
     wall = measured(tmp_path, *steps)
     (line,) = (each for each in brief._clock(wall, more=True) if each.name == "fwd+bwd")
-    assert (
-        line.note
-        == "its part of the micro-step above; of 10 micro-steps: median 8.0 ms, mean 12.0 ms"
-    )
+    assert (line.value, line.note) == ("17.1 ms", "an update (2 x 8.57 ms); of 10 micro-steps")
+    (line,) = (each for each in wall_clock_figures_of(wall) if each.name == "CPU time")
+    assert line.note == "of the process in a micro-step: user and system, all threads"
+
+
+def test_a_guessed_axis_of_the_batch_is_told_beside_the_throughput(tmp_path: Path) -> None:
+    wall = measured(tmp_path, *[({"ms": 8.0, **batch(35, 20)}, {"ms": 10.0})] * 4)
+    for guessed, note in [
+        (False, "batch 35x20"),
+        (True, "batch 35x20, axis 0 taken: --batch-dim 1 if samples lie along the second"),
+    ]:
+        told = wall_clock_figures_of(replace(wall, batch_axis_guessed=guessed))
+        assert {line.name: line.note for line in told}["throughput"] == note

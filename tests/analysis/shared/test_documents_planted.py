@@ -31,7 +31,8 @@ from tests.conftest import ROOT
 FACTS: dict[str, Any] = {
     "schema": "instrument-run/1", "script": "/p/train.py", "name": "a", "label": "",
     "arguments": ["--x"], "command": ["python"],
-    "batch_size": 4, "batch_dim": 0, "scope": "fwd+bwd", "accumulation": "branch",
+    "batch_size": 4, "batch_dim": 0, "batch_dim_guessed": False, "loop_fetches": True,
+    "scope": "fwd+bwd", "accumulation": "branch",
     "duration_s": 1.5, "time_budget_s": 30.0, "started": "2026-01-01",
     "script_exit_code": 0, "profiler": "wallclock", "machine": {"cpus": 2, "other_cpus": 0.1},
     "verification": {

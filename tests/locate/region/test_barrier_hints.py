@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 import pytest
 
+from instrumentor import Options
+from instrumentor.locate import locate
+from instrumentor.locate.region.barrier_hints import hands_nothing_out
+from instrumentor.read.syntax import parse
 from tests.locate.cases import looped, rewritten
 
 
@@ -85,3 +90,23 @@ def test_a_bar_of_a_with_statement() -> None:
     loop = textwrap.indent(f"x, y = next(data)\n{body}", "    ")
     source = looped(f"for index in bar:\n{loop}", header="with tqdm(range(9)) as bar:")
     assert given(source, "begin") == ["x, y"]
+
+
+@pytest.mark.parametrize(
+    ("before", "header", "nothing"),
+    [
+        ("bar = tqdm(range(9))", "for index in bar:", True),
+        ("", "for number, index in enumerate(range(0, 90, 10)):", True),
+        ("", "while True:", True),
+        ("", "while (x := next(data)) is not None:", False),
+        ("", "for x, y in loader:", False),
+        ("bar = enumerate(loader)", "for index, (x, y) in bar:", False),
+        ("", "for index, x in zip(range(9), loader):", False),
+    ],
+)
+def test_a_head_that_only_counts_hands_out_no_batch(
+    before: str, header: str, nothing: bool
+) -> None:
+    body = "x, y = batch()\nloss = criterion(model(x), y)\nloss.backward()\noptimizer.step()"
+    found = locate(parse(Path("train.py"), looped(body, before, header).encode()), Options())
+    assert hands_nothing_out(found.candidate.knowledge, found.candidate) is nothing

@@ -142,6 +142,19 @@ def test_width_of_attention(make: Any, width: int) -> None:
     assert facts_of(make())["attention"] == width
 
 
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: nn.Sequential(nn.Embedding(9, 8), nn.LSTM(8, 8)), True),
+        (lambda: nn.GRU(8, 8), True),
+        (lambda: nn.GRU(8, 8, batch_first=True), False),
+        (lambda: nn.Linear(8, 8), False),
+    ],
+)
+def test_a_layer_that_takes_sequences_first(make: Any, told: bool) -> None:
+    assert facts_of(make()).get("sequence_first", False) is told
+
+
 def test_a_configuration_goes_before_the_parts() -> None:
     model = nn.Linear(8, 8)
     model.config = type("C", (), {"n_layer": 3, "n_head": 4, "n_embd": 32})()
