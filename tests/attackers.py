@@ -30,6 +30,14 @@ def as_another_user(act: Callable[[], object]) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
+def without_rights(act: Callable[[], object]) -> None:
+    """Do something as a user whom modes count for, who is not root."""
+    if os.geteuid() == 0:
+        as_another_user(act)
+    else:
+        act()
+
+
 @pytest.fixture
 def shared_tmp(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder like /tmp, which every user may write to; it is TMPDIR."""

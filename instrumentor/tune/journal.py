@@ -70,8 +70,13 @@ class Journal(Struct):
             raise UsageError(
                 f"--resume {folder}: there is no {NAME}", "Give the folder of an earlier tuning."
             ) from None
-        except OSError as error:
+        except Unfit as error:
             raise UsageError(f"--resume {folder}: {NAME} {error.strerror}") from error
+        except OSError as error:
+            raise UsageError(
+                f"--resume {folder}: {NAME} cannot be read: {error.strerror}",
+                "See who may read it (ls -l), or give the folder of another tuning.",
+            ) from error
         whole = data[: data.rfind(b"\n") + 1]  # a last line without its end was cut by the kill
         journal = cls._of(folder, whole)
         if whole != data:

@@ -12,7 +12,7 @@ import pytest
 from instrumentor.shared.errors import UsageError
 from instrumentor.tune.journal import Journal
 from instrumentor.tune.outcome import KILLED, Outcome
-from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+from tests.attackers import TWO_USERS, as_another_user, shared_tmp, without_rights
 
 __all__ = ["shared_tmp"]
 pytestmark = pytest.mark.usefixtures("no_hang")
@@ -115,6 +115,19 @@ def test_a_journal_of_another_user_is_not_gone_on_from(shared_tmp: Path) -> None
     as_another_user(plant)
     with pytest.raises(UsageError, match="belongs to another user"):
         Journal.resumed(shared_tmp)
+
+
+def test_a_journal_that_may_not_be_read_is_said_to_be_closed(shared_tmp: Path) -> None:
+    filled(shared_tmp)
+    (shared_tmp / "journal.jsonl").chmod(0)
+
+    def resume() -> None:
+        said = r"journal\.jsonl cannot be read: Permission denied"
+        with pytest.raises(UsageError, match=said) as refused:
+            Journal.resumed(shared_tmp)
+        assert "ls -l" in refused.value.hint
+
+    without_rights(resume)
 
 
 def test_killed_trials_are_to_be_done_again(tmp_path: Path) -> None:

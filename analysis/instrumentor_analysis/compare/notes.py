@@ -31,7 +31,12 @@ def notes(
     """
     base, new = shown
     every, timing = [*groups[0], *groups[1]], comparison.main
-    found: list[str] = []
+    found = [
+        f"{side.name}: {each.labelled}"
+        for side in every
+        for each in side.summary.warnings
+        if each.kind == "run-json"
+    ]
     if timing is not None and timing.between is None:
         found.append(_single(comparison))
     found += _mixed(groups)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.documents import read, sound
 from instrumentor_analysis.shared.errors import NothingMeasured
-from instrumentor_analysis.shared.files import RUNS_FOLDER, opened
+from instrumentor_analysis.shared.files import RUNS_FOLDER, Unfit, opened
 
 _RUN_KEYS = (
     *("name", "label", "script", "arguments", "command", "python", "profiler_reason", "machine"),
@@ -327,14 +327,24 @@ def _which(text: str) -> Caveat:
 
 
 def read_facts(folder: Path) -> tuple[dict[str, Any], tuple[Caveat, ...]]:
-    """What run.json says, empty without one; and what is wrong with it."""
+    """What run.json says, empty without one; and what is wrong with it.
+
+    Raises:
+        NothingMeasured: it is there, and this user may not read it: it may say that what was timed
+            is not the step.
+    """
     path = folder / "run.json"
     if not path.is_file():
         return {}, ()
     try:
         facts = read(path)
-    except (OSError, ValueError) as error:
+    except (Unfit, ValueError) as error:
         problem = f"cannot be read ({error})"
+    except OSError as error:
+        raise NothingMeasured(
+            f"{path}: cannot be read: {error.strerror}",
+            "See who may read it (ls -l) and have its owner open it, or give another run.",
+        ) from error
     else:
         if isinstance(facts, dict):
             return well_formed(facts), ()

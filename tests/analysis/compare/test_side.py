@@ -84,6 +84,15 @@ def test_what_is_no_summary_is_refused(tmp_path: Path, text: str, said: str) -> 
     assert re.search(said, error.value.message)
 
 
+def test_a_run_without_its_facts_is_said_to_be_one(tmp_path: Path) -> None:
+    base, new = run_folder(tmp_path / "base", 4), run_folder(tmp_path / "new", 4)
+    (new / "run.json").write_text("{", encoding="utf-8")
+    found = compare(load_side(base), load_side(new)).notes
+    said = [note for note in found if "its facts are missing" in note]
+    assert len(said) == 1 and said[0].startswith("new: run.json cannot be read (")
+    assert said[0].endswith("[W325]")
+
+
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(NothingMeasured, match="does not exist"):
         load_side(tmp_path / "nothing")

@@ -9,7 +9,10 @@ import pytest
 
 from instrumentor_analysis.load.run_folder import open_run
 from instrumentor_analysis.shared.errors import NothingMeasured
+from tests.attackers import shared_tmp, without_rights
 from tests.warned import texts
+
+__all__ = ["shared_tmp"]
 
 STAMPS = ("2026_01_05_10_20_30", "2026_01_06_10_20_30")
 
@@ -114,3 +117,18 @@ def test_a_run_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path)
         open_run(missing)
     found = f"{tmp_path / 'instrument-runs/fresh_baseline'}, {tmp_path / 'mnist_bf16'}"
     assert known.value.hint == f"Give the folder of an earlier run: {found}."
+
+
+def test_facts_that_may_not_be_read_are_not_passed_over(shared_tmp: Path) -> None:
+    """They may say that what was timed is not the step."""
+    (shared_tmp / "timings.jsonl").write_text("")
+    facts = shared_tmp / "run.json"
+    facts.write_text("{}")
+    facts.chmod(0)
+
+    def read() -> None:
+        with pytest.raises(NothingMeasured, match=r"run\.json: cannot be read: Permission") as no:
+            open_run(shared_tmp)
+        assert "ls -l" in no.value.hint
+
+    without_rights(read)

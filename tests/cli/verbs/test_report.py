@@ -14,6 +14,7 @@ import pytest
 
 import instrumentor
 from instrumentor import ReportFiles, UsageError
+from instrumentor_analysis.load import run_folder as run_folders
 from instrumentor_analysis.ops.op_report import per_op_report
 from instrumentor_analysis.ops.report_options import ReportOptions
 from instrumentor_analysis.reports import csv
@@ -577,6 +578,24 @@ def test_what_cannot_be_used_ends_with_code_2_and_a_remedy(
     assert said.format(folder=tmp_path) in done.stderr
     assert "Traceback" not in done.stderr
     assert names(tmp_path) == before
+
+
+def _closed() -> None:
+    def read(path: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    run_folders.read = read  # in a process of its own
+
+
+@pytest.mark.parametrize("verb", ["report", "compare"])
+def test_a_run_whose_facts_may_not_be_read_has_no_figures(
+    run_cli: RunCli, run: Path, tmp_path: Path, verb: str
+) -> None:
+    others = [run_folder(tmp_path / "other")] if verb == "compare" else []
+    done = run_cli(verb, run, *others, cwd=tmp_path, first=_closed)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: mnist_baseline/run.json: cannot be read: Permission denied" in done.stderr
+    assert "hint: See who may read it (ls -l)" in done.stderr
 
 
 def test_ops_of_a_profile_by_torch(run_cli: RunCli, tmp_path: Path) -> None:
