@@ -147,8 +147,8 @@ def _own_roots(root: Path, package: Path, script_folder: Path) -> tuple[Path, ..
         wanted += [base / name for name in _package_folders(base) if (base / name).is_dir()]
     # On PYTHONPATH a folder goes before the standard library: a root that holds a `platform.py`
     # which the script never saw would break the interpreter itself.
-    roots = [r.resolve() for r in wanted if r != script_folder and not _hides_stdlib(r)]
-    roots = [r for r in roots if r.is_relative_to(root) and r != script_folder]
+    roots = [r for r in map(Path.resolve, wanted) if r.is_relative_to(root) and r != script_folder]
+    roots = [r for r in roots if not _hides_stdlib(r)]
     return (*dict.fromkeys(roots), script_folder)
 
 
@@ -183,8 +183,7 @@ def _from_pyproject(data: bytes) -> Iterator[str]:
     for entry in listed if isinstance(listed, list) else ():
         yield from _strings(_setting(entry, "from"))
     for name in _strings(_setting(tool, "hatch", "build", "targets", "wheel", "packages")):
-        if "/" in name:
-            yield name.rpartition("/")[0]
+        yield name.rpartition("/")[0]
 
 
 _MOST_PARTS = 1000  # of a dotted key
@@ -219,9 +218,9 @@ def _from_setup_cfg(text: str) -> Iterator[str]:
     except configparser.Error as error:
         raise ValueError(str(error)) from error
     for line in parser.get("options", "package_dir", fallback="").splitlines():
-        package, equals, folder = line.partition("=")
-        if equals and not package.strip():
-            yield folder.strip()
+        package, _, folder = line.partition("=")
+        if not package.strip():
+            yield folder.strip()  # of an empty line none, which is the base itself
     yield from parser.get("options.packages.find", "where", fallback="").split()
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from instrumentor.shared import project
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.project import find_project
+from instrumentor.shared.project import find_project, home_folder, is_git_root, read_toml
+
+pytestmark = pytest.mark.usefixtures("no_hang")
+
+#: More than a file of settings may have.
+_LARGE = "#" * (1 << 20)
 
 
 def _files(root: Path, *names: str) -> None:
@@ -64,6 +71,12 @@ def test_worktrees_and_submodules_are_git_roots(git_repo, tmp_path: Path) -> Non
     assert nested.git
 
 
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo, lambda path: path.write_text("elsewhere")])
+def test_a_stray_git_file_is_not_a_repository(tmp_path: Path, make) -> None:
+    make(tmp_path / ".git")
+    assert not is_git_root(tmp_path)
+
+
 def test_a_stray_git_folder_is_not_a_repository(tmp_path: Path) -> None:
     _files(tmp_path, "pyproject.toml", "a/train.py")
     (tmp_path / "a" / ".git").mkdir()
@@ -112,6 +125,78 @@ def test_settings_that_cannot_be_read_name_no_root(tmp_path: Path) -> None:
     assert find_project(tmp_path / "train.py").import_roots == (tmp_path,)
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pyproject.toml", '[tool.setuptools.packages.find]\nwhere = ["nowhere"]\n'),
+        ("pyproject.toml", f'[tool.setuptools.packages.find]\nwhere = ["lib"]\n{_LARGE}'),
+        ("pyproject.toml", f"packages = {'[' * 100_000}"),
+        ("setup.cfg", f"[options.packages.find]\nwhere = lib\n{_LARGE}"),
+        ("setup.cfg", "[options]\npackage_dir =\n    x = lib\n    lib\n\n"),
+        ("setup.cfg", "[options]\npackage_dir =\n    = %(lib)s\n"),
+    ],
+)
+def test_settings_that_name_no_folder_of_packages_add_none(
+    tmp_path: Path, file: str, text: str
+) -> None:
+    _files(tmp_path, "lib/x.py", "scripts/train.py")
+    (tmp_path / file).write_text(text)
+    roots = find_project(tmp_path / "scripts" / "train.py").import_roots
+    assert roots == (tmp_path, tmp_path / "scripts")
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "setup.cfg"])
+def test_a_pipe_in_the_place_of_settings_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    _files(tmp_path, "setup.py", "train.py")
+    os.mkfifo(tmp_path / name)
+    assert find_project(tmp_path / "train.py").import_roots == (tmp_path,)
+
+
+def test_toml_of_many_plain_keys_is_read_and_a_deep_one_is_no_toml() -> None:
+    assert len(read_toml("".join(f"k{at} = 1.5\n" for at in range(2000)).encode())) == 2000
+    for text in ("a." * 2000 + "b = 1", f"a = {'[' * 100_000}"):
+        with pytest.raises(ValueError, match=r"nest|deep|recurs"):
+            read_toml(text.encode())
+
+
+def test_a_folder_that_is_a_package_or_a_link_to_the_script_s_is_no_further_root(
+    tmp_path: Path,
+) -> None:
+    _files(tmp_path, "src/__init__.py", "lib/x.py", "scripts/train.py")
+    (tmp_path / "link").symlink_to("scripts")
+    where = '[tool.setuptools.packages.find]\nwhere = ["link", "lib"]\n'
+    (tmp_path / "pyproject.toml").write_text(where)
+    roots = find_project(tmp_path / "scripts" / "train.py").import_roots
+    assert roots == (tmp_path, tmp_path / "lib", tmp_path / "scripts")
+
+
+def test_packaging_above_the_repository_is_another_project_s(git_repo) -> None:
+    repo = git_repo({"lib/x.py": "", "scripts/train.py": ""})
+    where = f'[tool.setuptools.packages.find]\nwhere = ["{repo.name}/lib"]\n'
+    (repo.parent / "pyproject.toml").write_text(where)
+    roots = find_project(repo / "scripts" / "train.py").import_roots
+    assert roots == (repo, repo / "scripts")
+
+
+def test_a_folder_named_as_a_marker_is_none(tmp_path: Path) -> None:
+    _files(tmp_path, "inner/setup.py/x.txt", "inner/train.py", "setup.py")
+    assert find_project(tmp_path / "inner" / "train.py").root == tmp_path
+
+
+def test_the_root_of_the_system_is_nobody_s_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(project._candidates(Path("/one/two"))) == [Path("/one/two"), Path("/one")]
+    monkeypatch.setattr(Path, "exists", lambda _: True)
+    assert project._import_folder(Path("/one/two")) == Path("/")
+
+
+def test_a_user_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", none)
+    assert home_folder() is None
+
+
 def test_a_source_folder_outside_the_project_is_no_import_root(tmp_path: Path) -> None:
     _files(tmp_path, "elsewhere/x.py", "project/train.py")
     settings = '[tool.setuptools.package-dir]\n"" = "../elsewhere"\n'
@@ -120,17 +205,41 @@ def test_a_source_folder_outside_the_project_is_no_import_root(tmp_path: Path) -
     assert roots == (tmp_path / "project",)
 
 
-def test_a_root_that_would_hide_the_standard_library_is_no_import_root(tmp_path: Path) -> None:
-    _files(tmp_path, "pyproject.toml", "platform.py", "scripts/train.py")
+@pytest.mark.parametrize(
+    ("name", "hides"),
+    [
+        ("platform.py", True),
+        ("json/__init__.py", True),
+        ("sitecustomize.py", True),
+        ("usercustomize/__init__.py", True),
+        ("json/data.txt", False),
+        ("json.txt", False),
+        ("mine.py", False),
+    ],
+)
+def test_a_root_that_would_hide_the_standard_library_is_no_import_root(
+    tmp_path: Path, name: str, hides: bool
+) -> None:
+    _files(tmp_path, "pyproject.toml", name, "scripts/train.py")
     roots = find_project(tmp_path / "scripts" / "train.py").import_roots
-    assert roots == (tmp_path / "scripts",)
+    assert roots == (*(() if hides else (tmp_path,)), tmp_path / "scripts")
+
+
+def test_a_script_beside_what_hides_the_standard_library_is_on_no_pythonpath(
+    tmp_path: Path,
+) -> None:
+    _files(tmp_path, "pyproject.toml", "scripts/platform.py", "scripts/train.py")
+    found = find_project(tmp_path / "scripts" / "train.py")
+    assert found.search_path == (tmp_path,)
+    assert found.import_roots == (tmp_path, tmp_path / "scripts")
 
 
 def test_the_user_s_pythonpath_is_read_and_not_joined_again(tmp_path: Path, monkeypatch) -> None:
     _files(tmp_path, "project/train.py", "shared/x.py", "site/torch/__init__.py", "cwd/own/y.py")
-    _files(tmp_path, "env/lib/site-packages/z.py")
+    _files(tmp_path, "env/lib/site-packages/z.py", "env/lib/dist-packages/z.py", "one/ttl.py")
     entries = [str(tmp_path / "shared"), "own", "", "/nowhere", str(tmp_path / "site")]
-    entries += [str(tmp_path / "env/lib/site-packages"), str(tmp_path / "project")]
+    entries += [str(tmp_path / "env/lib" / name) for name in ("site-packages", "dist-packages")]
+    entries += [str(tmp_path / "one"), str(tmp_path / "project")]
     monkeypatch.setenv("PYTHONPATH", ":".join(entries))
     monkeypatch.chdir(tmp_path / "cwd")
     project = find_project(tmp_path / "project" / "train.py")

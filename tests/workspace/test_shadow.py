@@ -18,6 +18,7 @@ from instrumentor.shared.errors import NotReady, UsageError
 from instrumentor.shared.project import find_project
 from instrumentor.workspace import copy_planner as planner
 from instrumentor.workspace import copying
+from instrumentor.workspace import git as git_module
 from instrumentor.workspace.copy_plan import plan_shadow
 from instrumentor.workspace.private_git import make_private_git
 from instrumentor.workspace.shadow import shadow
@@ -202,6 +203,7 @@ def test_written_files_are_kept_on_request_and_nothing_is_overwritten(
     kept = tmp_path / "kept"
     (kept / "out").mkdir(parents=True)
     (kept / "out" / "a.txt").write_text("earlier")
+    (kept / "latest").symlink_to("nowhere")
     with opened(repo, keep_to=kept) as workspace:
         (workspace.root / "out").mkdir()
         (workspace.root / "out" / "a.txt").write_text("now")
@@ -209,7 +211,29 @@ def test_written_files_are_kept_on_request_and_nothing_is_overwritten(
         assert workspace.new_files() == (Path("latest"), Path("out/a.txt"))
     assert (kept / "out" / "a.txt").read_text() == "earlier"
     assert (kept / "out" / "a-2.txt").read_text() == "now"
-    assert (kept / "latest").readlink() == Path("out/a.txt")
+    assert (kept / "latest").readlink() == Path("nowhere")
+    assert (kept / "latest-2").readlink() == Path("out/a.txt")
+
+
+def test_written_files_are_kept_when_the_body_fails_too(git_repo, tmp_path: Path) -> None:
+    repo = git_repo({"train.py": ""})
+    with pytest.raises(KeyboardInterrupt), opened(repo, keep_to=tmp_path / "kept") as workspace:
+        (workspace.root / "a.txt").write_text("now")
+        raise KeyboardInterrupt
+    assert (tmp_path / "kept" / "a.txt").read_text() == "now"
+
+
+def test_written_files_that_cannot_be_kept_are_an_error_with_a_remedy(
+    git_repo, tmp_path: Path
+) -> None:
+    (tmp_path / "kept").write_text("no folder")
+    repo = git_repo({"train.py": ""})
+    with (
+        pytest.raises(NotReady, match="could not be kept in") as refused,
+        opened(repo, keep_to=tmp_path / "kept") as workspace,
+    ):
+        (workspace.root / "a.txt").write_text("now")
+    assert "name another output folder" in refused.value.hint
 
 
 def test_the_shadow_goes_when_the_body_fails(git_repo) -> None:
@@ -316,6 +340,25 @@ def test_a_script_given_through_a_link_keeps_its_neighbours(git_repo) -> None:
         assert workspace.script == workspace.root / "a" / "train.py"
         assert workspace.replaced == (repo / "common" / "train.py",)
         assert python(workspace) == "lr: 1\n"
+
+
+def test_a_script_given_through_a_link_from_elsewhere_lies_in_the_copy(
+    git_repo, tmp_path: Path
+) -> None:
+    repo = git_repo({"common/train.py": ""})
+    link = tmp_path / "alias.py"
+    link.symlink_to(repo / "common" / "train.py")
+    with shadow(find_project(link), link, repo, {}) as workspace:
+        assert workspace.script == workspace.root / "common" / "train.py"
+
+
+def test_without_git_the_copy_is_no_repository(git_repo, monkeypatch) -> None:
+    repo = git_repo({"train.py": ""})
+    with opened(repo) as workspace:
+        assert workspace.slot.git.exists()
+    monkeypatch.setattr(git_module, "available", lambda: False)
+    with opened(repo) as workspace:
+        assert not workspace.slot.git.exists() and workspace.script.is_file()
 
 
 def test_git_works_in_the_copy_and_the_repository_is_untouched(git_repo) -> None:

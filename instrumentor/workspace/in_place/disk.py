@@ -26,9 +26,8 @@ class Disk:
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
         """Make a new file; one that exists, or a link in its place, is an error."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         # Private until it gets the mode that was asked for, whatever the umask is.
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             os.fchmod(stream.fileno(), mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -18,6 +19,8 @@ from instrumentor_analysis.clock.timings import Timings
 from instrumentor_analysis.load.run_folder import RunFolder
 from instrumentor_analysis.model import Locations, SourceLine
 from instrumentor_analysis.ops.op_report import per_op_report
+from instrumentor_analysis.reports import csv
+from instrumentor_analysis.reports import summary as pages
 from instrumentor_analysis.reports import write as render
 from instrumentor_analysis.reports.write import with_stacked, write_all, write_to
 from instrumentor_analysis.shared.errors import NothingMeasured
@@ -85,6 +88,36 @@ def test_what_is_given_on_is_a_file_where_the_run_has_a_link(tmp_path: Path) -> 
     assert not log.is_symlink() and log.read_text("utf-8") == "ARCH: wormhole_b0\n"
 
 
+def test_what_can_have_no_second_name_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    folder, out = run_folder(tmp_path / "run"), tmp_path / "out"
+    (folder / "profile_log_device.csv").write_text("ARCH: wormhole_b0\n", encoding="utf-8")
+    out.mkdir()  # a folder that holds nothing is free
+    monkeypatch.setattr(render.os, "link", refused)
+    write_to({"visualizer": out}, analyse(folder), replace=False)
+    assert (out / "profile_log_device.csv").read_text("utf-8") == "ARCH: wormhole_b0\n"
+    with pytest.raises(FileExistsError):
+        write_to({"visualizer": out}, analyse(folder), replace=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "function"),
+    [("csv", csv, "render"), ("stacked", csv, "render_stacked"), ("html", pages, "html")],
+)
+def test_a_name_that_is_no_text_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, module: object, function: str
+) -> None:
+    """Half a character, as in a path that is no UTF-8."""
+    folder = run_folder(tmp_path / "run")
+    monkeypatch.setattr(module, function, lambda *_, **__: "name\udc80")
+    write_to({name: tmp_path / "x"}, analyse(folder), report=per_op_report(folder))
+    assert (tmp_path / "x").read_bytes() == b"name?"
+
+
 def test_again_gives_the_same(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run")
     contents = []
@@ -130,13 +163,21 @@ def test_a_link_that_appears_after_the_look_is_not_written_behind(
     assert not any(mine.iterdir())
 
 
-@pytest.mark.parametrize("name", ["csv", "stacked", "visualizer", "plots"])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("csv", "no device ops to write"),
+        ("stacked", "no device ops to sum"),
+        ("visualizer", "ttnn-visualizer needs"),
+        ("plots", "nothing to plot"),
+    ],
+)
 def test_what_the_run_has_nothing_for_is_said_and_nothing_written(
-    tmp_path: Path, name: str
+    tmp_path: Path, name: str, said: str
 ) -> None:
     run, target = tmp_path / "run", tmp_path / "target"
     analysis = Analysis(wallclock_only(), Timings(), RunFolder(run))
-    with pytest.raises(NothingMeasured):
+    with pytest.raises(NothingMeasured, match=said):
         write_to({name: target, "html": tmp_path / "page.html"}, analysis)
     assert list(tmp_path.iterdir()) == []
 
@@ -167,11 +208,20 @@ def test_sources_are_read_below_the_root_only(tmp_path: Path) -> None:
         secret.write_text("key\n", encoding="utf-8")
     (root / "key.py").symlink_to("id_rsa")
     outside = ("../secret.py", str(tmp_path / "secret.py"))
-    names = ("model/net.py", *outside, "absent.py", "id_rsa", "key.py")
+    (root / "large.py").write_bytes(b"#" * 2_000_000)
+    (root / "folder.py").mkdir()
+    (tmp_path / "link").symlink_to(root)
+    names = ("model/net.py", *outside, "absent.py", "id_rsa", "key.py", "large.py", "folder.py")
     lines = tuple(SourceLine(name, 1, 1.0, 1.0, 1) for name in names)
     summary = replace(tracy(), locations=Locations(lines))
-    assert render.read_sources(summary, root) == {"model/net.py": "x = 1\n"}
+    for named in (root, tmp_path / "link"):
+        assert render.read_sources(summary, named) == {"model/net.py": "x = 1\n"}
     assert render.read_sources(summary, None) == {}
+    assert render.read_sources(replace(summary, locations=None), root) == {}
+
+
+def _hashed(text: Any) -> Any:
+    return sha256(text.encode()).hexdigest() if isinstance(text, str) else text
 
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
@@ -186,6 +236,8 @@ STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
         # The start is known to the second only.
         ({"started": STARTED.isoformat()}, STARTED.timestamp() + 0.9, True),
         ({"started": STARTED.isoformat()}, STARTED.timestamp() + 1, False),
+        # What is no hash says nothing.
+        ({"source_hashes": {"net.py": 5}, "started": STARTED.isoformat()}, 1.0, True),
         # A hash says more than a time: a checkout makes files younger, not different.
         ({"source_hashes": {"net.py": "x = 1\n"}, "started": STARTED.isoformat()}, 9e9, True),
         ({"source_hashes": {"net.py": "x = 2\n"}, "started": STARTED.isoformat()}, 1.0, False),
@@ -201,7 +253,7 @@ def test_a_source_that_changed_since_the_run_has_no_text(
     os.utime(path, (modified_s, modified_s))
     hashes = facts.get("source_hashes")
     if isinstance(hashes, dict):
-        found = {name: sha256(text.encode()).hexdigest() for name, text in hashes.items()}
+        found = {name: _hashed(text) for name, text in hashes.items()}
         facts = {**facts, "source_hashes": found}
     summary = replace(tracy(), locations=Locations((SourceLine("net.py", 1, 1.0, 1.0, 1),)))
     sources = render.read_sources(summary, tmp_path, RunFolder(tmp_path / "run", facts))

@@ -88,6 +88,39 @@ def test_a_new_file_replaces_nothing(pair) -> None:
     assert other.stat().st_mode & 0o7777 == 0o751
 
 
+def test_a_new_file_is_private_until_it_has_its_mode(tmp_path: Path, monkeypatch) -> None:
+    modes = []
+    give = os.fchmod
+
+    def noted(descriptor: int, mode: int) -> None:
+        modes.append(os.fstat(descriptor).st_mode & 0o777)
+        give(descriptor, mode)
+
+    before = os.umask(0)
+    try:
+        monkeypatch.setattr(os, "fchmod", noted)
+        Disk().write(tmp_path / "new", b"new", 0o644)
+    finally:
+        os.umask(before)
+    assert modes == [0o600]
+
+
+def test_bytes_and_names_go_to_the_disk_and_nothing_stays_open(pair, monkeypatch) -> None:
+    synced, before = [], len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    Disk().sync(pair[0])
+    Disk().sync_folder(pair[0].parent)
+    assert synced == [pair[0].stat().st_ino, pair[0].parent.stat().st_ino]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_c_library_without_an_exchange_says_so(pair, monkeypatch) -> None:
+    monkeypatch.setattr(disk_module.ctypes, "CDLL", lambda *_, **__: object())
+    with pytest.raises(OSError, match="not implemented") as none:
+        disk_module.exchange(*pair)
+    assert none.value.errno == errno.ENOSYS
+
+
 def test_an_exchange_of_what_is_not_there_says_so(pair) -> None:
     pair[1].unlink()
     with pytest.raises(FileNotFoundError):
