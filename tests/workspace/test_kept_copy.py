@@ -104,6 +104,26 @@ def test_an_instrumented_text_is_never_kept(repo: Path) -> None:
         assert workspace.script.read_bytes() == b""
 
 
+def test_an_instrumented_text_takes_the_place_of_what_was_kept(repo: Path) -> None:
+    (repo / "link").symlink_to("same.py")
+    with opened(repo) as workspace:
+        assert workspace.script.read_bytes() == b""
+        before = (workspace.root / "link").lstat().st_ino
+    script = repo / "train.py"
+    with shadow.shadow(find_project(script), script, repo, {script: b"1\n"}) as workspace:
+        assert workspace.script.read_bytes() == b"1\n"
+        assert (workspace.root / "link").lstat().st_ino == before
+
+
+def test_what_is_kept_needs_no_room(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(repo) as workspace:
+        before = inodes(workspace)
+    full = SimpleNamespace(free=copying.SPARE_BYTES)
+    monkeypatch.setattr(copying.shutil, "disk_usage", lambda _: full)
+    with opened(repo) as workspace:
+        assert inodes(workspace) == before
+
+
 def test_what_the_script_did_in_its_copy_is_gone_with_the_run(repo: Path) -> None:
     before = snapshot(repo)
     with opened(repo) as workspace:

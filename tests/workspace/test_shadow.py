@@ -292,6 +292,7 @@ def test_links_inside_lead_to_the_copy_and_links_outside_where_they_led(
         ("../repo.yaml", "link", "/p/repo.yaml"),
         ("../../other/x", "a/link", "/p/other/x"),
         ("/other", "link", "/other"),
+        ("/other/../x", "link", "/other/../x"),  # what ".." leads to depends on what "other" is
     ],
 )
 def test_what_a_link_of_a_copy_says(text: str, name: str, said: str) -> None:
@@ -576,6 +577,10 @@ def test_a_large_file_is_cloned_where_the_file_system_can(git_repo, monkeypatch)
         (workspace.root / "corpus.txt").write_text("")
         assert workspace.new_files() == (Path("corpus.txt"),)
     assert (repo / "corpus.txt").read_text() == "abcd"
+    # What may not be read is left for the script to find out.
+    monkeypatch.setattr(copying.os, "access", lambda *_: False)
+    with opened(repo) as workspace:
+        assert set(workspace.linked) == {data, repo / "corpus.txt"}
 
 
 def test_a_copy_that_does_not_fit_is_refused_with_numbers_and_a_remedy(
