@@ -12,6 +12,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -489,3 +490,37 @@ def test_a_command_to_paste_names_one_folder(git_repo, monkeypatch: pytest.Monke
         git.names(repo, ())
     command = caught.value.hint.split("`")[-2]
     assert shlex.split(command)[-1] == str(repo)
+
+
+@pytest.mark.parametrize(
+    ("origin", "installed"),
+    [
+        ("/installed/git/__init__.py", True),
+        ("/elsewhere/git/__init__.py", False),
+        (ImportError(), False),
+        (ValueError(), False),
+    ],
+)
+def test_only_the_module_of_an_installed_distribution_is_taken(
+    monkeypatch: pytest.MonkeyPatch, origin: str | Exception, installed: bool
+) -> None:
+    def found(_: str) -> SimpleNamespace:
+        if isinstance(origin, Exception):
+            raise origin
+        return SimpleNamespace(origin=origin)
+
+    here = SimpleNamespace(locate_file=lambda name: f"/installed/{name}")
+    monkeypatch.setattr(git, "distribution", lambda _: here)
+    monkeypatch.setattr(git, "find_spec", found)
+    assert git._installed("GitPython", "git") == installed
+
+
+@pytest.mark.parametrize("missing", ["git", "gitdb", "smmap"])
+def test_gitpython_is_taken_with_all_that_it_imports(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    monkeypatch.setattr(git, "_installed", lambda _, module: module != missing)
+    monkeypatch.setattr(git, "import_module", lambda name: name)
+    assert git._gitpython.__wrapped__() is None
+    monkeypatch.setattr(git, "_installed", lambda *_: True)
+    assert git._gitpython.__wrapped__() == "git"
