@@ -348,6 +348,23 @@ OF_ITS_LIKE = {
     "seeds": ("print(next(iter(val_loader))[0].sum())", "pass", "pass"),
 }
 
+#: a loader that is walked over under another name, which a branch chooses
+RENAMED = """\
+import itertools
+def walk(loader, verbose=False, silent=True):
+    if verbose:
+        loader = list(loader)
+    if silent:
+        batches = loader
+    else:
+        batches = iter(loader)
+    for batch in batches:
+        a, b = batch
+        print(a.sum())
+    shown = itertools.chain(loader) if rows else loader
+    print(sum(1 for a, b in shown), len(list(loader)))"""
+OF_ITS_LIKE["renamed"] = ("walk(val_loader)", "pass", RENAMED)
+
 
 @pytest.mark.parametrize("name", OF_ITS_LIKE)
 def test_what_is_done_with_its_like_goes_and_changes_nothing(

@@ -51,6 +51,7 @@ SAVE = Spelling(
     r"^_?(maybe_)?save(_[a-z_]*)?(checkpoint|ckpt|model|state|weights|pretrained|snapshot|adapter)"
     r"s?(_[a-z_]*)?$|^save_ckpt$|^checkpoint$"
 )
+LOADER = Spelling(r"loader")
 #: Of data what is no loader of them.
 BATCH = Spelling(r"(^|_)(batch|batches)(_|$)")
 FETCH = Spelling(r"^(get|next)_batch$")

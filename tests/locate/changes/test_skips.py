@@ -223,6 +223,105 @@ def test_seeds_of_a_loader_are_taken_in_place_of_the_evaluation(
     assert bool(notes) is noted
 
 
+RENAMED = """\
+from tqdm import tqdm
+val_loader = torch.utils.data.DataLoader(data)
+other_loader = torch.utils.data.DataLoader(data)
+loaders = [val_loader, other_loader]
+def validate(model, loader=None, verbose=False):
+    model.eval()
+    with torch.no_grad():
+        {}
+        for x in {}:
+            print(model(x))
+    model.train()
+validate(model, {})
+"""
+OR_BAR = "if verbose:\n            loader = tqdm(loader)"
+OR_BEGUN = (
+    "if verbose:\n            batches = loader\n        else:\n            batches = iter(loader)"
+)
+
+
+@pytest.mark.parametrize(
+    ("rebound", "walked", "given", "replaced", "noted"),
+    [
+        (OR_BAR, "loader", "val_loader", "val_loader", False),
+        (OR_BAR, "loader", "val_loader, unknown", "val_loader", False),
+        (OR_BAR.replace("tqdm", "list"), "loader", "val_loader", "val_loader", False),
+        (OR_BAR.replace("tqdm", "list"), "loader", "val_loader, unknown", "", True),
+        (OR_BAR, "enumerate(loader)", "val_loader, unknown", "val_loader", False),
+        (OR_BAR.replace("tqdm(loader)", "other_loader"), "loader", "val_loader, n", "", True),
+        (OR_BEGUN, "batches", "val_loader, True", "val_loader", False),
+        (OR_BEGUN, "batches", "val_loader", "val_loader", False),
+        (OR_BEGUN, "batches", "val_loader, unknown", "", True),
+        ("if loader is None:\n            loader = val_loader", "loader", "", "val_loader", False),
+        ("loader = loader or val_loader", "loader", "", "val_loader", False),
+        ("loader = loader or val_loader", "loader", "other_loader", "", True),
+        ("batches = loader or tqdm(loader)", "batches", "val_loader", "val_loader", False),
+        ("pass", "tqdm(loader) if verbose else loader", "val_loader", "val_loader", False),
+        ("batches = tqdm(loader)", "batches", "val_loader", "val_loader", False),
+        ("batches = list(loader)", "batches", "val_loader", "val_loader", False),
+        ("batches = enumerate(tqdm(loader))", "batches", "val_loader", "val_loader", False),
+        ("batches = loader", "zip(batches, [1])", "val_loader", "val_loader", False),
+        ("pass", "zip([1], loader)", "val_loader", "val_loader", False),
+        ("batches = [1, 2]", "batches", "val_loader", "", False),
+        (OR_BAR, "loader", "loaders[0]", "", True),
+    ],
+)
+def test_seeds_of_a_loader_under_another_name_are_taken_or_told_of(
+    rebound: str, walked: str, given: str, replaced: str, noted: bool
+) -> None:
+    """Where all that may be walked over is one loader, which can be named, they are taken."""
+    source = looped(STEP, before=RENAMED.format(rebound, walked, given))
+    plan = plan_of(source)
+    assert plan["skipped_validation"]
+    assert (f"_instrument.drawn({replaced})  # [instrument]" in code_lines(source)) is bool(
+        replaced
+    )
+    assert ("random-numbers" in [w["kind"] for w in plan["warnings"]]) is noted
+
+
+def test_seeds_of_a_loader_that_only_the_piece_names_are_told_of() -> None:
+    piece = """\
+val_loader = torch.utils.data.DataLoader(data)
+with torch.no_grad():
+    model.eval()
+    batches = val_loader
+    for x in batches:
+        print(model(x))
+    model.train()
+"""
+    source = looped(STEP, before=piece)
+    assert "drawn(batches" not in "\n".join(code_lines(source))
+    assert "random-numbers" in [w["kind"] for w in plan_of(source)["warnings"]]
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [
+        "for batch in val_loader:\n            x, y = batch",
+        "for i, batch in enumerate(val_loader):\n            x, y = batch",
+        "for batch in val_loader:\n            (x, y), z = batch\n            x, y = zip(*batch)",
+        "for batch in val_loader:\n            x, y = [part for part in batch]",
+    ],
+)
+def test_what_a_loader_gives_is_none_to_be_walked_over(walk: str) -> None:
+    setup = f"""\
+val_loader = torch.utils.data.DataLoader(data)
+def validate(model):
+    model.eval()
+    with torch.no_grad():
+        {walk}
+            print(model(x))
+    model.train()
+validate(model)
+"""
+    source = looped(STEP, before=setup)
+    assert "_instrument.drawn(val_loader)  # [instrument]" in code_lines(source)
+    assert "random-numbers" not in [w["kind"] for w in plan_of(source)["warnings"]]
+
+
 def test_a_loader_that_is_walked_over_now_and_then_is_noted() -> None:
     setup = LOADED.replace("    with torch", "    if quick:\n        return 0\n    with torch")
     source = looped(STEP, before=setup + "validate(model)")

@@ -93,6 +93,11 @@ class Effects(Struct):
             self.draws = [NOWHERE]
         self.unknown = self.unknown or other.unknown
 
+    def binds(self, path: Spelling) -> bool:
+        """Whether the first name of a path means something else, or nothing, without this."""
+        first = path.text.partition(".")[0]
+        return any(cell.name == first and cell.scope is path.scope for cell in self.bound)
+
     @property
     def left(self) -> list[Mode]:
         """The last switch of each module that is not given back its mode."""

@@ -18,6 +18,8 @@ from instrumentor.read.values import Class, External, Item, Member, Object, Valu
 
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
 _WALKED_THROUGH = handed_on.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
+_LOADER = "DataLoader"
+_DATA = Kind.DATA
 _CHANGES = (Effect.GIVEN, Effect.FIRST, Effect.PROCESS)
 #: What they write goes to the file that they are given.
 _WRITERS = ("csv.writer", "csv.DictWriter")
@@ -156,25 +158,55 @@ class Objects(Struct, eq=False):
 
     def walked(self, source: Source, scope: ScopeNode, node: ast.expr) -> ast.expr | None:
         """The data loader that a loop walks over, through `enumerate` and progress bars."""
-        names = self.knowledge.program.names
-        while isinstance(node, ast.Call) and node.args:
-            if names.qualified(source, scope, node.func) not in _WALKED_THROUGH:
-                break
+        while self.is_walked_through(source, scope, node) and isinstance(node, ast.Call):
             node = node.args[0]
-        for value in self._values(source, scope, node):
-            name = external_name(value.made_by) if isinstance(value, Object) else ""
-            if name:
-                return node if name.endswith("DataLoader") else None
-        return node if self.knowledge.kinds.is_a(source, scope, node, Kind.DATA) else None
+        values = self._values(source, scope, node)
+        made = [external_name(v.made_by) if isinstance(v, Object) else "" for v in values]
+        if any(name.endswith(_LOADER) for name in made):
+            return node
+        known = bool(made) and all(made)
+        return node if not known and self.knowledge.kinds.is_a(source, scope, node, _DATA) else None
+
+    def is_walked_through(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """A call which walks over what it is given first where it is walked over."""
+        if not (isinstance(node, ast.Call) and node.args):
+            return False
+        name = self.knowledge.program.names.qualified(source, scope, node.func)
+        return name in _WALKED_THROUGH
+
+    def is_loader(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Made by a library's loader, or what nobody tells and is called a loader."""
+        values = self._values(source, scope, node)
+        if any(self._is_a_loader(value) for value in values):
+            return True
+        found = self.knowledge.kinds.of(source, scope, node)
+        spelled = found is not None and found == (_DATA, Evidence.SPELLING)
+        return spelled and spelling.LOADER.fits(last(dotted(node)).lower())
+
+    def _is_a_loader(self, value: Value) -> bool:
+        return isinstance(value, Object) and any(
+            name.endswith(_LOADER) for name in self._makers(value)
+        )
 
     def seeds(self, source: Source, scope: ScopeNode, loader: ast.expr) -> bool:
         """Whether walking over data may draw seeds: not over a batch, nor an array of numbers."""
         found = self.knowledge.kinds.of(source, scope, loader)
         spelled = found is not None and found[1] is Evidence.SPELLING
+        values = self._values(source, scope, loader)
+        if any(map(self._is_a_loader, values)):
+            return True  # whatever else it may be
+        if values and all(map(self._is_of_a_batch, values)):
+            return False
         return not (spelled and spelling.BATCH.fits(last(dotted(loader)))) and not any(
             libraries.is_on_host(name.partition(".")[0])
-            for value in self._values(source, scope, loader)
+            for value in values
             for name in self._makers(value.owner if isinstance(value, Item) else value)
+        )
+
+    def _is_of_a_batch(self, value: Value) -> bool:
+        """What a loader gives, or a part of that."""
+        return isinstance(value, Item) and (
+            self._is_a_loader(value.owner) or self._is_of_a_batch(value.owner)
         )
 
     def is_library(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:

@@ -140,7 +140,10 @@ class _Attempt(Struct, eq=False):
                 "\n".join(modes),
                 piece.initial,
                 piece.what,
-                tuple(d.text if self._spelled(piece, d) else "" for d in effects.draws)
+                tuple(
+                    d.text if self._spelled(piece, d) and not effects.binds(d) else ""
+                    for d in effects.draws
+                )
                 + (("",) if self._draws_more(piece, effects.draws) else ()),
                 {
                     d: "\n".join(map(ast.unparse, reads))

@@ -32,7 +32,16 @@ from instrumentor.locate.changes.skips.implicit import (
 )
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.plain import Plain
-from instrumentor.locate.changes.skips.storage import NOWHERE, Arguments, Cell, Frame, Storage
+from instrumentor.locate.changes.skips.storage import (
+    NOWHERE,
+    Arguments,
+    Cell,
+    Frame,
+    Reach,
+    Spelling,
+    Storage,
+)
+from instrumentor.read.bindings import Binding, Bound, Parameter
 from instrumentor.read.constants import (
     Constants,
     asked_of,
@@ -42,6 +51,7 @@ from instrumentor.read.constants import (
     unreached,
 )
 from instrumentor.read.fixpoint import Answers
+from instrumentor.read.handed_on import words
 from instrumentor.read.program import Function, Program
 from instrumentor.read.syntax import (
     FUNCTIONS,
@@ -62,6 +72,14 @@ from instrumentor.read.values import Class
 _DEPTH = 12
 _NONE: Constants = {}
 _GETATTR = "builtins.getattr"
+#: Begin to walk over what they are given when they are called.
+_BEGIN = words(
+    "builtins.list builtins.tuple builtins.set builtins.frozenset builtins.sorted builtins.dict "
+    "builtins.sum builtins.max builtins.min builtins.any builtins.all builtins.zip "
+    "builtins.enumerate builtins.map builtins.filter"
+)
+_CALL_THE_FIRST = ("builtins.map", "builtins.filter")
+_NO_LOADER = Spelling("-")
 
 
 class EffectsReader(Struct, eq=False, dict=True):
@@ -329,28 +347,117 @@ class EffectsReader(Struct, eq=False, dict=True):
     def _walk(self, frame: Frame, iterable: ast.expr, found: Effects, *, certain: bool) -> None:
         """Walking over something uses an iterator up, runs `__iter__`, seeds a loader's order."""
         reach = self.storage.of(frame, iterable)
-        calls = (n for n in (iterable, *below(iterable)) if isinstance(n, ast.Call))
         if reach.once:
             found.add(changes(frame, iterable, reach.cells))
-        if not any(any(self._begun(frame, call)) for call in calls):
-            self._seed(frame, iterable, found, certain=certain)
+        self._seed(frame, iterable, found, certain=certain)
         self._special(frame, iterable, found)
 
     def _begun(self, frame: Frame, call: ast.Call) -> list[ast.expr]:
-        """What `iter(loader)` and `loader.__iter__()` begin to walk over."""
+        """What `iter(loader)`, `loader.__iter__()` and `list(loader)` begin to walk over."""
         if isinstance(call.func, ast.Attribute) and call.func.attr == "__iter__":
             return [call.func.value]
         name = self.program.names.qualified(frame.source, frame.scope, call.func)
-        return call.args[:1] if name == "builtins.iter" else []
+        if name == "builtins.iter":
+            return call.args[:1]
+        taken = call.args[name in _CALL_THE_FIRST :] if name in _BEGIN else []
+        return [a for a in taken if self._is_a_loader(frame, a)]  # most are lists and batches
+
+    def _is_a_loader(self, frame: Frame, node: ast.expr) -> bool:
+        return any(self.objects.is_loader(*where) for where, _ in self._over(frame, node, set()))
 
     def _seed(self, frame: Frame, iterable: ast.expr, found: Effects, *, certain: bool) -> None:
-        """What beginning to walk over a data loader draws."""
-        loader = self.objects.walked(frame.source, frame.scope, iterable)
-        if loader is None or not self.objects.seeds(frame.source, frame.scope, loader):
+        """What beginning to walk over a data loader draws; which of several is not told."""
+        begun: list[Spelling] = []  # nothing: of what draws none here
+        for where, reach in self._over(frame, iterable, set()):
+            loader = self.objects.walked(*where)
+            seeds = loader is not None and self.objects.seeds(*where[:2], loader)
+            before = reach.once or self._has_begun(frame, where[2])
+            begun.append(reach.path if seeds and not before else _NO_LOADER)
+        if {*begun} - {_NO_LOADER}:
+            alone = certain and len({*begun}) == 1
+            found.draws.append(begun[0] if alone else NOWHERE)
+
+    def _has_begun(self, frame: Frame, node: ast.expr) -> bool:
+        """Whether making it begins the walk, which counts there."""
+        if not isinstance(node, ast.Call):
+            return False
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "__iter__":
+            return True
+        name = self.program.names.qualified(frame.source, frame.scope, node.func)
+        return name == "builtins.iter" or name in _BEGIN
+
+    def _over(
+        self, frame: Frame, node: ast.expr, seen: set[ast.expr]
+    ) -> Iterator[tuple[tuple[Source, ScopeNode, ast.expr], Reach]]:
+        """What a walk over something may be over, through names, progress bars and choices."""
+        if node in seen:
             return
-        reach = self.storage.of(frame, loader)
-        if not reach.once:  # an iterator has begun before
-            found.draws.append(reach.path if certain else NOWHERE)
+        seen.add(node)
+        match node:
+            case ast.IfExp(body=one, orelse=other):
+                parts = [one, other]
+            case ast.BoolOp(values=parts):
+                pass
+            case ast.NamedExpr(value=one):
+                parts = [one]
+            case ast.Call(args=[one, *_]) if self.objects.is_walked_through(
+                frame.source, frame.scope, node
+            ) and not self._has_begun(frame, node):
+                parts = [one]
+            case ast.Name() if meant := self._meant(frame, node):
+                for binding in meant:
+                    yield from self._over_a_binding(frame, node, binding, seen)
+                return
+            case _:
+                yield (frame.source, frame.scope, node), self.storage.of(frame, node)
+                return
+        for part in parts:
+            yield from self._over(frame, part, seen)
+
+    def _over_a_binding(
+        self, frame: Frame, node: ast.Name, binding: Binding, seen: set[ast.expr]
+    ) -> Iterator[tuple[tuple[Source, ScopeNode, ast.expr], Reach]]:
+        given = dict(frame.given).get(node.id)
+        if isinstance(binding, Bound) and not binding.path:
+            yield from self._over(frame, binding.value, seen)
+        elif isinstance(binding, Parameter) and given is not None:
+            if not given.plain:  # nobody walks over None
+                yield (frame.source, frame.scope, node), given
+        else:
+            yield (frame.source, frame.scope, node), self.storage.of(frame, node)
+
+    def _meant(self, frame: Frame, node: ast.Name) -> list[Binding]:
+        """What a name may be bound to, where that says more than the name does.
+
+        A name of the examined scope is a loader's own spelling unless it is of a progress bar.
+        """
+        where = (frame.source, frame.scope, node.id)
+        owner = self.storage.owner(*where)
+        if owner is not frame.scope:
+            return []
+        bindings = self.storage.bound_ahead(frame, node)
+        meant = [
+            b for b in bindings or self.program.names.bound(*where) if self._comes_to(frame, b)
+        ]
+        if frame.run == "examined":
+            bound = (b.value for b in meant if isinstance(b, Bound) and not b.path)
+            calls = (n for value in bound for n in (value, *below(value)))
+            if not any(
+                isinstance(n, ast.Call)
+                and self.objects.is_walked_through(frame.source, frame.scope, n)
+                for n in calls
+            ):
+                return []
+        return meant
+
+    def _comes_to(self, frame: Frame, binding: Binding) -> bool:
+        """Whether what binds a name runs, with what is constant in the call that is read."""
+        at = frame.source.statement_of(binding.value) if isinstance(binding, Bound) else None
+        return at is None or not any(
+            s in self._out or frame.source.places[s].suite[0] in self.never
+            for s in (at, *frame.source.parents(at))
+            if s in frame.source.places
+        )
 
     def _special(self, frame: Frame, owner: ast.expr, found: Effects) -> None:
         """Methods of the program's classes that no call names."""

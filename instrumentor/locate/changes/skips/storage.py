@@ -350,7 +350,7 @@ class Storage(Struct, eq=False, dict=True):
             raise TooMuch
         match node:
             case ast.Name():
-                return self._name(frame, node.id, self._bound_ahead(frame, node))
+                return self._name(frame, node.id, self.bound_ahead(frame, node))
             case ast.Attribute():
                 return self._attribute(frame, node)
             case ast.Call():
@@ -414,7 +414,7 @@ class Storage(Struct, eq=False, dict=True):
         inner = [r for r in (self.of(frame, part) for part in parts) if not r.plain]
         return Reach(held=frozenset().union(*(r.cells | r.held for r in inner)), fresh=True)
 
-    def _bound_ahead(self, frame: Frame, node: ast.Name) -> list[Binding]:
+    def bound_ahead(self, frame: Frame, node: ast.Name) -> list[Binding]:
         """What a function's own variable may be bound to where it is read, if that is told."""
         source, name = frame.source, node.id
         statement = source.statement_of(node)
