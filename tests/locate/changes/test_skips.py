@@ -282,6 +282,39 @@ def test_seeds_of_a_loader_under_another_name_are_taken_or_told_of(
     assert ("random-numbers" in [w["kind"] for w in plan["warnings"]]) is noted
 
 
+OR_PLAIN = " if few else loader"
+WRAPPED = """\
+from itertools import islice
+from tqdm import tqdm
+class Few:
+    def __init__(self, held):
+        self.held = held
+    def __iter__(self):
+        return islice(iter(self.held), 3)
+loader = torch.utils.data.DataLoader(data)
+val_loader = {}
+def validate(model, batches):
+    model.eval()
+    with torch.no_grad():
+        for x in tqdm(batches, desc="validation"):
+            print(model(x))
+    model.train()
+validate(model, val_loader)
+"""
+
+
+@pytest.mark.parametrize("surely", [False, True])
+def test_what_a_loader_may_be_wrapped_in_is_not_asked_for_what_it_holds(*, surely: bool) -> None:
+    """The run tells what draws its seeds where it may be a loader itself; else it is told ahead."""
+    source = looped(STEP, before=WRAPPED.format(f"Few(loader){'' if surely else OR_PLAIN}"))
+    plan = plan_of(source)
+    assert plan["skipped_validation"]
+    taken = any("_instrument.drawn(val_loader)" in line for line in code_lines(source))
+    assert "val_loader.held" not in "\n".join(code_lines(source))
+    assert taken is not surely
+    assert ("random-numbers" in [w["kind"] for w in plan["warnings"]]) is surely
+
+
 def test_seeds_of_a_loader_that_only_the_piece_names_are_told_of() -> None:
     piece = """\
 val_loader = torch.utils.data.DataLoader(data)

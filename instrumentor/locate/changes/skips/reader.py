@@ -461,8 +461,25 @@ class EffectsReader(Struct, eq=False, dict=True):
 
     def _special(self, frame: Frame, owner: ast.expr, found: Effects) -> None:
         """Methods of the program's classes that no call names."""
+        while self.objects.is_walked_through(frame.source, frame.scope, owner):
+            assert isinstance(owner, ast.Call)
+            owner = owner.args[0]
+        runs = Effects()
         methods = self._methods.special(frame.source, frame.scope, owner)
-        self._run(frame, owner, methods, found)
+        self._run(frame, owner, methods, runs)
+        runs.draws = self._seeds_within(frame, owner, runs.draws)
+        found.add(runs)
+
+    def _seeds_within(self, frame: Frame, owner: ast.expr, draws: list[Spelling]) -> list[Spelling]:
+        """Seeds of loaders that an object holds, which is not sure to be one that holds them.
+
+        Where it may be a loader itself, what draws its seeds tells at run time which it is.
+        """
+        whole = self.storage.of(frame, owner).path
+        inside = [d for d in draws if whole.text and d.text.startswith(f"{whole.text}.")]
+        others = [d for d in draws if d not in inside]
+        told = inside and not self._is_a_loader(frame, owner)
+        return [*others, NOWHERE] if told else others
 
     def _run(
         self, frame: Frame, owner: ast.expr, methods: Iterator[Function], found: Effects
