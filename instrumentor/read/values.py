@@ -22,6 +22,10 @@ class External(Struct, frozen=True):
     name: str
 
 
+#: Bases that leave the attributes and methods of what derives from them as they are.
+PLAIN_BASES = (External("builtins.object"), External("abc.ABC"))
+
+
 class Free(Struct, frozen=True):
     """A name that nothing in sight binds."""
 

@@ -24,9 +24,9 @@ from instrumentor.workspace.private_git import make_private_git
 from instrumentor.workspace.shadow import shadow
 
 
-def snapshot(root: Path) -> dict[str, tuple[object, ...]]:
+def snapshot(root: Path) -> dict[str, tuple[int, int, int, bytes]]:
     """Type, mode, mtime, size and content of all that lies under a folder, .git included."""
-    found: dict[str, tuple[object, ...]] = {}
+    found = {}
     for folder, below, files in os.walk(root):
         for name in (*below, *files):
             path = Path(folder, name)
@@ -131,7 +131,7 @@ def test_no_copy_runs_with_other_rights_than_the_scripts(git_repo) -> None:
         (repo / name).chmod(0o6755)
     with opened(repo, replacements={repo / "train.py": b""}) as workspace:
         copied = snapshot(workspace.root)
-    assert {stat.S_IMODE(mode) for mode, *_ in copied.values()} == {0o755}  # type: ignore[arg-type]
+    assert {stat.S_IMODE(mode) for mode, *_ in copied.values()} == {0o755}
 
 
 def test_what_is_deleted_after_it_was_listed_is_not_missed(git_repo, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_copy_of_a_closed_folder_can_be_removed(git_repo) -> None:
         (repo / name).chmod(0o500)
     with opened(repo) as workspace:
         copied = snapshot(workspace.root)
-    assert [stat.S_IMODE(copied[name][0]) for name in ("closed", "closed/in")] == [0o700, 0o700]  # type: ignore[call-overload]
+    assert [stat.S_IMODE(copied[name][0]) for name in ("closed", "closed/in")] == [0o700, 0o700]
 
 
 def test_what_the_script_does_in_its_copy_does_not_reach_the_tree(git_repo) -> None:

@@ -22,12 +22,11 @@ from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import is_decorated, is_method, passed
 from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, all_parameters, own_nodes
-from instrumentor.read.values import Class, External, Object
+from instrumentor.read.values import PLAIN_BASES, Class, Object
 
 Place = tuple[Source, ScopeNode, ast.expr]
 #: A variable: where it is bound, and its name.
 _Variable = tuple[Source, ScopeNode, str]
-_PLAIN_BASES = (External("builtins.object"), External("abc.ABC"))
 #: In a function that may go on, or read something, later than where that stands.
 _LATER = (ast.Yield, ast.YieldFrom, ast.Await, ast.GeneratorExp, ast.Lambda, ast.Try)
 #: Methods that run where nothing names them, or decide what an attribute is.
@@ -236,7 +235,7 @@ class Confined(Struct, eq=False, dict=True):
         names = (self.program.of(source, scope, d) for d in made)
         known = all([*map(external_name, v)] == ["dataclasses.dataclass"] for v in names)
         odd = _DECIDING & self.program.bindings_of(source).classes.get(node, {}).keys()
-        return known and not odd and not node.keywords and all(b in _PLAIN_BASES for b in bases)
+        return known and not odd and not node.keywords and all(b in PLAIN_BASES for b in bases)
 
     def _led_to(
         self, made: Object, source: Source, scope: ScopeNode, node: ast.Name, at: ast.AST | None

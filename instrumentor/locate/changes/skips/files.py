@@ -286,19 +286,9 @@ class OpenedFiles(Struct, eq=False, dict=True):
         if name in _CHOOSE and call.args:
             return self._elements(source, scope, call.args[0], deep)
         if isinstance(call.func, ast.Attribute) and not name.startswith(("os.", "glob.")):
-            owner, word = call.func.value, call.func.attr
-            if word == "format":
-                paths = self.of(source, scope, owner, deep)
-                return [_join_holes(path) for path in paths]
-            if word == "joinpath":
-                return self._below([owner, *call.args], where, deep)
-            if word in ("glob", "rglob") and call.args:
-                inner = self.of(source, scope, call.args[0], deep)
-                return [(None, "/", *_of_glob(path)) for path in inner]
-            if word in ("absolute", "resolve", "expanduser", "as_posix"):
-                return [(None, *path) for path in self.of(source, scope, owner, deep)]
-            if word == "with_suffix" and call.args:
-                return [(None, *path) for path in self.of(source, scope, call.args[0], deep)]
+            found = self._of_own_method(source, scope, call, call.func, deep)
+            if found is not None:
+                return found
         functions = program.resolve(source, scope, call)
         made = any(isinstance(v, Class) for v in program.names.of(source, scope, call.func))
         if functions and not made:
@@ -310,6 +300,25 @@ class OpenedFiles(Struct, eq=False, dict=True):
                 for path in self.of(function.source, function.node, part.value, deep)
             ]
         return [UNKNOWN]
+
+    def _of_own_method(
+        self, source: Source, scope: ScopeNode, call: ast.Call, function: ast.Attribute, deep: int
+    ) -> Iterable[Path] | None:
+        """What a method of a text or of a path gives; None of any other."""
+        owner, given = function.value, call.args[:1]
+        match function.attr:
+            case "format":
+                return [_join_holes(path) for path in self.of(source, scope, owner, deep)]
+            case "joinpath":
+                return self._below([owner, *call.args], (source, scope), deep)
+            case "glob" | "rglob" if given:
+                inner = self.of(source, scope, given[0], deep)
+                return [(None, "/", *_of_glob(path)) for path in inner]
+            case "absolute" | "resolve" | "expanduser" | "as_posix":
+                return [(None, *path) for path in self.of(source, scope, owner, deep)]
+            case "with_suffix" if given:
+                return [(None, *path) for path in self.of(source, scope, given[0], deep)]
+        return None
 
     def _elements(
         self, source: Source, scope: ScopeNode, node: ast.expr, deep: int
@@ -549,7 +558,7 @@ def _joined(path: Path) -> Path:
 
 
 def _may_be_one(one: Path, other: Path) -> bool:
-    if not (_may_end_alike(one, other) and _may_end_alike(other, one)):
+    if not _may_end_alike(one, other):
         return False
     heads = [os.path.normpath(path[0]) if path[0] else "" for path in (one, other)]
     if _is_whole(one) and _is_whole(other):
@@ -570,7 +579,7 @@ def _plain_head(head: str) -> str:
 
 def _begin_apart(one: str, other: str) -> bool:
     """Two constant beginnings of which none goes on as the other does."""
-    if not (one and other) or one[0] == "/" != other[0] or other[0] == "/" != one[0]:
+    if not (one and other) or (one[0] == "/") != (other[0] == "/"):
         return False
     if ".." in one + other or "/." in one + other:
         return False

@@ -19,7 +19,6 @@ from instrumentor.read.values import Class, External, Item, Member, Object, Valu
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
 _WALKED_THROUGH = handed_on.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
 _LOADER = "DataLoader"
-_DATA = Kind.DATA
 _CHANGES = (Effect.GIVEN, Effect.FIRST, Effect.PROCESS)
 #: What they write goes to the file that they are given.
 _WRITERS = ("csv.writer", "csv.DictWriter")
@@ -158,14 +157,20 @@ class Objects(Struct, eq=False):
 
     def walked(self, source: Source, scope: ScopeNode, node: ast.expr) -> ast.expr | None:
         """The data loader that a loop walks over, through `enumerate` and progress bars."""
-        while self.is_walked_through(source, scope, node) and isinstance(node, ast.Call):
-            node = node.args[0]
+        node = self.within(source, scope, node)
         values = self._values(source, scope, node)
         made = [external_name(v.made_by) if isinstance(v, Object) else "" for v in values]
         if any(name.endswith(_LOADER) for name in made):
             return node
-        known = bool(made) and all(made)
-        return node if not known and self.knowledge.kinds.is_a(source, scope, node, _DATA) else None
+        if made and all(made):
+            return None
+        return node if self.knowledge.kinds.is_a(source, scope, node, Kind.DATA) else None
+
+    def within(self, source: Source, scope: ScopeNode, node: ast.expr) -> ast.expr:
+        """What is walked over in the end, through such calls."""
+        while isinstance(node, ast.Call) and self.is_walked_through(source, scope, node):
+            node = node.args[0]
+        return node
 
     def is_walked_through(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """A call which walks over what it is given first where it is walked over."""
@@ -179,8 +184,7 @@ class Objects(Struct, eq=False):
         values = self._values(source, scope, node)
         if any(self._is_a_loader(value) for value in values):
             return True
-        found = self.knowledge.kinds.of(source, scope, node)
-        spelled = found is not None and found == (_DATA, Evidence.SPELLING)
+        spelled = self.knowledge.kinds.of(source, scope, node) == (Kind.DATA, Evidence.SPELLING)
         return spelled and spelling.LOADER.fits(last(dotted(node)).lower())
 
     def _is_a_loader(self, value: Value) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
+from instrumentor.locate.changes.skips.removal import BASES_TO_EXTEND, is_only_called
 from instrumentor.locate.changes.skips.storage import SAMENESS, Frame, Storage
 from instrumentor.locate.meaning import methods
 from instrumentor.locate.meaning.roles import Gives
@@ -19,16 +20,9 @@ from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import default_of, is_decorated, is_method, passed
 from instrumentor.read.syntax import ScopeNode, Source, arguments
-from instrumentor.read.values import Class, External, Object
+from instrumentor.read.values import PLAIN_BASES, Class, Object
 
-#: Classes that leave the attributes of what derives from them as they are set.
-_BASES = [
-    External(name)
-    for name in (
-        *("builtins.object", "abc.ABC", "torch.nn.Module", "torch.nn.modules.module.Module"),
-        *("torch.utils.data.Dataset", "torch.utils.data.dataset.Dataset"),
-    )
-]
+_BASES = (*PLAIN_BASES, *BASES_TO_EXTEND)
 #: Methods that decide what an attribute is.
 _DECIDING = {"__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__slots__"}
 _TRANSPARENT = ("staticmethod", "classmethod", "no_grad", "inference_mode")
@@ -175,16 +169,7 @@ class Plain(Struct, eq=False, dict=True):
         if cls is None or function.name != "__init__":
             return True
         classes = [cls, *(c.node for c in self.program.names.subclasses.get(cls, ()))]
-        return all(self._is_only_called(c.name) for c in classes)
-
-    def _is_only_called(self, name: str) -> bool:
-        """Whether a class is named where it makes an object, and for its subclasses, alone."""
-        for source in self.program.sources.values():
-            called = {call.func for call in source.calls}
-            for node in source.mentions.get(name, ()):
-                if node not in called and not isinstance(source.statement_of(node), ast.ClassDef):
-                    return False
-        return True
+        return all(is_only_called(self.program, c.name) for c in classes)
 
     # -- attributes ----------------------------------------------------------------------------
 

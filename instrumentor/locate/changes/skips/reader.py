@@ -461,9 +461,7 @@ class EffectsReader(Struct, eq=False, dict=True):
 
     def _special(self, frame: Frame, owner: ast.expr, found: Effects) -> None:
         """Methods of the program's classes that no call names."""
-        while self.objects.is_walked_through(frame.source, frame.scope, owner):
-            assert isinstance(owner, ast.Call)
-            owner = owner.args[0]
+        owner = self.objects.within(frame.source, frame.scope, owner)
         runs = Effects()
         methods = self._methods.special(frame.source, frame.scope, owner)
         self._run(frame, owner, methods, runs)

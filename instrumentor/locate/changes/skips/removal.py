@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -22,20 +22,22 @@ from instrumentor.read.syntax import (
     contains,
     own_nodes,
 )
-from instrumentor.read.values import External, Object
+from instrumentor.read.values import PLAIN_BASES, External, Object
 
 Statements = Iterable[tuple[Source, ast.stmt]]
 #: What runs later than where it stands.
 _DELAYED = (*FUNCTIONS, ast.Lambda, ast.GeneratorExp)
-_PLAIN_BASES = (External("abc.ABC"), External("builtins.object"))
-#: Classes of libraries that make no object of those on them.
-_NEVER_MADE = [
+#: Bases of a library whose methods set no attribute of what derives from them, nor make one.
+BASES_TO_EXTEND = tuple(
     External(name)
     for name in (
-        *("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.Sequential"),
+        *("torch.nn.Module", "torch.nn.modules.module.Module"),
         *("torch.utils.data.Dataset", "torch.utils.data.dataset.Dataset"),
     )
-]
+)
+_NEVER_MADE = (*BASES_TO_EXTEND, External("torch.nn.Sequential"))
+#: What is asked about a class by its name.
+_ASKING = ("super", "isinstance", "issubclass")
 _ASKED = ("__getattr__", "__getattribute__")
 _LOOKS_UP = ("getattr", "hasattr", "methodcaller")
 
@@ -181,20 +183,10 @@ class Closed(Struct, eq=False, dict=True):
         own = owner is None or self._is_own(source, owner, makes=makes)
         if owner is not None and makes and own:
             classes = [owner, *(c.node for c in self.program.subclasses.get(owner, ()))]
-            own = all(map(self._is_only_called, classes))
+            own = not any(map(self._is_looked_up, classes)) and all(
+                is_only_called(self.program, cls.name, _ASKING) for cls in classes
+            )
         return not special and not decorated and own
-
-    def _is_only_called(self, cls: ast.ClassDef) -> bool:
-        """Whether a class is named to make an object, or as a base, and never handed on."""
-        if self._is_looked_up(cls):
-            return False
-        for source in self.program.sources.values():
-            asked = (c for c in source.calls if callee(c) in ("super", "isinstance", "issubclass"))
-            known = {c.func for c in source.calls} | {a for c in asked for a in c.args}
-            for node in source.mentions.get(cls.name, ()):
-                if node not in known and not isinstance(source.statement_of(node), ast.ClassDef):
-                    return False
-        return True
 
     def _is_own(self, source: Source, owner: ast.ClassDef, *, makes: bool) -> bool:
         """A class on no class of a library and with no decorator, which could call what it has.
@@ -206,7 +198,7 @@ class Closed(Struct, eq=False, dict=True):
             bases = self.program.bases(Class(source, owner))
             read = {c.node for c in bases}
             registered = any(c.node.decorator_list or c.node.keywords for c in bases)
-            bases_of_a_library = (*_PLAIN_BASES, *(_NEVER_MADE if makes else ()))
+            bases_of_a_library = (*PLAIN_BASES, *(_NEVER_MADE if makes else ()))
             self._known[owner, makes] = not registered and all(
                 v in bases_of_a_library or (isinstance(v, Class) and v.node in read)
                 for c in bases
@@ -263,6 +255,21 @@ class Closed(Struct, eq=False, dict=True):
         owners = self.program.of(source, scope, call.args[0]) if call.args else ()
         made = (v.made_by if isinstance(v, Object) else v for v in owners)
         return bool(owners) and all(isinstance(v, (External, Source)) for v in made)
+
+
+def is_only_called(program: Program, name: str, asking: Collection[str] = ()) -> bool:
+    """Whether a class is named to make an object, or as a base, and never handed on.
+
+    Args:
+        asking: functions that may be given it all the same.
+    """
+    for source in program.sources.values():
+        asked = (c for c in source.calls if callee(c) in asking)
+        known = {c.func for c in source.calls} | {a for c in asked for a in c.args}
+        for node in source.mentions.get(name, ()):
+            if node not in known and not isinstance(source.statement_of(node), ast.ClassDef):
+                return False
+    return True
 
 
 def _is_of_super(call: ast.Call) -> bool:

@@ -125,11 +125,8 @@ class Uses(Struct, eq=False):
             if not stays and not cell.inside:
                 continue
             loads = isinstance(mention[2].ctx, ast.Load)
-            if way.in_place and loads and self.facts.reader.plain.holds(*mention):
-                continue  # of a number another one would have to take its place
-            if cell.of is not None and loads:
-                if self.facts.storage.confined.is_set_ahead(*mention, way.home):
-                    continue
+            if loads and self._is_another(cell, mention, way):
+                continue
             others = self._goes_to(mention) if loads else []
             inside = cell.inside
             if others is None and stays and self.ahead.holds(mention):
@@ -149,6 +146,13 @@ class Uses(Struct, eq=False):
                 yield from self._reads_of_object(other.at(inside), way, given)
         for other in self.facts.storage.put_into(cell):
             yield from self._reads_of_object(other, way, via)
+
+    def _is_another(self, cell: Cell, mention: Mention, way: _Way) -> bool:
+        """Whether what is read is not what was changed, though it lies where that lies."""
+        if way.in_place and self.facts.reader.plain.holds(*mention):
+            return True  # of a number another one would have to take its place
+        confined = self.facts.storage.confined
+        return cell.of is not None and confined.is_set_ahead(*mention, way.home)
 
     def _led_from_home(self, made: Object, mention: Mention, home: ScopeNode) -> list[Mention]:
         """Where a piece's own scope leads into a method that reads an object, if no other does.
