@@ -136,12 +136,10 @@ def _evaluations(region: Region, calls: Iterable[tuple[ast.Call, ast.stmt]]) -> 
 def _inside(region: Region) -> Iterator[ast.stmt]:
     """Statements of the body on a path from the begin of a region to one of its ends."""
     flow = region.candidate.flow
-    begins = [flow.before(start) for start in region.starts]
     ends = {flow.after(e.after) for e in region.ends}
     for statement in flow.statements:
-        at = flow.before(statement)
-        if any(at == begin or flow.path(begin, at, ends) for begin in begins):
-            if flow.after(statement) in ends or flow.path(at, ends):
+        if region.reaches(statement, ends):
+            if flow.after(statement) in ends or flow.path(flow.before(statement), ends):
                 yield statement
 
 

@@ -6,7 +6,7 @@ Each mode looks at an iteration and takes it or leaves it to the next one.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import combinations
 from typing import Any, TypeAlias
 
@@ -77,11 +77,15 @@ class Region(Struct, frozen=True, eq=False):
         """Statements ahead of which the clock starts: one of them runs in an iteration."""
         return self.branches or (self.begin,)
 
-    def reaches(self, statement: ast.stmt) -> bool:
-        """Whether a statement may run once the clock has started in its iteration."""
+    def reaches(self, statement: ast.stmt, avoiding: Collection[int] = ()) -> bool:
+        """Whether a statement may run once the clock has started in its iteration.
+
+        Args:
+            avoiding: points of the control flow that are not met on the way.
+        """
         flow = self.candidate.flow
         at, starts = flow.before(statement), [flow.before(s) for s in self.starts]
-        return any(at == start or flow.path(start, at) for start in starts)
+        return any(at == start or flow.path(start, at, avoiding) for start in starts)
 
     @property
     def end(self) -> ast.stmt:

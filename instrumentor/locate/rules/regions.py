@@ -139,14 +139,11 @@ def no_update_inside(region: Region) -> None:
         if flow.after(final) not in ends and not flow.path(flow.after(final), ends):
             raise Declined(StaysOpen.at(candidate.source, final))
         return
-    end, begins = ends[0], [flow.before(start) for start in region.starts]
+    end = ends[0]
     for update in candidate.own_updates:
         step = update.statement
-        at, done = flow.before(step), flow.after(step)
-        inside = flow.path(done, end) and any(
-            at == begin or flow.path(begin, at, {end}) for begin in begins
-        )
-        if at != end and not inside:
+        inside = flow.path(flow.after(step), end) and region.reaches(step, {end})
+        if flow.before(step) != end and not inside:
             continue
         follows = any(
             not flow.exclusive(u.statement, final) for u in step_updates(candidate, region.sites)

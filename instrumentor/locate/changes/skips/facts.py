@@ -75,7 +75,7 @@ def _behind(place: Place) -> list[tuple[Source, ast.stmt]]:
 
 
 def _is_of_the_entry(test: ast.expr) -> bool:
-    """`__name__ == "__main__"`"""
+    """`__name__ == "__main__"` and no more: what is only like it may run in any module."""
     match test:
         case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[right]):
             return isinstance(right, ast.Constant) and right.value == "__main__"
