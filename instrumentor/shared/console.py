@@ -50,6 +50,18 @@ def _shown(text: str, painted: bool) -> str:
     return "".join(p if _COLOR.fullmatch(p) else visible(p) for p in _COLOR.split(text))
 
 
+def _broken(text: str, indent: int) -> list[str]:
+    """The lines of a text behind a start of so many columns: on a terminal broken between words,
+    and indented."""
+    columns = shutil.get_terminal_size((100, 24)).columns
+    if not sys.stderr.isatty() or indent + formatting.width(text) <= columns:
+        return [text]
+    from instrumentor_analysis.reports.terminal import indented
+
+    first, *others = indented(text, columns, " " * indent)
+    return [first[indent:], *others]
+
+
 def _spell(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
     wanted = error.object[error.start : error.end]
@@ -346,8 +358,9 @@ class Narrator:
     def _say(self, text: str) -> None:
         self.heard = time.monotonic()
         if not self.quiet:
-            elapsed = self.heard - self.start
-            say(f"{paint(f'[{elapsed:6.1f} s]', 'dim', sys.stderr)} {_foreign(text)}")
+            stamp = f"[{self.heard - self.start:6.1f} s] "
+            lines = _broken(_foreign(text), len(stamp))
+            say("\n".join((paint(stamp, "dim", sys.stderr) + lines[0], *lines[1:])))
 
     @contextlib.contextmanager
     def alive(self) -> Iterator[None]:

@@ -347,3 +347,19 @@ def test_work_without_stages_says_that_it_goes_on(
     monkeypatch.setattr(console, "_BEAT_S", 0.001)
     with console.Narrator.during("reading ops.csv"):
         wait_for(lambda: "still reading ops.csv" in capsys.readouterr().err)
+
+
+def test_a_long_line_of_progress_is_broken_between_words_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = "loop at train.py:53 (forward 55, backward 57), and a few more under the profiler"
+    for stream, columns in ((Terminal(), 50), (Terminal(), 200), (io.StringIO(), 50)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("NO_COLOR", "1")
+        console.Narrator().stage("located", f"  the {words}")
+        lines = stream.getvalue().splitlines()
+        assert " ".join(" ".join(lines).split()).endswith(words)
+        broken = stream.isatty() and columns == 50
+        assert len(lines) == (3 if broken else 1)
+        assert all(line.startswith(" " * 11) and len(line) <= 50 for line in lines[1:])

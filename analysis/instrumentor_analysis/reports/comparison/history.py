@@ -28,15 +28,11 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
     values, device = [run.headline.ms for run in runs], [run.device_time_ms for run in runs]
     most = max((value or 0.0 for value in values), default=0.0) or 1.0
     bars = [formatting.bar((value or 0.0) / most * 100, _BAR) for value in values]
+    # What a narrow terminal has no room for is left out from the end.
     columns = [
         Column("no.", texts("id")),
-        Column("when", texts("when"), right=False, optional=True),
         *([Column("script", _scripts(runs), right=False, least=12, comfort=24)] if several else []),
-        Column("commit", texts("revision"), right=False),
         Column("name", texts("name"), right=False, least=10, comfort=24),
-        Column("profiler", texts("profiler"), right=False, optional=True),
-        Column("scope", ["" if run.scope is None else run.scope for run in runs], right=False),
-        Column("steps", texts("samples"), optional=True),
         Column("figure", [run.headline.figure for run in runs], right=False, least=9, comfort=24),
         Column("median", [_ms(value) for value in values]),
     ]
@@ -45,6 +41,13 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
         columns.append(Column("machine", marks, right=False))
     if device != [None] * len(device):
         columns.append(Column("device time", [_ms(value) for value in device]))
+    columns += [
+        Column("commit", texts("revision"), right=False, optional=True),
+        Column("when", texts("when"), right=False, optional=True),
+        Column("profiler", texts("profiler"), right=False, optional=True),
+        Column("scope", [run.scope or "" for run in runs], right=False, optional=True),
+        Column("steps", texts("samples"), optional=True),
+    ]
     if any(run.other_cpus for run in runs):
         busy = [formatting.ABSENT if r.other_cpus is None else f"{r.other_cpus:.1f}" for r in runs]
         columns.append(Column("other load", busy, optional=True))

@@ -21,7 +21,7 @@ def run(number: int, median: float | None, profiler: str = "torch", label: str =
 def test_a_row_per_run_with_a_bar() -> None:
     lines = console([run(1, 10.0), run(2, 5.0), run(3, None)]).splitlines()
     assert len(lines) == 5
-    assert lines[2].split()[:4] == ["1", "2026-01-02", "03:04", "abc123+"]
+    assert lines[2].split()[:7] == [*("1", "a", "fwd+bwd", "10.0", "ms", "abc123+", "2026-01-02")]
     assert lines[2].count("█") == 14 and lines[3].count("█") == 7 and "█" not in lines[4]
 
 
@@ -65,17 +65,21 @@ def test_without_a_median_there_is_nothing_to_draw() -> None:
     assert figure([run(1, None)], "train.py") is None
 
 
-def test_scripts_of_one_name_have_their_folders_and_a_scope_is_whole_in_80_columns() -> None:
+def test_in_80_columns_names_and_figures_are_whole_and_what_says_less_is_left_out() -> None:
+    update = "update of 4 micro-steps"
     several = [
-        replace(run(at, 10.0, profiler), project=project, script=script, busy=True)
+        replace(run(at, 10.0, profiler), project=project, script=script, busy=True, figure=update,
+                figure_ms=10.0)
         for at, (project, script, profiler) in enumerate(
             [("/a/mlp", "train.py", "torch"), ("/a/gan", "train.py", "wallclock"),
              ("/a/gan", "more.py", "torch")]
         )
     ]  # fmt: skip
-    narrow, wide = (console(several, width=width) for width in (80, 140))
-    assert narrow.split()[0] == "no."
+    narrow, wide = (console(several, width=width) for width in (80, 160))
     for shown in (narrow, wide):
-        assert [line.count("fwd+bwd") for line in shown.splitlines()[2:]] == [2, 2, 2]
+        rows = shown.splitlines()[2:]
+        assert shown.split()[0] == "no." and "…" not in shown
+        assert all(update in row and "10.0 ms" in row and "busy" in row for row in rows)
         assert "mlp/train.py" in shown and "gan/train.py" in shown and "gan/more" not in shown
-    assert "torch" in wide and "torch" not in narrow
+    for said in ("torch", "fwd+bwd", "2026-01-02"):
+        assert said in wide and said not in narrow
