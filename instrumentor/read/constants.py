@@ -95,10 +95,15 @@ def unreached(function: Function, known: Constants) -> frozenset[ast.stmt]:
     return _unreached(function, key_of(known)) if known else frozenset()
 
 
+def flow_with(function: Function, known: Constants) -> Flow:
+    """The paths through a function with these constants."""
+    return Flow(function.node.body, partial(decided, known=known), returned=END)
+
+
 @lru_cache(maxsize=1024)
 def _unreached(function: Function, key: Key) -> frozenset[ast.stmt]:
-    answer = partial(decided, known={name: value for name, _, value in key})
-    flow = Flow(function.node.body, answer, returned=END)
+    known = {name: value for name, _, value in key}
+    answer, flow = partial(decided, known=known), flow_with(function, known)
     tests = (n for n in own_nodes(function.node) if isinstance(n, (ast.If, ast.Match)))
     out = (s for test in tests for s in left_out(test, answer))
     inside = (n for s in out for n in (s, *own_nodes(s)) if isinstance(n, ast.stmt))

@@ -377,6 +377,34 @@ def test_what_is_done_with_its_like_goes_and_changes_nothing(
     assert same_training(seen, alone) == []
 
 
+#: looks at the model behind each step, and leaves it in evaluation mode by one of two ways
+LOOK = """\
+def look(net, gives_back=True):
+    was = False
+    if net.training:
+        was = True
+        net.eval()
+    with torch.no_grad():
+        print(net(x).sum())
+    if was and gives_back:
+        net.train(mode=was)
+def leave(net, train):
+    with torch.no_grad():
+        print(net.eval()(x).sum())
+    net.train(mode=train)"""
+
+
+@pytest.mark.parametrize("left", ["look(model, False)", "leave(model, False)"])
+def test_the_mode_that_a_look_leaves_is_that_of_the_step(
+    left: str, run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
+) -> None:
+    shape = script("look(model)\nmodel.train()\nlook(model)", left, LOOK)
+    repo = git_repo(shape.files())
+    assert skipped(run_cli, repo) == (4, 1)
+    seen, alone = observed(shape, run_cli, torch_python, repo, tmp_path / "out")
+    assert same_training(seen, alone) == []
+
+
 #: what stands behind each step, with gradients on: a branch and a loop that only run the model
 INLINE = """\
 if step % 2 == 0:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from enum import Flag, auto
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
+from instrumentor.locate.changes.skips.modes import Mode, join
 from instrumentor.locate.changes.skips.storage import (
     NOWHERE,
     Cell,
@@ -35,20 +35,6 @@ class Files(Flag):
     NEEDS_FOLDER = auto()  # makes a file, for which there has to be one
 
 
-class Mode(Struct, frozen=True):
-    """A module put into training or evaluation mode.
-
-    Attributes:
-        owner: the module as the examined statement's scope spells it.
-        training: the mode; None when it is given back what it had.
-        certain: not under a condition.
-    """
-
-    owner: Spelling
-    training: bool | None
-    certain: bool
-
-
 class Effects(Struct):
     """What statements do.
 
@@ -58,7 +44,7 @@ class Effects(Struct):
         replaced: attributes, and names of other scopes, that may be set to another object.
         files: what is done with files.
         opened: the calls that do that, where they stand.
-        modes: the last switch of each module.
+        modes: how each module that is switched is left.
         moved: modules moved to another device, as they are spelled where that is: whether to the
             CPU at last, and what does so.
         draws: data loaders that are walked over, as the examined scope spells them, in order;
@@ -83,11 +69,8 @@ class Effects(Struct):
         self.files |= other.files
         self.opened = {**other.opened, **self.opened}
         self.moved = {**self.moved, **other.moved}
-        for mode in other.modes.values():
-            before = self.modes.get(mode.owner, mode)
-            if mode.owner.text or before.training is None:  # nobody tells modules without a name
-                before = mode
-            self.modes[mode.owner] = replace(before, certain=before.certain and certain)
+        for key, mode in other.modes.items():
+            self.modes[key] = join(self.modes.get(key), mode)
         self.draws += other.draws if certain else [NOWHERE] * len(other.draws)
         if len(self.draws) > _MANY:  # of a function that calls itself
             self.draws = [NOWHERE]
@@ -100,8 +83,8 @@ class Effects(Struct):
 
     @property
     def left(self) -> list[Mode]:
-        """The last switch of each module that is not given back its mode."""
-        return [mode for mode in self.modes.values() if mode.training is not None]
+        """The modules that are not given back as they were found."""
+        return [mode for mode in self.modes.values() if not mode.is_kept]
 
 
 def changes(frame: Frame, node: ast.AST, cells: Iterable[Cell]) -> Effects:

@@ -12,6 +12,7 @@ from instrumentor.locate.changes.skips.candidates import Piece, When
 from instrumentor.locate.changes.skips.effects import Change, Effects, Files, shown
 from instrumentor.locate.changes.skips.facts import Facts, Mention, Place
 from instrumentor.locate.changes.skips.files import OpenedFiles
+from instrumentor.locate.changes.skips.modes import SOMETIMES, Mode
 from instrumentor.locate.changes.skips.removal import Closed, Gone, Statements
 from instrumentor.locate.changes.skips.sampling import Sampling
 from instrumentor.locate.changes.skips.storage import Frame, Spelling
@@ -36,13 +37,6 @@ from instrumentor.read.syntax import (
 _REMOVABLE = (
     *(ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete),
     *(ast.If, ast.For, ast.With),
-)
-
-
-#: What runs a part of an expression never, or several times.
-_SOMETIMES = (
-    *(ast.Lambda, ast.IfExp, ast.BoolOp, ast.GeneratorExp),
-    *(ast.ListComp, ast.SetComp, ast.DictComp),
 )
 
 
@@ -129,7 +123,7 @@ class _Attempt(Struct, eq=False):
             modes = (
                 f"{m.owner.text}.{'train' if m.training else 'eval'}()"
                 for m in effects.left
-                if m.certain and self._spelled(piece, m.owner)
+                if m.training is not None and self._spelled(piece, m.owner)
             )
             yield Skipped(
                 piece.source,
@@ -191,7 +185,7 @@ class _Attempt(Struct, eq=False):
         effects = self._effects(piece)
         if effects.unknown:
             raise Stays(piece, f"what it does cannot be read at {effects.unknown}")
-        if not all(mode.certain and self._spelled(piece, mode.owner) for mode in effects.left):
+        if not all(self._is_told(piece, effects, mode) for mode in effects.left):
             raise Stays(piece, "the mode in which it leaves the model cannot be determined")
         first = piece.when in (When.AHEAD, When.EARLY)
         for to_cpu, change in effects.moved.values():  # else a step has shown where it has to be
@@ -201,6 +195,11 @@ class _Attempt(Struct, eq=False):
             raise Stays(piece, jumps)
         if at := self._in_training(piece).tracks:
             raise Stays(piece, f"running statistics change with a model in training mode at {at}")
+
+    def _is_told(self, piece: Piece, effects: Effects, mode: Mode) -> bool:
+        """Whether a line in its place can put a module into the mode in which it is left."""
+        spelled = self._spelled(piece, mode.owner) and not effects.binds(mode.owner)
+        return spelled and mode.training is not None
 
     def _in_training(self, piece: Piece) -> TrainingMode:
         """What the piece does with modules that nobody put into evaluation mode."""
@@ -379,7 +378,7 @@ def _reads_alone(statement: ast.stmt, names: Collection[str]) -> list[ast.expr] 
     told = [n for n in inside if _is_a_read(n, names)]
     told = [n for n in told if not any(o is not n and contains(o, n) for o in told)]
     named = [n for n in inside if isinstance(n, ast.Name) and n.id in names]
-    maybe = [n for n in inside if isinstance(n, _SOMETIMES)]
+    maybe = [n for n in inside if isinstance(n, SOMETIMES)]
     if not isinstance(statement, ast.Expr) or any(contains(m, n) for m in maybe for n in told):
         return None
     return told if all(any(contains(t, n) for t in told) for n in named) else None

@@ -19,7 +19,6 @@ from instrumentor.locate.changes.skips.carried import Carried, is_memo
 from instrumentor.locate.changes.skips.effects import (
     Effects,
     Files,
-    Mode,
     changes,
     replaces,
     unread,
@@ -30,6 +29,7 @@ from instrumentor.locate.changes.skips.implicit import (
     in_training,
     operands,
 )
+from instrumentor.locate.changes.skips.modes import Mode, Paths, State, flow_through, sometimes
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.plain import Plain
 from instrumentor.locate.changes.skips.storage import (
@@ -46,10 +46,12 @@ from instrumentor.read.constants import (
     Constants,
     asked_of,
     decided,
+    flow_with,
     key_of,
     passes_over,
     unreached,
 )
+from instrumentor.read.control_flow import Flow
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.handed_on import words
 from instrumentor.read.program import Function, Program
@@ -95,6 +97,8 @@ class EffectsReader(Struct, eq=False, dict=True):
     #: What is constant in the call that is being read, and what it does not come to for that.
     _fixed: Constants = field(default_factory=dict)
     _out: frozenset[ast.stmt] = frozenset()
+    #: Of the statements of what is being read, which modules each switches.
+    _switches: dict[ast.stmt, list[Mode]] = field(default_factory=dict)
 
     @cached_property
     def _methods(self) -> Implicit:
@@ -125,7 +129,7 @@ class EffectsReader(Struct, eq=False, dict=True):
             out = frozenset(s for s in without if s is not statement and contains(statement, s))
             if out:
                 around, self._out = self._out, out
-                self._statement(Frame(source, scope), statement, found, certain=True)
+                found.add(self._alone(Frame(source, scope), statement))
                 self._out = around
             else:
                 found.add(self._kept.get(statement) or self._of(source, scope, statement))
@@ -133,8 +137,7 @@ class EffectsReader(Struct, eq=False, dict=True):
 
     def _of(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> Effects:
         frame = Frame(source, scope)
-        found = self._kept[statement] = Effects()
-        self._statement(frame, statement, found, certain=True)
+        found = self._kept[statement] = self._alone(frame, statement)
         itself = {n for n in (statement, *own_nodes(statement)) if _switches_itself(n)}
         for node in (statement, *own_nodes(statement)):
             for name in () if any(contains(n, node) for n in itself) else bound_by(node):
@@ -144,6 +147,28 @@ class EffectsReader(Struct, eq=False, dict=True):
         return found
 
     # -- statements ----------------------------------------------------------------------------
+
+    def _alone(self, frame: Frame, statement: ast.stmt) -> Effects:
+        found, around = Effects(), self._switches
+        self._switches = {}
+        self._statement(frame, statement, found, certain=True)
+        if self._switches:
+            found.modes = self._left(frame, flow_through(statement))
+        self._switches = around
+        return found
+
+    def _left(self, frame: Frame, flow: Flow) -> dict[Spelling, Mode]:
+        """How the paths through what is being read leave the modules that it switches."""
+        return Paths(
+            self.program,
+            frame.source,
+            frame.scope,
+            flow,
+            self._switches,
+            self._out,
+            lambda s: frame.source.places[s].suite[0] in self.never,
+            lambda module: _mode(frame, module, self.storage.of(frame, module)).key,
+        ).left()
 
     def _statement(
         self, frame: Frame, statement: ast.stmt, found: Effects, *, certain: bool
@@ -167,19 +192,18 @@ class EffectsReader(Struct, eq=False, dict=True):
                 self._special(frame, owner, found)
             for owner in changed_operands(node):
                 found.add(changes(frame, owner, self._library.uses(frame, owner)))
+        if found.modes:
+            switched = found.modes.values()
+            self._switches[statement] = [
+                m.or_not() if sometimes(statement) else m for m in switched
+            ]
+            found.modes = {}
         inner_certain = certain and not isinstance(statement, (ast.If, *LOOPS, ast.Match))
         if isinstance(statement, ast.If) and decided(statement.test, self._fixed) is not None:
             inner_certain = certain
-        restores = isinstance(statement, ast.If) and _asks_for_mode(frame, statement.test)
         for part, is_certain in _suites(statement, inner_certain):
-            if part[0] in self.never:
-                continue
-            inside = Effects()
-            self._suite(frame, part, inside, certain=is_certain)
-            if restores:
-                for module, mode in inside.modes.items():
-                    inside.modes[module] = replace(mode, training=None, certain=True)
-            found.add(inside)
+            if part[0] not in self.never:
+                self._suite(frame, part, found, certain=is_certain)
 
     def _suite(
         self, frame: Frame, statements: list[ast.stmt], found: Effects, *, certain: bool
@@ -337,12 +361,18 @@ class EffectsReader(Struct, eq=False, dict=True):
         if function.attr not in ("eval", "train"):
             return None
         training: bool | None = function.attr == "train"
-        if training and call.args:
-            training = decided(call.args[0], self._fixed)
+        given = [*call.args, *(k.value for k in call.keywords)] if training else []
+        if given:
+            training = decided(given[0], self._fixed)
         module = self.storage.of(frame, function.value)
         if module.is_new and not _is_given_back(frame.scope, function.value):
             return Effects()
-        return Effects(modes={module.path: Mode(module.path, training, True)})
+        mode = _mode(frame, function.value, module)
+        if training is not None:
+            mode = replace(mode, ends=frozenset({State(training)}))
+        elif isinstance(given[0], ast.Name):
+            mode = replace(mode, restored=given[0].id)
+        return Effects(modes={mode.key: mode})
 
     def _walk(self, frame: Frame, iterable: ast.expr, found: Effects, *, certain: bool) -> None:
         """Walking over something uses an iterator up, runs `__iter__`, seeds a loader's order."""
@@ -504,8 +534,8 @@ class EffectsReader(Struct, eq=False, dict=True):
 
     def _body(self, frame: Frame, function: Function, fixed: Constants) -> Effects:
         found = Effects()
-        around = self._fixed, self._out
-        self._fixed, self._out = fixed, unreached(function, fixed)
+        around = self._fixed, self._out, self._switches
+        self._fixed, self._out, self._switches = fixed, unreached(function, fixed), {}
         outside = function.source.scope_of(function.node)
         for decorator in function.node.decorator_list:
             node = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -513,8 +543,16 @@ class EffectsReader(Struct, eq=False, dict=True):
             if any(isinstance(v, (Function, Class)) for v in values):
                 found.add(unread(frame, decorator, "a decorator"))
         self._suite(frame, function.node.body, found, certain=True)
-        self._fixed, self._out = around
+        if self._switches:
+            found.modes = self._left(frame, flow_with(function, fixed))
+        self._fixed, self._out, self._switches = around
         return found
+
+
+def _mode(frame: Frame, node: ast.expr, module: Reach) -> Mode:
+    """A module that may be in either mode."""
+    ends = frozenset({State(True), State(False)})
+    return Mode(module.path, frame.scope, ast.unparse(node), ends)
 
 
 def _is_given_back(scope: ScopeNode, node: ast.expr) -> bool:
@@ -552,17 +590,3 @@ def _follows_the_mode(call: ast.Call) -> bool:
     """`dropout(x, p, self.training)`"""
     given = (*call.args, *(keyword.value for keyword in call.keywords))
     return any(isinstance(a, ast.Attribute) and a.attr == "training" for a in given)
-
-
-def _asks_for_mode(frame: Frame, test: ast.expr) -> bool:
-    """`if was_training:`: what follows gives back the mode that there was."""
-    if any(isinstance(n, ast.Attribute) and n.attr == "training" for n in below(test)):
-        return True
-    names = {n.id for n in below(test) if isinstance(n, ast.Name)}
-    return any(
-        isinstance(n, ast.Assign)
-        and isinstance(n.value, ast.Attribute)
-        and n.value.attr == "training"
-        and any(isinstance(t, ast.Name) and t.id in names for t in n.targets)
-        for n in own_nodes(frame.scope)
-    )

@@ -1,0 +1,268 @@
+"""The mode in which statements leave modules, followed along the paths through them.
+
+On each path a module is as it was found, or in the mode of its last switch; `if model.training:`
+and the variable that keeps that tell what it was found in. So `if was_training: model.train()`
+gives back what there was, and `model.eval()` below `if model.training:` leaves it in evaluation.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from instrumentor.locate.changes.skips.storage import Spelling
+from instrumentor.read.bindings import Bound
+from instrumentor.read.control_flow import END, START, Flow
+from instrumentor.read.program import Program
+from instrumentor.read.syntax import LOOPS, ScopeNode, Source, header
+
+#: What runs a part of an expression never, or several times.
+SOMETIMES = (
+    *(ast.Lambda, ast.IfExp, ast.BoolOp, ast.GeneratorExp),
+    *(ast.ListComp, ast.SetComp, ast.DictComp),
+)
+
+
+class State(NamedTuple):
+    """At the end of a path: in training mode now (None: as found), and when it was found."""
+
+    now: bool | None = None
+    found: bool | None = None
+
+    @property
+    def mode(self) -> bool | None:
+        """The mode that it is in, as far as that is told."""
+        return self.found if self.now is None else self.now
+
+    @property
+    def is_kept(self) -> bool:
+        return self.now is None or self.now == self.found
+
+    def then(self, other: State) -> State | None:
+        """Behind a path that found it as this one left it; None where it did not."""
+        if None not in (self.mode, other.found) and self.mode != other.found:
+            return None
+        found = other.found if self == State() else self.found
+        return State(self.now if other.now is None else other.now, found)
+
+
+States = frozenset[State]
+AS_FOUND: States = frozenset({State()})
+
+
+class Mode(Struct, frozen=True):
+    """A module whose mode is switched.
+
+    Attributes:
+        owner: the module as the examined statement's scope spells it.
+        scope: where it is switched, and the text that it has there.
+        ends: how that may leave it.
+        restored: the variable whose value it is switched to, which may be what it was found in.
+    """
+
+    owner: Spelling
+    scope: ScopeNode
+    text: str
+    ends: States
+    restored: str = ""
+
+    @property
+    def key(self) -> Spelling:
+        """Modules that cannot be spelled are told apart by where they are switched."""
+        return self.owner if self.owner.text else Spelling(self.text, self.scope)
+
+    @property
+    def is_kept(self) -> bool:
+        """Given back as it was found."""
+        return all(end.is_kept for end in self.ends)
+
+    @property
+    def training(self) -> bool | None:
+        """The mode in which every path leaves it; None where they differ, or that is not told."""
+        modes = {end.mode for end in self.ends}
+        return modes.pop() if len(modes) == 1 else None
+
+    def or_not(self) -> Mode:
+        """Where it may not be switched at all."""
+        return replace(self, ends=self.ends | AS_FOUND)
+
+
+def join(before: Mode | None, mode: Mode) -> Mode:
+    """A switch behind another of the same module."""
+    if before is None or mode.restored:
+        return mode
+    return replace(mode, ends=_then(before.ends, mode.ends))
+
+
+def _then(before: Iterable[State], after: Iterable[State]) -> States:
+    ends = [*after]
+    found = (state.then(end) for state in before for end in ends)
+    return frozenset(state for state in found if state is not None)
+
+
+class Paths(Struct):
+    """The paths through a function, or through a statement.
+
+    Attributes:
+        switches: of each statement what it does by itself, not what is below it.
+        out: statements that are passed over; no path leads into `never`.
+        key_of: what a module's expression is told by, as in `Mode.key`.
+    """
+
+    program: Program
+    source: Source
+    scope: ScopeNode
+    flow: Flow
+    switches: dict[ast.stmt, list[Mode]]
+    out: Collection[ast.stmt]
+    never: Callable[[ast.stmt], bool]
+    key_of: Callable[[ast.expr], Spelling]
+
+    def left(self) -> dict[Spelling, Mode]:
+        """How each module is left at the end."""
+        every = {mode.key: mode for modes in self.switches.values() for mode in modes}
+        return {
+            key: replace(mode, ends=self._ends(key), restored="") for key, mode in every.items()
+        }
+
+    def _ends(self, key: Spelling) -> States:
+        flow, starts = self.flow, {p: s for s, p in self.flow.begins.items()}
+        known: dict[int, set[State]] = {START: {State()}}
+        waiting = [START]
+        while waiting:
+            point = waiting.pop()
+            before = states = frozenset(known[point])
+            statement = starts.get(point)
+            if statement is not None and statement in self.out:
+                point, statement = flow.after(statement), None
+            if statement is not None:
+                states = self._switched(statement, key, before)
+            ways = [*self._ways(statement, point, key, states)]
+            ways += [(way, states | before) for way in flow.failing.get(point, ())]
+            for way, there in ways:
+                into = starts.get(way)
+                if into is not None and self.never(into):
+                    continue
+                if not there <= known.setdefault(way, set()):
+                    known[way] |= there
+                    waiting.append(way)
+        return frozenset(known.get(END, AS_FOUND))
+
+    def _switched(self, statement: ast.stmt, key: Spelling, states: States) -> States:
+        for mode in self.switches.get(statement, ()):
+            if mode.key != key:
+                continue
+            if not mode.restored:
+                states = _then(states, mode.ends)
+            elif self._tells(mode.restored, key, statement) is True:
+                states = frozenset(State(None, s.found) for s in states)
+            else:
+                states = frozenset(State(now, s.found) for s in states for now in (True, False))
+        return states
+
+    def _ways(
+        self, statement: ast.stmt | None, point: int, key: Spelling, states: States
+    ) -> Iterator[tuple[int, States]]:
+        following = self.flow.following[point]
+        if isinstance(statement, (ast.If, ast.While)) and len(following) > 1:
+            for way, truth in zip(following, (True, False), strict=False):
+                yield way, self._where(statement.test, key, states, statement, truth=truth)
+            return
+        yield from ((way, states) for way in following)
+
+    # -- what was found ------------------------------------------------------------------------
+
+    def _where(
+        self, test: ast.expr, key: Spelling, states: States, at: ast.stmt, *, truth: bool
+    ) -> States:
+        """The states in which a test comes to that, with what it tells of them."""
+        match test:
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                return self._where(inner, key, states, at, truth=not truth)
+            case ast.BoolOp(op=op, values=values) if truth is isinstance(op, ast.And):
+                for value in values:
+                    states = self._where(value, key, states, at, truth=truth)
+            case ast.Attribute(attr="training", value=module) if self.key_of(module) == key:
+                asked = frozenset({State(None, truth)})
+                return _then(states, asked)
+            case ast.Name(id=name):
+                sign = self._tells(name, key, at)
+                if sign is not None:
+                    was = truth is sign
+                    known = (s for s in states if s.found in (None, was))
+                    states = frozenset(State(s.now, was) for s in known)
+        return states
+
+    def _tells(self, name: str, key: Spelling, at: ast.stmt) -> bool | None:
+        """Whether a variable is true where the module was found in training, or in evaluation."""
+        names = self.program.names
+        if names.binder(self.source, self.scope, name) is not self.scope:
+            return None
+        bound = names.bound(self.source, self.scope, name)
+        if not all(isinstance(b, Bound) and not b.path for b in bound):
+            return None
+        values = [b.value for b in bound if isinstance(b, Bound)]
+        match values:
+            case [ast.UnaryOp(op=ast.Not(), operand=value)] if self._is_asked(value, key, at):
+                return False
+            case [value] if self._is_asked(value, key, at):
+                return True
+            case [ast.Constant(value=bool(first)), ast.Constant(value=bool(second))]:
+                if first is not second:
+                    sign = self._flag(values, key, at)
+                    return sign if sign is None or not first else not sign
+        return None
+
+    def _flag(self, values: list[ast.expr], key: Spelling, at: ast.stmt) -> bool | None:
+        """`was = False`, and below `if model.training:` `was = True`: which of them was found."""
+        first, second = map(self.source.statement_of, values)
+        if first is None or second is None:
+            return None
+        places = self.source.places
+        test = places[second].parent
+        if not isinstance(test, ast.If) or places[second].suite is not test.body:
+            return None
+        around = places[first].suite
+        if test not in around or around.index(first) > around.index(test):
+            return None
+        match test.test:
+            case ast.UnaryOp(op=ast.Not(), operand=value) if self._is_asked(value, key, at):
+                return False
+            case value if self._is_asked(value, key, at):
+                return True
+        return None
+
+    def _is_asked(self, node: ast.expr, key: Spelling, at: ast.stmt) -> bool:
+        """`model.training` read as it was found, on each way to a statement."""
+        match node:
+            case ast.Attribute(attr="training", value=module) if self.key_of(module) == key:
+                pass
+            case _:
+                return False
+        asks, flow = self.source.statement_of(node), self.flow
+        if asks not in flow.begins or any(isinstance(p, LOOPS) for p in self._around(asks)):
+            return False
+        switched = (s for s, modes in self.switches.items() if any(m.key == key for m in modes))
+        here = flow.before(asks)
+        if any(s is asks or flow.path(flow.before(s), here, failing=True) for s in switched):
+            return False
+        return asks is at or not flow.path(START, flow.before(at), {here})
+
+    def _around(self, statement: ast.stmt) -> Iterator[ast.stmt]:
+        for parent in self.source.parents(statement):
+            if parent in self.flow.begins:
+                yield parent
+
+
+def sometimes(statement: ast.stmt) -> bool:
+    """Whether a part of what a statement itself computes may not run, or run several times."""
+    return any(isinstance(node, SOMETIMES) for node in header(statement))
+
+
+def flow_through(statement: ast.stmt) -> Flow:
+    """The paths through one statement."""
+    return Flow([statement], returned=END)

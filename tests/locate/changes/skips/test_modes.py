@@ -1,0 +1,104 @@
+"""The mode in which an evaluation leaves its model, along each path through it."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from instrumentor.locate.changes.skips.modes import State
+from tests.locate.cases import looped, plan_of
+from tests.locate.changes.test_skips import STEP, code_lines, stays
+
+RUN = "with torch.no_grad():\n    for x, y in val_loader:\n        m(x)\n"
+FLAG = "was = False\nif m.training:\n    m.eval()\n    was = True\n"
+UNTOLD = "the mode in which it leaves the model cannot be determined"
+
+#: what the evaluation does with the mode, what stands in its place ("-": it stays)
+LEFT: dict[str, tuple[str, str]] = {
+    "evaluation_if_in_training": ("if m.training:\n    m.eval()\n____", "model.eval()"),
+    "training_if_in_evaluation": ("if not m.training:\n    m.train()\n____", "model.train()"),
+    "by_name": ("m.train(mode=False)\n____", "model.eval()"),
+    "unknown": ("m.train(ready)\n____", "-"),
+    "unknown_by_name": ("m.train(mode=ready)\n____", "-"),
+    "flag": (f"{FLAG}____if was:\n    m.train()", ""),
+    "flag_of_evaluation": (
+        "out = True\nif m.training:\n    m.eval()\n    out = False\n____if not out:\n    m.train()",
+        "",
+    ),
+    "flag_of_not": (
+        "was = True\nif not m.training:\n    was = False\nm.eval()\n____if was:\n    m.train()",
+        "",
+    ),
+    "flag_to_train": (f"{FLAG}____m.train(was)", ""),
+    "wrong_way_round": (f"{FLAG}____if not was:\n    m.train()", "-"),
+    "flag_read_late": ("m.eval()\nwas = m.training\n____if was:\n    m.train()", "-"),
+    "flag_below_another_test": (
+        "was = False\nif ready:\n    if m.training:\n        was = True\nm.eval()\n____"
+        "if was:\n    m.train()",
+        "-",
+    ),
+    "flag_set_twice": (f"{FLAG}____was = ready\nif was:\n    m.train()", "-"),
+    "and_something_else": (
+        "was = m.training\nm.eval()\n____if was and ready:\n    m.train()",
+        "-",
+    ),
+    "returns_unless": ("was = m.training\nm.eval()\n____if not was:\n    return\nm.train()", ""),
+    "returns_unless_or": (
+        "was = m.training\nm.eval()\n____if not was or ready:\n    return\nm.train()",
+        "-",
+    ),
+    "another_module": ("was = other.training\nm.eval()\n____if was:\n    m.train()", "-"),
+    "early_return": (
+        "m.eval()\n____if ready:\n    m.train()\n    return 0\nm.train()",
+        "model.train()",
+    ),
+    "early_return_in_evaluation": ("m.eval()\n____if ready:\n    return 0\nm.train()", "-"),
+    "both_branches": (
+        "m.eval()\n____if ready:\n    m.train()\nelse:\n    m.train(True)",
+        "model.train()",
+    ),
+    "one_branch": ("m.eval()\n____if ready:\n    m.train()", "-"),
+    "part_of_an_expression": ("m.eval()\n____ready and m.train()", "-"),
+    "in_a_loop": ("____for x in data:\n    m.eval()", "-"),
+    "in_finally": ("m.eval()\ntry:\n    ____\nfinally:\n    m.train()", "model.train()"),
+    "in_a_handler": ("m.eval()\ntry:\n    ____\n    m.train()\nexcept OSError:\n    pass", "-"),
+    "before_what_fails": (
+        "m.eval()\ntry:\n    ____\nexcept OSError:\n    print(0)\nm.train()",
+        "model.train()",
+    ),
+    "always_raises": (
+        "if ready:\n    m.train()\n    raise OSError\nm.eval()\n____",
+        "model.eval()",
+    ),
+}
+
+
+def with_mode(body: str, behind: str = "") -> str:
+    indent = " " * (len(body.partition("____")[0].rpartition("\n")[2]))
+    body = body.replace("____", textwrap.indent(RUN, indent).lstrip())
+    function = f"def validate(m):\n{textwrap.indent(body, '    ')}\n"
+    return looped(STEP + behind, before=function + "validate(model)")
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_the_mode_is_that_of_all_paths(name: str) -> None:
+    body, instead = LEFT[name]
+    source = with_mode(body)
+    lines = code_lines(source)
+    if instead == "-":
+        assert UNTOLD in stays(source)[0]
+        return
+    assert plan_of(source)["skipped_validation"], stays(source)
+    put = [line for line in ("model.train()", "model.eval()") if f"{line}  # [instrument]" in lines]
+    assert put == ([instead] if instead else [])
+
+
+def test_states_follow_each_other_where_they_can() -> None:
+    evaluation, training = State(False), State(True)
+    assert State().then(State(None, True)) == State(None, True)
+    assert training.then(State(None, False)) is None
+    assert State(None, True).then(State(False, False)) is None
+    assert evaluation.then(training) == training
+    assert State(None, True).then(evaluation).mode is False  # type: ignore[union-attr]
+    assert State(False, True).then(State(True)).is_kept  # type: ignore[union-attr]
