@@ -13,7 +13,7 @@ from instrumentor.kernels.model import BufferShape, Grid, Kernel, Number, Thread
 from instrumentor.kernels.sizes import Sizes
 from instrumentor.read.bindings import Imported
 from instrumentor.read.names import external_name
-from instrumentor.read.syntax import FUNCTIONS, FunctionNode, ScopeNode, dotted, own_nodes
+from instrumentor.read.syntax import FUNCTIONS, FunctionNode, ScopeNode, argument, dotted, own_nodes
 from instrumentor.read.values import Free, Function, Object, Value
 
 MODULES = frozenset({"ttl", "ttlang"})
@@ -131,8 +131,7 @@ def _grid(sizes: Sizes, arguments: ast.expr, scope: ScopeNode) -> Grid:
 
 def _grid_node(arguments: ast.expr) -> ast.expr | None:
     given = arguments if isinstance(arguments, ast.Call) else ast.Call(arguments, [], [])
-    named = (k.value for k in given.keywords if k.arg == "grid")
-    return next(named, given.args[0] if given.args else None)
+    return argument(given, "grid", at=0)
 
 
 def _numbers(sizes: Sizes, function: FunctionNode, arguments: ast.expr) -> Iterator[Number]:

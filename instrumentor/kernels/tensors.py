@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from instrumentor.kernels.model import Tensor
 from instrumentor.kernels.sizes import Sizes
-from instrumentor.read.syntax import ScopeNode, dotted, last
+from instrumentor.read.bindings import targets_of
+from instrumentor.read.syntax import ScopeNode, argument, dotted, last
 
 _CONSTRUCTORS = frozenset(
     {"zeros", "ones", "empty", "full", "rand", "randn", "randint", "normal", "eye"}
@@ -27,23 +28,12 @@ def tensors_of(sizes: Sizes) -> Iterator[Tensor]:
     known: dict[str, Tensor] = {}
     places = sizes.source.places
     for statement in sorted(places, key=lambda s: (s.lineno, s.col_offset)):
-        for name, value in _bound(statement):
-            made = _tensor(sizes, places[statement].scope, known, value)
-            if made is not None:
-                known[name] = replace(made, name=name)
+        for target, bound in targets_of(statement):
+            if isinstance(target, ast.Name) and not bound.path:
+                made = _tensor(sizes, places[statement].scope, known, bound.value)
+                if made is not None:
+                    known[target.id] = replace(made, name=target.id)
     yield from known.values()
-
-
-def _bound(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
-    """Names and what they are bound to: ``a = b``, and ``a, b = c, d`` part by part."""
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return
-    (target,), value = statement.targets, statement.value
-    pairs: list[tuple[ast.expr, ast.expr]] = [(target, value)]
-    if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
-        same = len(target.elts) == len(value.elts)
-        pairs = list(zip(target.elts, value.elts, strict=False)) if same else []
-    yield from ((name.id, given) for name, given in pairs if isinstance(name, ast.Name))
 
 
 def _tensor(
@@ -84,7 +74,7 @@ def _moved(
 
 
 def _shape(sizes: Sizes, scope: ScopeNode, call: ast.Call, word: str) -> tuple[int, ...] | None:
-    given = next((k.value for k in call.keywords if k.arg in ("size", "shape")), None)
+    given = argument(call, "size", "shape")
     if given is not None:
         return sizes.shape(given, scope)
     if word not in _CONSTRUCTORS or any(isinstance(a, ast.Starred) for a in call.args):
@@ -101,11 +91,9 @@ def _is_helper(word: str) -> bool:
 
 
 def _dtype(call: ast.Call) -> str:
-    value = next((k.value for k in call.keywords if k.arg == "dtype"), None)
-    return dotted(value).rpartition(".")[2]
+    return dotted(argument(call, "dtype")).rpartition(".")[2]
 
 
 def _memory(call: ast.Call) -> str:
-    value = next((k.value for k in call.keywords if k.arg == "memory_config"), None)
-    word = dotted(value)
+    word = dotted(argument(call, "memory_config"))
     return "L1" if "L1" in word else "DRAM" if "DRAM" in word else ""

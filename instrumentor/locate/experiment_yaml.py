@@ -15,7 +15,7 @@ from instrumentor.locate.rules.several_chips import (
     MultiChipMesh,
 )
 from instrumentor.read.bindings import Bindings
-from instrumentor.read.syntax import Source, dotted
+from instrumentor.read.syntax import Source, argument, dotted
 from instrumentor.read.written_texts import path_of
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.yaml_text import TooMuch, read_yaml
@@ -42,11 +42,11 @@ def _multi_chip(path: Path) -> str:
 
 def config_path(source: Source, arguments: Sequence[str]) -> tuple[Path, int] | None:
     """The YAML named by `--config` (line 0), else the script's default and the line naming it."""
-    for position, argument in enumerate(arguments):
-        if argument in ("--config", "-c") and position + 1 < len(arguments):
+    for position, given in enumerate(arguments):
+        if given in ("--config", "-c") and position + 1 < len(arguments):
             return Path(arguments[position + 1]), 0
-        if argument.startswith("--config="):
-            return Path(argument.partition("=")[2]), 0
+        if given.startswith("--config="):
+            return Path(given.partition("=")[2]), 0
     return next(_default_configs(source), None)
 
 
@@ -167,8 +167,7 @@ def _default(field: ast.AnnAssign) -> str:
     """The mesh that a field sets unless it is told otherwise, as written; '' for none."""
     value = field.value if dotted(field.target) == "mesh_shape" else None
     if isinstance(value, ast.Call):
-        named = (k.value for k in value.keywords if k.arg == "default")
-        value = next(named, value.args[0] if value.args else None)
+        value = argument(value, "default", at=0)
     sizes = getattr(value, "value", None) or getattr(value, "elts", None)
     literal = isinstance(value, (ast.Constant, ast.List, ast.Tuple))
     return ast.unparse(value) if value is not None and literal and sizes else ""

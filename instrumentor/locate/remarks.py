@@ -13,7 +13,7 @@ from instrumentor.locate.meaning.roles import Role
 from instrumentor.locate.region.modes import Region
 from instrumentor.locate.rules.frameworks import imported_roots
 from instrumentor.read.control_flow import START, flow_of
-from instrumentor.read.syntax import Source, callee, dotted, own_nodes
+from instrumentor.read.syntax import Source, argument, callee, dotted, own_nodes
 from instrumentor_analysis.shared.caveats import Caveat
 
 #: What a call is told of by its role: kind and text, with the call's name.
@@ -85,7 +85,7 @@ def _matters(candidate: Candidate, source: Source, call: ast.Call, role: Role) -
         return at is None or candidate.knowledge.may_run(source, at)
     if role is Role.DISTRIBUTED:
         return candidate.program.scope_of(source, call) in candidate.program.reached
-    return role is not Role.PROCESS or not any(k.arg == "daemon" for k in call.keywords)
+    return role is not Role.PROCESS or argument(call, "daemon") is None
 
 
 def _before_stop(candidate: Candidate, source: Source, node: ast.AST) -> bool:

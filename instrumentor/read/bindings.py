@@ -87,7 +87,7 @@ class Bindings(Struct, eq=False, dict=True):
                 own = self._of(scope)
                 if isinstance(node, ast.NamedExpr) and at is not None:
                     own = self._table(at)
-                for target, bound in _bound_by(node):
+                for target, bound in targets_of(node):
                     self._target(scope, own, target, bound)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if node.func.attr in ("append", "add", "extend") and len(node.args) == 1:
@@ -119,15 +119,12 @@ class Bindings(Struct, eq=False, dict=True):
                 found = Imported(statement.module or "", alias.name, statement.level)
                 table[alias.asname or alias.name].append(found)
         else:
-            for target, bound in _bound_by(statement):
+            for target, bound in targets_of(statement):
                 self._target(scope, table, target, bound)
 
     def _target(self, scope: ScopeNode, table: Table, target: ast.expr, bound: Bound) -> None:
         if isinstance(target, ast.Name):
             table[target.id].append(bound)
-        elif isinstance(target, (ast.Tuple, ast.List)):
-            for element, part in _parts(target, bound):
-                self._target(scope, table, element, part)
         elif isinstance(target, ast.Attribute):
             self.puts.append(Put(scope, target.value, target.attr, bound))
         elif isinstance(target, ast.Subscript):
@@ -159,6 +156,12 @@ class Bindings(Struct, eq=False, dict=True):
         return [b for b in found if isinstance(b, Imported)]
 
 
+def targets_of(node: ast.AST) -> Iterator[tuple[ast.expr, Bound]]:
+    """Names, attributes and elements that a statement's header binds, each with its own value."""
+    for target, bound in _bound_by(node):
+        yield from _unpacked(target, bound)
+
+
 def _bound_by(node: ast.AST) -> Iterator[tuple[ast.expr, Bound]]:
     """Targets of a statement's own header or an expression, each with what it is bound to."""
     match node:
@@ -188,14 +191,17 @@ def _captured(pattern: ast.pattern, subject: ast.expr) -> Iterator[tuple[ast.exp
         yield from ((ast.Name(name, ast.Store()), bound) for name in bound_by(node))
 
 
-def _parts(target: ast.Tuple | ast.List, bound: Bound) -> Iterator[tuple[ast.expr, Bound]]:
-    """The elements of an unpacking, each with its part of the value."""
+def _unpacked(target: ast.expr, bound: Bound) -> Iterator[tuple[ast.expr, Bound]]:
+    if not isinstance(target, (ast.Tuple, ast.List)):
+        yield target, bound
+        return
     given = bound.value.elts if isinstance(bound.value, (ast.Tuple, ast.List)) else []
     spread = any(isinstance(e, ast.Starred) for e in (*target.elts, *given))
     for at, element in enumerate(target.elts):
         if isinstance(element, ast.Starred):
-            yield element.value, Bound(bound.value, (*bound.path, None))
+            yield from _unpacked(element.value, Bound(bound.value, (*bound.path, None)))
         elif len(given) == len(target.elts) and not spread and not bound.path:
-            yield element, Bound(given[at])
+            yield from _unpacked(element, Bound(given[at]))
         else:
-            yield element, Bound(bound.value, (*bound.path, None if spread else at))
+            part = (*bound.path, None if spread else at)
+            yield from _unpacked(element, Bound(bound.value, part))

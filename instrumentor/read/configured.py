@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from instrumentor.read.syntax import Source, callee, dotted, last
+from instrumentor.read.syntax import Source, argument, callee, dotted, last
 from instrumentor_analysis.shared.files import opened
 
 #: A script's configuration files that are read, and how much of each.
@@ -65,8 +65,7 @@ def _files(entry: Source) -> Iterator[Path]:
     for each in decorators:
         if not isinstance(each, ast.Call) or callee(each) != "main":
             continue
-        given = {k.arg: k.value for k in each.keywords}
-        folder = given.get("config_path")
+        folder = argument(each, "config_path")
         if not isinstance(folder, ast.Constant) or not isinstance(folder.value, str):
             continue
         path = entry.path.parent / folder.value

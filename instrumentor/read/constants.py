@@ -11,10 +11,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from instrumentor.read.callers import is_called_as_written
 from instrumentor.read.control_flow import END, Flow
 from instrumentor.read.names_used import binds
 from instrumentor.read.program import Class, Function, Program
-from instrumentor.read.signatures import default_of, is_method, on_class, passed
+from instrumentor.read.signatures import default_of
 from instrumentor.read.syntax import (
     FUNCTIONS,
     FunctionNode,
@@ -39,7 +40,6 @@ Key = tuple[tuple[str, type, object], ...]
 #: So many ways of calling a function are told apart.
 _WAYS = 12
 _UNKNOWN = object()
-_PLAIN_DECORATORS = {"staticmethod", "classmethod", "no_grad", "enable_grad", "autocast"}
 
 
 def is_ruled_out(program: Program, scope: ScopeNode, statement: ast.stmt) -> bool:
@@ -70,7 +70,8 @@ def passed_over(
     function, *inner = functions
     if not (call.args or call.keywords) or not is_called_as_written(function):
         return False
-    written = {name for name, _ in given_to(program, scope, call, function)}
+    source = program.source_of_scope[scope]
+    written = {name for name, _ in program.given(source, scope, call, function)}
     found = fixed(program, scope, call, function, known or {})
     own = {n: v for n, v in found.items() if n in written or "." in n}
     if not own:
@@ -256,12 +257,6 @@ def of_all_callers(
     return shared([fixed(program, scope, call, function, {}) for scope, call in calls])
 
 
-def is_called_as_written(function: Function) -> bool:
-    """No decorator, such as those of command lines, gives it arguments of its own."""
-    words = {last(dotted(decorator)) for decorator in function.node.decorator_list}
-    return words <= _PLAIN_DECORATORS
-
-
 def shared(each: list[dict[str, object]]) -> Constants:
     """What is the same constant in all of several calls."""
     return {
@@ -284,7 +279,7 @@ def fixed(
         return {}
     found = {name: _value(default_of(node, name), {}) for name in parameters(node)}
     source = program.source_of_scope[scope]
-    for name, value in given_to(program, scope, call, function):
+    for name, value in program.given(source, scope, call, function):
         members = _members(program, source, scope, value)
         found |= members | {name: _value(value, {**known, **members})}
     rebound = _rebound(node)
@@ -304,15 +299,6 @@ def _rebound(node: FunctionNode) -> frozenset[str]:
     """Names that a function gives a value of its own, by a function in it too."""
     inner = (n.names for n in below(node) if isinstance(n, ast.Nonlocal))
     return frozenset(binds(node).union(*inner))
-
-
-def given_to(
-    program: Program, scope: ScopeNode, call: ast.Call, function: Function
-) -> Iterator[tuple[str, ast.expr]]:
-    """Parameters of a function with what a call gives them."""
-    meant = program.of(program.source_of_scope[scope], scope, call.func)
-    bound = is_method(function) and not on_class(meant)
-    return passed(call, function.node, bound=bound)
 
 
 def _members(

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from instrumentor.read.bindings import Bindings
-from instrumentor.read.syntax import FUNCTIONS, Source, callee, dotted
+from instrumentor.read.syntax import FUNCTIONS, Source, argument, callee, dotted
 from instrumentor.read.written_texts import ANY, text_of
 
 
@@ -101,5 +101,5 @@ def _given(call: ast.Call, known: Mapping[str, Adder]) -> Sequence[ast.expr]:
     adder = known.get(callee(call))
     if adder is None:
         return ()
-    named = [k.value for k in call.keywords if k.arg == adder.name]
-    return named or call.args[adder.position : adder.position + 1]
+    folder = argument(call, adder.name, at=adder.position)
+    return () if folder is None else (folder,)

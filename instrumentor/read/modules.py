@@ -18,11 +18,11 @@ from msgspec import Struct, field
 from instrumentor.read.bindings import Bindings, Put
 from instrumentor.read.configured import classes_by_key
 from instrumentor.read.import_folders import Added, Adder, added_by, adders_of
+from instrumentor.read.signatures import own_parameter
 from instrumentor.read.syntax import (
     FUNCTIONS,
     ScopeNode,
     Source,
-    all_parameters,
     below,
     callee,
     dotted,
@@ -257,8 +257,7 @@ class Modules(Struct, eq=False, dict=True):
             scope = source.scope_of(scope)
         if not isinstance(node, ast.Name) or not isinstance(scope, FUNCTIONS):
             return None
-        first = next(iter(all_parameters(scope)), None)
-        own = first is not None and first.arg == node.id
+        own = own_parameter(Function(source, scope)) == node.id
         return Class(source, source.class_of[scope]) if own else None
 
 

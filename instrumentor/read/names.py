@@ -34,6 +34,7 @@ from instrumentor.read.syntax import (
     FUNCTIONS,
     ScopeNode,
     Source,
+    argument,
     callee,
     last,
     own_calls,
@@ -252,8 +253,8 @@ class Names(Modules, eq=False, dict=True):
         """`SimpleNamespace(model=...)`, `Namespace(...)`: what the keyword gave."""
         if owner.node is None or not owner.where or not isinstance(owner.made_by, External):
             return NOTHING
-        given = (k.value for k in owner.node.keywords if k.arg == name)
-        return next((self.known(*owner.where, value) for value in given), NOTHING)
+        given = argument(owner.node, name)
+        return NOTHING if given is None else self.known(*owner.where, given)
 
     def _of_class(self, cls: Class, owner: Class | Object, name: str) -> Values:
         """A method or class-level name, found upwards; overrides too when any instance is meant."""
@@ -502,10 +503,16 @@ class Names(Modules, eq=False, dict=True):
     def _passed(self, source: Source, parameter: Parameter) -> Iterator[Values]:
         function = Function(source, parameter.function)
         for where, scope, call in self._callers_of(function):
-            bound = is_method(function) and not on_class(self.of(where, scope, call.func))
-            for name, value in passed(call, function.node, bound=bound):
+            for name, value in self.given(where, scope, call, function):
                 if name == parameter.argument.arg and not isinstance(value, ast.Starred):
                     yield self.known(where, scope, value)
+
+    def given(
+        self, source: Source, scope: ScopeNode, call: ast.Call, function: Function
+    ) -> Iterator[tuple[str, ast.expr]]:
+        """Parameters of a function with what a call gives them, its object left out."""
+        bound = is_method(function) and not on_class(self.of(source, scope, call.func))
+        return passed(call, function.node, bound=bound)
 
     def _callers_of(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
         """Calls that run a function, found by the words that it goes by."""

@@ -13,22 +13,19 @@ from functools import cached_property, partial
 from typing import Any, NoReturn
 
 from instrumentor.read.bindings import Bound, Parameter
+from instrumentor.read.callers import given_by_all
 from instrumentor.read.constants import (
     decided,
     decided_against,
-    given_to,
-    is_called_as_written,
     left_out,
     written_out,
 )
 from instrumentor.read.program import Function, Program
-from instrumentor.read.signatures import default_of, is_method
 from instrumentor.read.syntax import (
     FUNCTIONS,
     ScopeNode,
     Source,
     arguments,
-    callee,
     contains,
     dotted,
     last,
@@ -46,8 +43,6 @@ _DEEP = 6
 _PARSE = ("parse_args", "parse_known_args")
 #: What the script gives to `parse_args` in place of what it was called with.
 _WRITTEN_OUT = (ast.List, ast.Tuple, ast.Call, ast.BinOp)
-#: Calls that are given a class and make no object of it.
-_ASK = ("isinstance", "issubclass", "super", "cast")
 #: Options that launchers give to a script, unless the script's own command line does.
 _BY_LAUNCHERS = ("local_rank",)
 #: Keywords of `add_argument` that a value hangs on.
@@ -212,7 +207,8 @@ class ScriptOptions:
             ):
                 return self._value(source, binder or source.tree, value, deep)
             case [Parameter(function=function)] if not _grows(source, name):
-                return _one(self._passed(Function(source, function), name, deep))
+                given = given_by_all(self.program, Function(source, function), name)
+                return _one(self._value(*each, deep) for each in given or ())
         return _UNKNOWN
 
     def _of_attribute(
@@ -245,37 +241,6 @@ class ScriptOptions:
         """Whether a class body sets an attribute of that name, or one may be set by its text."""
         by_text = {text for _, _, text in self._set_by_text}
         return bool(by_text & {name, ""}) or self.program.is_of_a_class(name)
-
-    def _is_made_elsewhere(self, function: Function) -> bool:
-        """Whether others may make objects of a class: it is registered, or given to a call."""
-        own = function.source.class_of[function.node]
-        classes = [own, *(c.node for c in self.program.subclasses.get(own, ()))]
-        return any(c.decorator_list or c.name in self._given for c in classes)
-
-    @cached_property
-    def _given(self) -> set[str]:
-        """Last words of what calls are given, other than those that ask for a class."""
-        calls = (c for _, _, c in self.program.all_calls if callee(c) not in _ASK)
-        return {last(dotted(each)) for c in calls for each in arguments(c)}
-
-    def _passed(self, function: Function, name: str, deep: int) -> Iterator[object]:
-        """What each caller gives to a parameter."""
-        program = self.program
-        calls = [(scope, call) for scope, call, _ in program.callers.get(function.node, ())]
-        # a method of an object whose type is not known may be this one
-        makes = is_method(function) and function.name == "__init__"
-        method = is_method(function) and not makes
-        named = program.calls_named(function.name) if method else ()
-        unsure = function.node in program.handed or not is_called_as_written(function)
-        unsure |= makes and self._is_made_elsewhere(function)
-        if unsure or not all(program.resolve(*each) for each in named):
-            yield _UNKNOWN
-        for scope, call in calls:
-            node = dict(given_to(program, scope, call, function)).get(name)
-            node = node or default_of(function.node, name)
-            known = node is not None and not isinstance(node, ast.Starred)
-            source = program.source_of_scope[scope]
-            yield self._value(source, scope, node, deep) if known and node else _UNKNOWN
 
     def _is_parsed(self, source: Source, node: ast.expr) -> bool:
         """Whether an expression is what `parse_args()` returned."""

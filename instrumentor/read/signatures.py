@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from instrumentor.read.syntax import FunctionNode
+from instrumentor.read.syntax import FunctionNode, all_parameters
 from instrumentor.read.values import Class, Function, Values
 
 
@@ -55,6 +55,12 @@ def is_method(function: Function) -> bool:
     """Takes its object, or its class, as the first parameter."""
     own = function.node in function.source.class_of
     return own and not is_decorated(function.node, "staticmethod")
+
+
+def own_parameter(function: Function) -> str:
+    """The parameter as which a method gets its object, or its class; '' where there is none."""
+    taken = all_parameters(function.node) if is_method(function) else ()
+    return taken[0].arg if taken else ""
 
 
 def on_class(values: Values) -> bool:

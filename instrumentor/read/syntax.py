@@ -171,6 +171,18 @@ def arguments(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(k.value for k in call.keywords)]
 
 
+def argument(call: ast.Call, *names: str, at: int | None = None) -> ast.expr | None:
+    """What a call gives by one of these names, else at a position; None where neither is."""
+    named = (k.value for k in call.keywords if k.arg in names)
+    return next(named, call.args[at] if at is not None and at < len(call.args) else None)
+
+
+def turns_off(call: ast.Call, name: str) -> bool:
+    """`DataCollatorForLanguageModeling(mlm=False)`"""
+    told = argument(call, name)
+    return isinstance(told, ast.Constant) and not told.value
+
+
 def all_parameters(node: FunctionNode | ast.Lambda) -> list[ast.arg]:
     """A function's parameters, the positional ones first."""
     given = node.args

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from instrumentor.locate.experiment_yaml import config_path, read_config
-from instrumentor.read.syntax import Source, callee, dotted, last, parse
+from instrumentor.read.bindings import targets_of
+from instrumentor.read.syntax import Source, argument, callee, dotted, last, parse
 from instrumentor.run.process import excerpt, record_of
 from instrumentor_analysis.shared.files import read_bytes
 
@@ -58,23 +59,11 @@ def _said(node: ast.AST) -> Iterator[tuple[str, str, ast.expr | None]]:
     if isinstance(node, ast.Call) and callee(node) == "add_argument":
         words = [str(a.value) for a in node.args if isinstance(a, ast.Constant)]
         names = [word for word in words if word.startswith("--")]
-        yield "option", next(filter(is_name, names), ""), _keyword(node, "default")
+        yield "option", next(filter(is_name, names), ""), argument(node, "default")
     elif isinstance(node, ast.Call):
-        yield "keyword", callee(node), _keyword(node, "batch_size")
-    elif isinstance(node, ast.Assign) and len(node.targets) == 1:
-        for name, value in _pairs(node.targets[0], node.value):
-            yield "name", last(dotted(name)), value
-    elif isinstance(node, ast.AnnAssign):
-        yield "name", last(dotted(node.target)), node.value
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Each name and what it is bound to, also of `BPTT, BATCH_SIZE = 35, 20`."""
-    sequences = (ast.Tuple, ast.List)
-    if not isinstance(target, sequences) or not isinstance(value, sequences):
-        yield target, value
-    elif not any(isinstance(each, ast.Starred) for each in (*target.elts, *value.elts)):
-        yield from zip(target.elts, value.elts, strict=False)
+        yield "keyword", callee(node), argument(node, "batch_size")
+    for name, bound in targets_of(node):
+        yield "name", last(dotted(name)), None if bound.path else bound.value
 
 
 def in_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, str, int]]:
@@ -155,10 +144,6 @@ def _spoken_of(script: Path, arguments: Sequence[str], cwd: Path) -> Iterator[tu
     for one in declared(source):
         name = "batch_size" if one.kind == "keyword" else one.name
         yield one.size, f"{name} in {source.path.name}:{one.node.lineno}"
-
-
-def _keyword(call: ast.Call, name: str) -> ast.expr | None:
-    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def _whole(value: object) -> int | None:

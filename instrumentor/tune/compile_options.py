@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeAlias
 
-from instrumentor.read.syntax import LOOPS, ScopeNode, Source, callee, dotted, own_calls
+from instrumentor.read.syntax import LOOPS, ScopeNode, Source, argument, callee, dotted, own_calls
 from instrumentor.shared.edits import Kind
 from instrumentor.tune.settings import Value
 from instrumentor.tune.statements import Changes, Own, text_of
@@ -89,7 +89,7 @@ def _takers(target: Target) -> Iterator[_Taker]:
         yield from target.calls(CALL)
         return
     for taker in target.calls("compile"):
-        backend = next((k.value for k in taker[3].keywords if k.arg == "backend"), None)
+        backend = argument(taker[3], "backend")
         if isinstance(backend, ast.Name):  # often a constant that the modules share
             backend = _bound(target, backend.id)
         if _is_constant(backend, ("tt",)):
@@ -106,9 +106,7 @@ def _bound(target: Target, name: str) -> ast.expr | None:
 
 def _options(call: ast.Call) -> ast.expr | None:
     """The expression in the place of the options; None where a call has none."""
-    if callee(call) == CALL:
-        return call.args[0] if call.args else None
-    return next((k.value for k in call.keywords if k.arg == "options"), None)
+    return argument(call, at=0) if callee(call) == CALL else argument(call, "options")
 
 
 def _into_compile(

@@ -11,7 +11,7 @@ import ast
 import os
 import sys
 
-from instrumentor.read.syntax import Source
+from instrumentor.read.syntax import Source, argument
 from instrumentor.shared.edits import Kind
 from instrumentor.tune.settings import PROGRAM_CACHE, TRACE_REGION, TRACE_REGION_BYTES
 from instrumentor.tune.statements import Changes, text_of
@@ -81,10 +81,9 @@ def _early_os_import(source: Source) -> ast.stmt | None:
 def _keep_gradients(target: Target, changes: Changes) -> None:
     reason = "a traced step replays addresses: gradients must keep theirs"
     for source, _, _, call in target.calls("zero_grad"):
-        given = {keyword.arg: keyword.value for keyword in call.keywords}
-        value = given.get("set_to_none")
+        value = argument(call, "set_to_none")
         if isinstance(value, ast.Constant) and value.value is not False:
             changes.replace(source, value, "False", reason)
-        elif not given and not call.args:
+        elif not (call.keywords or call.args):
             text = f"{text_of(source, call.func)}(set_to_none=False)"
             changes.replace(source, call, text, reason)

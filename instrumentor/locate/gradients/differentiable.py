@@ -15,7 +15,7 @@ from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Evidence, Kind, Role
 from instrumentor.read import handed_on
 from instrumentor.read.names import external_name
-from instrumentor.read.syntax import ScopeNode, Source, arguments, callee, dotted
+from instrumentor.read.syntax import ScopeNode, Source, argument, arguments, callee, dotted
 from instrumentor.read.values import (
     Class,
     External,
@@ -164,7 +164,7 @@ class _Unread(Struct, frozen=True):
         if name in methods.PASSING_BUILTINS or root in methods.HANDS_ON:
             return PASSES
         if name == "torch.autograd.grad":
-            return PASSES if any(k.arg == "create_graph" for k in self.call.keywords) else DETACHES
+            return DETACHES if argument(self.call, "create_graph") is None else PASSES
         if libraries.is_on_host(root) or name.startswith("torch.utils.data."):
             return NOTHING
         if root == "torch":
@@ -194,12 +194,11 @@ def is_parameter(knowledge: Knowledge, source: Source, scope: ScopeNode, node: a
 
 
 def _needs_gradient(value: Value) -> bool:
-    made = value.node if isinstance(value, Object) else None
-    return (
-        isinstance(value, Object) and external_name(value.made_by).startswith("torch.nn.Parameter")
-    ) or any(
-        k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True
-        for k in (made.keywords if made is not None else ())
+    if not isinstance(value, Object):
+        return False
+    told = argument(value.node, "requires_grad") if value.node is not None else None
+    return external_name(value.made_by).startswith("torch.nn.Parameter") or (
+        isinstance(told, ast.Constant) and told.value is True
     )
 
 

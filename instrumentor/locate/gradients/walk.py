@@ -35,16 +35,15 @@ from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
 from instrumentor.read.names_used import binds
 from instrumentor.read.program import Function
-from instrumentor.read.signatures import is_method, passed
 from instrumentor.read.syntax import (
     LOOPS,
     ScopeNode,
     Source,
-    all_parameters,
     arguments,
     callee,
     children,
     dotted,
+    parameters,
     receiver,
 )
 from instrumentor.read.values import Class, External, Object
@@ -603,10 +602,8 @@ class _Call(Struct, frozen=True, dict=True):
         """Whether `self` is the same object there and here."""
         if receiver(self.call) in ("self", "cls", "super()"):
             return True
-        first = next(iter(all_parameters(self.function.node)), None)
-        return (first is None or first.arg not in ("self", "cls")) and (
-            self.function.source is self.walk.source
-        )
+        own = parameters(self.function.node) & {"self", "cls"}
+        return not own and self.function.source is self.walk.source
 
     def _outside(self, key: Key) -> ast.expr | None:
         """The caller's expression for `self`, or for a parameter; None when it has none."""
@@ -622,6 +619,7 @@ class _Call(Struct, frozen=True, dict=True):
     @cached_property
     def _passed(self) -> dict[str, list[ast.expr]]:
         found: dict[str, list[ast.expr]] = {}
-        for name, value in passed(self.call, self.function.node, bound=is_method(self.function)):
+        walk, program = self.walk, self.walk.knowledge.program
+        for name, value in program.given(walk.source, walk.scope, self.call, self.function):
             found.setdefault(name, []).append(value)
         return found

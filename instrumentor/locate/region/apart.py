@@ -22,7 +22,6 @@ from instrumentor.locate.region.step_function import seen_from
 from instrumentor.read import handed_on
 from instrumentor.read.names_used import binds
 from instrumentor.read.program import Function
-from instrumentor.read.signatures import is_method, passed
 from instrumentor.read.syntax import (
     FunctionNode,
     callee,
@@ -102,7 +101,7 @@ def _by_call(body: Candidate, call: ast.Call, function: Function, depth: int) ->
         changed = (_changes(inner, s, depth + 1) for s in function.node.body)
         found = {name for names in changed for name in names if name.startswith("self.")}
     filled = _filled(function.node)
-    for name, value in passed(call, function.node, bound=is_method(function)):
+    for name, value in body.program.given(body.source, body.scope, call, function):
         if name in filled:
             found |= uses(value)
     return found

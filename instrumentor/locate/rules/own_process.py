@@ -16,7 +16,7 @@ from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Role
 from instrumentor.locate.rules.decline import Decline
 from instrumentor.read.program import Class, Function, Program
-from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, is_main_guard
+from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, argument, is_main_guard
 
 
 class OwnProcess(Decline):
@@ -102,9 +102,8 @@ def _started(function: Function, candidate: Candidate) -> Iterator[Reason]:
     for source in program.sources.values():
         for call in source.calls:
             role = knowledge.role(source, program.scope_of(source, call), call)
-            handed = [k.value for k in call.keywords if k.arg == "target"]
-            handed += call.args[:1] if role is Role.SPAWN else []
-            if not any(_means(knowledge, source, node, function) for node in handed):
+            handed = argument(call, "target", at=0 if role is Role.SPAWN else None)
+            if handed is None or not _means(knowledge, source, handed, function):
                 continue
             if role is not Role.SPAWN:
                 yield OwnProcess.at(source, call, what=_what(role))
@@ -120,10 +119,7 @@ def _means(knowledge: Knowledge, source: Source, node: ast.expr, function: Funct
 
 def _in_this_process(call: ast.Call) -> bool:
     """`xmp.spawn(fn, nprocs=1)` runs in the process itself."""
-    return any(
-        k.arg == "nprocs" and isinstance(k.value, ast.Constant) and k.value.value == 1
-        for k in call.keywords
-    )
+    return getattr(argument(call, "nprocs"), "value", None) == 1
 
 
 def _conditional(knowledge: Knowledge, source: Source, node: ast.AST, depth: int = 0) -> bool:

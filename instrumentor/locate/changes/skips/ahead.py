@@ -18,13 +18,12 @@ from instrumentor.locate.changes.skips.storage import Cell, Frame
 from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.roles import Effect, Gives
 from instrumentor.read.program import Function
-from instrumentor.read.signatures import is_method, passed
+from instrumentor.read.signatures import own_parameter
 from instrumentor.read.syntax import (
     FUNCTIONS,
     FunctionNode,
     ScopeNode,
     Source,
-    all_parameters,
     arguments,
     contains,
     own_nodes,
@@ -158,7 +157,7 @@ class Ahead(Struct, eq=False, dict=True):
         if functions and self.facts.storage.leaves(frame, outer):
             return None
         if functions:
-            return [cell for f in functions for cell in _parameters(outer, f, node)]
+            return [cell for f in functions for cell in self._parameters(frame, outer, f, node)]
         return [] if self._is_harmless(frame, outer, node) else None
 
     def _is_harmless(self, frame: Frame, call: ast.Call, node: ast.expr) -> bool:
@@ -209,6 +208,19 @@ class Ahead(Struct, eq=False, dict=True):
                 return None
         return found
 
+    def _parameters(
+        self, frame: Frame, call: ast.Call, function: Function, node: ast.expr
+    ) -> Iterator[Cell]:
+        """Parameters of a function that get what holds a value."""
+        own = own_parameter(function)
+        if own and contains(call.func, node):
+            yield Cell(own, function.node)
+        given = [a for a in arguments(call) if contains(a, node)]
+        passed = self.facts.program.given(frame.source, frame.scope, call, function)
+        for parameter, value in passed:
+            if any(a in (value, getattr(value, "value", None)) for a in given):
+                yield Cell(parameter, function.node)
+
     def _returned(self, scope: FunctionNode, depth: int, *, in_place: bool) -> list[Cell] | None:
         """Names of what a function's callers, all of them ahead, get from it."""
         found: list[Cell] = []
@@ -225,15 +237,3 @@ def _before(place: Place) -> Iterator[tuple[Source, ast.stmt]]:
     source, scope, statement = place
     for suite, index in path_to(source, scope, statement):
         yield from ((source, s) for s in suite[:index])
-
-
-def _parameters(call: ast.Call, function: Function, node: ast.expr) -> Iterator[Cell]:
-    """Parameters of a function that get what holds a value."""
-    if is_method(function) and contains(call.func, node):
-        first = next(iter(all_parameters(function.node)), None)
-        if first is not None:
-            yield Cell(first.arg, function.node)
-    given = [a for a in arguments(call) if contains(a, node)]
-    for parameter, value in passed(call, function.node, bound=is_method(function)):
-        if any(a in (value, getattr(value, "value", None)) for a in given):
-            yield Cell(parameter, function.node)

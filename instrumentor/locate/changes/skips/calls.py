@@ -28,7 +28,7 @@ from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.libraries.library import fits
 from instrumentor.locate.meaning.roles import Effect, Kind, Role
 from instrumentor.read.names import external_name
-from instrumentor.read.syntax import arguments, last
+from instrumentor.read.syntax import argument, arguments, last, turns_off
 from instrumentor.read.values import Class, Member, Object
 
 _MAKES_FILE = Files.WRITES | Files.NEEDS_FOLDER
@@ -114,8 +114,7 @@ class LibraryCalls(Struct, eq=False):
                 inner = ast.Call(given[0], given[1:], [])
                 return self.of(frame, statement, ast.copy_location(inner, call))
         if name == "builtins.open":
-            mode = given[1] if len(given) > 1 else None
-            mode = next((k.value for k in call.keywords if k.arg == "mode"), mode)
+            mode = argument(call, "mode", at=1)
             reads = mode is None or (isinstance(mode, ast.Constant) and "r" in str(mode.value))
             return Effects(files=Files.READS if reads else _MAKES_FILE)
         if name == "builtins.setattr" and len(given) == 3:
@@ -176,10 +175,9 @@ class LibraryCalls(Struct, eq=False):
 
     def _samples(self, frame: Frame, call: ast.Call, function: ast.Attribute) -> bool:
         """`model.generate(x)`, which draws what comes next unless it is told not to."""
-        told = (k.value for k in call.keywords if k.arg == "do_sample")
         return (
             function.attr in methods.GENERATES
-            and not any(isinstance(v, ast.Constant) and not v.value for v in told)
+            and not turns_off(call, "do_sample")
             and self.objects.is_module(frame.source, frame.scope, function.value)
         )
 

@@ -17,11 +17,11 @@ from instrumentor.locate.meaning import methods
 from instrumentor.read.bindings import Bound
 from instrumentor.read.control_flow import START, flow_of
 from instrumentor.read.program import Function, Program
-from instrumentor.read.signatures import is_method
+from instrumentor.read.signatures import own_parameter
 from instrumentor.read.syntax import (
     ScopeNode,
     Source,
-    all_parameters,
+    argument,
     contains,
     own_calls,
     own_nodes,
@@ -162,8 +162,7 @@ class Carried(Struct, eq=False):
         name = self.program.names.qualified(function.source, function.node, call.func)
         if name != "torch.nn.functional.batch_norm":
             return ""
-        told = next((k.value for k in call.keywords if k.arg == "training"), None)
-        told = call.args[5] if told is None and len(call.args) > 5 else told
+        told = argument(call, "training", at=5)
         if told is None or (isinstance(told, ast.Constant) and not told.value):
             return ""
         return "in training" if getattr(told, "attr", "") == "training" else "always"
@@ -195,7 +194,7 @@ class Carried(Struct, eq=False):
                 yield Cell(root, binder)
         elif root not in parameters(function.node):
             values = self.program.names.bound(function.source, function.node, root)
-            for value in filter(None, map(_whole_value, values)):
+            for value in (b.value for b in values if isinstance(b, Bound) and not b.path):
                 if isinstance(value, (ast.Attribute, ast.Subscript)) and _chain(value)[1] != root:
                     yield from self._cells(function, value)
             return
@@ -222,16 +221,6 @@ def _tracked(node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
     assert isinstance(node, ast.Call)
     named = [k.value for k in node.keywords if k.arg in ("running_mean", "running_var")]
     yield from ((given, False) for given in (*node.args[1:3], *named))
-
-
-def _whole_value(binding: object) -> ast.expr | None:
-    """What a name is bound to: of `a, b = x, y` one of them."""
-    match binding:
-        case Bound(value=ast.Tuple(elts=parts), path=(int(at),)) if at < len(parts):
-            return parts[at]
-        case Bound(value=value, path=()):
-            return value
-    return None
 
 
 def _chain(node: ast.expr) -> tuple[list[str], str | None]:
@@ -309,9 +298,7 @@ class _Known(Struct):
         if isinstance(node, ast.Attribute) and ast.unparse(node) in self.asked:
             return True
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            first = next(iter(all_parameters(self.scope)), None)
-            own = is_method(Function(self.source, self.scope)) and first is not None
-            if own and first is not None and node.value.id == first.arg:
+            if node.value.id == own_parameter(Function(self.source, self.scope)):
                 return self._is_setting(node.attr)
         return all(self.tells(child, seen) for child in ast.iter_child_nodes(node))
 

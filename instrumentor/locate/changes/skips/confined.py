@@ -16,12 +16,12 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from instrumentor.locate.changes.skips.liveness import variables
-from instrumentor.read.bindings import Bound, Parameter
+from instrumentor.read.bindings import Bound, Parameter, targets_of
 from instrumentor.read.control_flow import START, flow_of
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
-from instrumentor.read.signatures import is_decorated, is_method, passed
-from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, all_parameters, own_nodes
+from instrumentor.read.signatures import is_decorated, own_parameter
+from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, contains, dotted, own_nodes
 from instrumentor.read.values import PLAIN_BASES, Class, Object
 
 Place = tuple[Source, ScopeNode, ast.expr]
@@ -133,9 +133,7 @@ class Confined(Struct, eq=False, dict=True):
         """The class that `self` of a method is an object of; None for whatever else."""
         if not isinstance(node, ast.Name) or not isinstance(scope, FUNCTIONS):
             return None
-        method = Function(source, scope)
-        first = next(iter(all_parameters(scope)), None)
-        if first is None or first.arg != node.id or not is_method(method):
+        if own_parameter(Function(source, scope)) != node.id:
             return None
         if (source, scope) not in self._methods:
             names = self.program.names
@@ -156,9 +154,8 @@ class Confined(Struct, eq=False, dict=True):
         owners = self.program.of(source, scope, call.func.value)
         if not any(isinstance(owner, Class) for owner in owners):
             return True
-        first = next(iter(all_parameters(scope)), None) if isinstance(scope, FUNCTIONS) else None
-        given = call.args[0] if call.args else None
-        return first is not None and isinstance(given, ast.Name) and given.id == first.arg
+        own = own_parameter(Function(source, scope)) if isinstance(scope, FUNCTIONS) else ""
+        return bool(own and call.args) and dotted(call.args[0]) == own
 
     def are_kin(self, one: Class, other: Class) -> bool:
         """Whether an object may be of both classes."""
@@ -198,19 +195,11 @@ class Confined(Struct, eq=False, dict=True):
         in_a_class = statement is None or source.class_around(statement) is not None
         if in_a_class or not isinstance(statement, ast.Assign):
             raise Escapes
-        around = self._parent(source, made.node)
-        if around is not statement and around is not statement.value:
+        node = made.node  # one of `losses, top1 = Meter(), Meter()`
+        bound = [(t, b) for t, b in targets_of(statement) if contains(b.value, node)]
+        if not bound or any(b.value is not node or b.path for _, b in bound):
             raise Escapes
-        for target in statement.targets:
-            if isinstance(around, ast.Tuple):  # `losses, top1 = Meter(), Meter()`
-                elements = getattr(target, "elts", ())
-                at = around.elts.index(made.node)
-                spread = any(isinstance(e, ast.Starred) for e in (*elements, *around.elts))
-                if spread or len(elements) != len(around.elts):
-                    raise Escapes
-                target = elements[at]
-            elif around is not statement:
-                raise Escapes
+        for target, _ in bound:
             owner = None
             if isinstance(target, ast.Name):
                 owner = self.program.binder(source, scope, target.id)
@@ -286,7 +275,7 @@ class Confined(Struct, eq=False, dict=True):
         if not functions or not all(isinstance(v, Function) for v in values):
             raise Escapes
         for function in functions:
-            taken = passed(call, function.node, bound=is_method(function))
+            taken = self.program.given(source, scope, call, function)
             found = [parameter for parameter, value in taken if value is node]
             several = {a.arg for a in (function.node.args.vararg, function.node.args.kwarg) if a}
             if not found or function.node.decorator_list or several & {*found}:
@@ -303,7 +292,6 @@ class Confined(Struct, eq=False, dict=True):
 
 
 def _itself(method: Function) -> Iterator[_Variable]:
-    first = next(iter(all_parameters(method.node)), None)
-    if first is None or not is_method(method):
+    if not (itself := own_parameter(method)):
         raise Escapes
-    yield method.source, method.node, first.arg
+    yield method.source, method.node, itself

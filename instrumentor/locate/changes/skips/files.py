@@ -21,13 +21,13 @@ from instrumentor.locate.changes.skips.facts import Facts
 from instrumentor.locate.changes.skips.storage import Frame
 from instrumentor.locate.meaning import methods
 from instrumentor.read.bindings import Bound, Parameter
-from instrumentor.read.constants import given_to, is_called_as_written
+from instrumentor.read.callers import given_by_all
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Class, Function
-from instrumentor.read.signatures import default_of, is_method
 from instrumentor.read.syntax import (
     ScopeNode,
     Source,
+    argument,
     arguments,
     bound_by,
     callee,
@@ -355,8 +355,6 @@ class OpenedFiles(Struct, eq=False, dict=True):
         found: list[Path] = []
         for binding in program.bound(source, binder, name):
             match binding:
-                case Bound(value=ast.Tuple(elts=parts), path=(int(at),)) if at < len(parts):
-                    found += ask(home, binder, parts[at], deep) if _is_told(parts[at]) else []
                 case Bound(value=value, path=()):
                     found += ask(home, binder, value, deep) if _is_told(value) else []
                 case Bound(value=value) if not elements:
@@ -416,29 +414,19 @@ class OpenedFiles(Struct, eq=False, dict=True):
     def _passed(
         self, function: Function, name: str, deep: int, *, elements: bool = False
     ) -> Iterator[Path]:
-        program, node = self.facts.program, function.node
-        every = program.callers.get(node, ())
-        callers = [each for each in every if not self.facts.is_dead(*each[:2])]
-        # a method of an object whose type is not known may be this one
-        named = program.calls_named(function.name) if is_method(function) else ()
-        unsure = node in program.handed or not is_called_as_written(function)
-        if not callers or unsure or not all(program.resolve(*each) for each in named):
+        given = given_by_all(self.facts.program, function, name, self._runs)
+        if given is None:
             yield UNKNOWN
-        for scope, call, _ in callers:
-            source = program.source_of_scope[scope]
-            given = dict(given_to(program, scope, call, function)).get(name)
-            default = default_of(node, name)
-            where = (source, scope)
-            if given is None and default is not None:
-                where, given = (function.source, function.source.scope_of(node)), default
-            if given is None or isinstance(given, ast.Starred):
-                yield UNKNOWN
-            elif _is_told(given):
-                found = self.of(*where, given, deep)
+        for place in given or ():
+            if _is_told(place[2]):
+                found = self.of(*place, deep)
                 one = UNKNOWN not in found
-                walked = () if one else self._elements(*where, given, deep)
-                several = isinstance(given, (ast.List, ast.Tuple))  # no path itself
+                walked = () if one else self._elements(*place, deep)
+                several = isinstance(place[2], (ast.List, ast.Tuple))  # no path itself
                 yield from walked if elements else () if several else found
+
+    def _runs(self, scope: ScopeNode, call: ast.Call) -> bool:
+        return not self.facts.is_dead(scope, call)
 
     def _of_attribute(
         self, source: Source, scope: ScopeNode, node: ast.Attribute, deep: int
@@ -477,16 +465,14 @@ def _is_none(name: str) -> bool:
 
 
 def _path_given(name: str, call: ast.Call) -> ast.expr | None:
-    named = next((k.value for k in call.keywords if k.arg in _NAMED), None)
     at = 1 if name in _SECOND or last(name) == "save_image" else 0
-    return named if named is not None else next(iter(call.args[at : at + 1]), None)
+    return argument(call, *_NAMED, at=at)
 
 
 def _format_of_open(call: ast.Call) -> str:
     """Text in a mode that tells so, unless what is no text is passed over."""
-    mode = call.args[1] if len(call.args) > 1 else ast.Constant("r")
-    mode = next((k.value for k in call.keywords if k.arg == "mode"), mode)
-    lenient = any(k.arg in ("errors", "encoding") for k in call.keywords)
+    mode = argument(call, "mode", at=1) or ast.Constant("r")
+    lenient = argument(call, "errors", "encoding") is not None
     told = isinstance(mode, ast.Constant) and "b" not in str(mode.value)
     return "text" if told and not lenient else ""
 

@@ -13,7 +13,7 @@ from instrumentor.locate.meaning.roles import Effect, Evidence, Kind, Role
 from instrumentor.read import handed_on
 from instrumentor.read.names import external_name
 from instrumentor.read.script_options import is_namespace
-from instrumentor.read.syntax import ScopeNode, Source, dotted, last
+from instrumentor.read.syntax import ScopeNode, Source, argument, dotted, last
 from instrumentor.read.values import Class, External, Item, Member, Object, Value, Values
 
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
@@ -89,9 +89,7 @@ class Objects(Struct, eq=False):
         if name in _WRITERS and made.args:
             return self.is_file(*value.where, made.args[0], written=written)
         opens = name == "builtins.open"
-        at = int(opens)  # `path.open("w")`
-        mode = made.args[at] if len(made.args) > at else None
-        mode = next((k.value for k in made.keywords if k.arg == "mode"), mode)
+        mode = argument(made, "mode", at=int(opens))  # `path.open("w")`
         known = isinstance(mode, ast.Constant) and {*str(mode.value)} <= {*"rwaxbt+"}
         if not opens and not (known and isinstance(made.func, ast.Attribute)):
             return False

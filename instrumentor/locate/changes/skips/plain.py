@@ -11,21 +11,20 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-from instrumentor.locate.changes.skips.removal import BASES_TO_EXTEND, is_only_called
+from instrumentor.locate.changes.skips.removal import BASES_TO_EXTEND
 from instrumentor.locate.changes.skips.storage import SAMENESS, Frame, Storage
 from instrumentor.locate.meaning import methods
 from instrumentor.locate.meaning.roles import Gives
 from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
+from instrumentor.read.callers import given_by_all
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
-from instrumentor.read.signatures import default_of, is_decorated, is_method, passed
 from instrumentor.read.syntax import ScopeNode, Source, arguments
 from instrumentor.read.values import PLAIN_BASES, Class, Object
 
 _BASES = (*PLAIN_BASES, *BASES_TO_EXTEND)
 #: Methods that decide what an attribute is.
 _DECIDING = {"__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__slots__"}
-_TRANSPARENT = ("staticmethod", "classmethod", "no_grad", "inference_mode")
 #: Calls that set attributes by names that are not written out.
 _IN_THE_DARK = ("setattr", "vars", "__setattr__", "__setstate__", "parse_args", "parse_known_args")
 
@@ -136,40 +135,8 @@ class Plain(Struct, eq=False, dict=True):
     def _parameter(self, source: Source, parameter: Parameter) -> bool:
         """Given by calls that are all known."""
         function, name = Function(source, parameter.function), parameter.argument.arg
-        callers = self.program.callers.get(function.node)
-        odd = len(function.node.decorator_list) - sum(
-            is_decorated(function.node, word) for word in _TRANSPARENT
-        )
-        several = (function.node.args.vararg, function.node.args.kwarg)
-        if odd or not callers or parameter.argument in several:
-            return False
-        if function.node in self.program.handed or not self._is_called_in_sight(function):
-            return False
-        for scope, call, _ in callers:
-            home = self.program.source_of_scope[scope]
-            given = [
-                value
-                for to, value in passed(call, function.node, bound=is_method(function))
-                if to == name
-            ]
-            default = default_of(function.node, name)
-            if not given and default is not None:
-                if not self._is_told(source, source.scope_of(function.node), default):
-                    return False
-            elif not given or not all(self._is_told(home, scope, v) for v in given):
-                return False
-        return True
-
-    def _is_called_in_sight(self, function: Function) -> bool:
-        """Whether no call is left that may run it as well: on what nobody knows, by a class."""
-        named = self.program.calls_named(function.name)
-        if not all(self.program.resolve(*each) for each in named):
-            return False
-        cls = function.source.class_of.get(function.node)
-        if cls is None or function.name != "__init__":
-            return True
-        classes = [cls, *(c.node for c in self.program.names.subclasses.get(cls, ()))]
-        return all(is_only_called(self.program, c.name) for c in classes)
+        given = given_by_all(self.program, function, name)
+        return given is not None and all(self._is_told(*each) for each in given)
 
     # -- attributes ----------------------------------------------------------------------------
 

@@ -55,12 +55,12 @@ from instrumentor.read.control_flow import Flow
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.handed_on import words
 from instrumentor.read.program import Function, Program
+from instrumentor.read.signatures import own_parameter
 from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
     ScopeNode,
     Source,
-    all_parameters,
     arguments,
     below,
     bound_by,
@@ -513,9 +513,8 @@ class EffectsReader(Struct, eq=False, dict=True):
         self, frame: Frame, owner: ast.expr, methods: Iterator[Function], found: Effects
     ) -> None:
         for method in methods:
-            first = next(iter(all_parameters(method.node)), None)
-            if first is not None:
-                own = ((first.arg, self.storage.of(frame, owner)),)
+            if itself := own_parameter(method):
+                own = ((itself, self.storage.of(frame, owner)),)
                 found.add(self._summary(method, own))
 
     def _summary(self, function: Function, given: Arguments, fixed: Constants = _NONE) -> Effects:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 
 from msgspec import Struct, field
 
+from instrumentor.read.callers import is_only_called
 from instrumentor.read.constants import Constants, of_all_callers, passes_over, unreached
 from instrumentor.read.program import Class, Function, Program
 from instrumentor.read.signatures import is_decorated
@@ -18,7 +19,6 @@ from instrumentor.read.syntax import (
     Source,
     all_parameters,
     below,
-    callee,
     contains,
     own_nodes,
 )
@@ -255,21 +255,6 @@ class Closed(Struct, eq=False, dict=True):
         owners = self.program.of(source, scope, call.args[0]) if call.args else ()
         made = (v.made_by if isinstance(v, Object) else v for v in owners)
         return bool(owners) and all(isinstance(v, (External, Source)) for v in made)
-
-
-def is_only_called(program: Program, name: str, asking: Collection[str] = ()) -> bool:
-    """Whether a class is named to make an object, or as a base, and never handed on.
-
-    Args:
-        asking: functions that may be given it all the same.
-    """
-    for source in program.sources.values():
-        asked = (c for c in source.calls if callee(c) in asking)
-        known = {c.func for c in source.calls} | {a for c in asked for a in c.args}
-        for node in source.mentions.get(name, ()):
-            if node not in known and not isinstance(source.statement_of(node), ast.ClassDef):
-                return False
-    return True
 
 
 def _is_of_super(call: ast.Call) -> bool:

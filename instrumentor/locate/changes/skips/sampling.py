@@ -24,10 +24,12 @@ from instrumentor.read.syntax import (
     ScopeNode,
     Source,
     all_parameters,
+    argument,
     arguments,
     below,
     own_calls,
     own_nodes,
+    turns_off,
 )
 from instrumentor.read.values import Group, Item, Member, Object, Value
 
@@ -67,17 +69,16 @@ class Sampling(Struct, eq=False):
             return False
         if not external_name(loader.made_by).endswith("DataLoader"):
             return False
-        given = {k.arg: k.value for k in loader.node.keywords}
         source, scope = loader.where
         if not self._may_have_no_workers(source, scope, loader.node):
             return False
-        parts = [*loader.node.args[:1], given.get("dataset"), given.get("collate_fn")]
+        given = loader.node
+        parts = argument(given, "dataset", at=0), argument(given, "collate_fn", at=6)
         self._seen.clear()
         return any(self._part_draws((source, scope, part)) for part in parts if part is not None)
 
     def _may_have_no_workers(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
-        told = next((k.value for k in call.keywords if k.arg == "num_workers"), None)
-        told = call.args[5] if told is None and len(call.args) > 5 else told
+        told = argument(call, "num_workers", at=5)
         if told is not None:
             return self._is_nothing(source, scope, told)
         return all(
@@ -135,7 +136,7 @@ class Sampling(Struct, eq=False):
                 return self._own_draws(value, cls)
             case Object(node=ast.Call() as call) if value.where is not None:
                 if libraries.draws_if_called(external_name(value.made_by)):
-                    return not any(_is_off(keyword) for keyword in call.keywords)
+                    return not turns_off(call, "mlm")
                 source, scope = value.where
                 return self._any_draws((source, scope, a) for a in arguments(call))
         return False
@@ -284,10 +285,3 @@ def _is_generator(value: Value) -> bool:
 
 def _calls_below(node: ast.AST) -> list[ast.Call]:
     return [n for n in below(node) if isinstance(n, ast.Call)]
-
-
-def _is_off(keyword: ast.keyword) -> bool:
-    """`DataCollatorForLanguageModeling(mlm=False)`"""
-    return (
-        keyword.arg == "mlm" and isinstance(keyword.value, ast.Constant) and not keyword.value.value
-    )

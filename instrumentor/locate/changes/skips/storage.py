@@ -30,12 +30,11 @@ from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
 from instrumentor.read.script_options import is_namespace
-from instrumentor.read.signatures import default_of, is_method, is_property, passed
+from instrumentor.read.signatures import default_of, is_property, own_parameter
 from instrumentor.read.syntax import (
     FUNCTIONS,
     ScopeNode,
     Source,
-    all_parameters,
     arguments,
     below,
     contains,
@@ -330,7 +329,7 @@ class Storage(Struct, eq=False, dict=True):
 
     def _filled_by(self, frame: Frame, call: ast.Call, node: ast.expr) -> Iterator[Reach]:
         for function in self.program.resolve(frame.source, frame.scope, call):
-            for parameter, value in passed(call, function.node, bound=is_method(function)):
+            for parameter, value in self.program.given(frame.source, frame.scope, call, function):
                 if value is node and parameter in self._filled:
                     given = self.arguments(frame, call, function)
                     inner = Frame(function.source, function.node, given, "called")
@@ -771,9 +770,9 @@ class Storage(Struct, eq=False, dict=True):
                 continue
             every = value.node is None
             for method in self.program.methods(value.made_by, node.attr, overrides=every):
-                first = next(iter(all_parameters(method.node)), None)
-                if is_property(method.node) and first is not None:
-                    inner = Frame(method.source, method.node, ((first.arg, owner),), "called")
+                itself = own_parameter(method)
+                if is_property(method.node) and itself:
+                    inner = Frame(method.source, method.node, ((itself, owner),), "called")
                     yield self._ask(inner, partial(self._given_back, inner))
 
     def _is_set(self, frame: Frame, node: ast.Attribute) -> bool:
@@ -909,9 +908,8 @@ class Storage(Struct, eq=False, dict=True):
         inner = Frame(forward.source, node, tuple(itself), "called")
         found = self._ask(inner, partial(self._given_back, inner))
         given = dict(self.arguments(frame, call, forward))
-        first = next(iter(all_parameters(node)), None)
-        if first is not None:
-            given[first.arg] = self.of(frame, call.func)
+        if own := own_parameter(forward):
+            given[own] = self.of(frame, call.func)
         return _with(found, node, given)
 
     def _returned(self, frame: Frame, call: ast.Call, functions: list[Function]) -> Reach:
@@ -944,9 +942,7 @@ class Storage(Struct, eq=False, dict=True):
         """What a function's parameters reach when a call runs it."""
         spec = function.node.args
         given: dict[str, list[Reach]] = {}
-        first = next(iter((*spec.posonlyargs, *spec.args)), None)
-        bound = is_method(function) and first is not None
-        if bound and first is not None:
+        if itself := own_parameter(function):
             own = FRESH  # the new object of a constructor
             if function.name == "__init__" and self._constructs(frame, call):
                 pass
@@ -954,8 +950,8 @@ class Storage(Struct, eq=False, dict=True):
                 own = self.of(frame, call.func.value)
             elif isinstance(call.func, ast.Call) or function.name != "__init__":
                 own = UNKNOWN
-            given[first.arg] = [own]
-        for name, value in passed(call, function.node, bound=bound):
+            given[itself] = [own]
+        for name, value in self.program.given(frame.source, frame.scope, call, function):
             given.setdefault(name, []).append(self.of(frame, value))
         outside = Frame(function.source, function.source.scope_of(function.node))
         for parameter in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):

@@ -20,11 +20,13 @@ from instrumentor.read.syntax import (
     FUNCTIONS,
     ScopeNode,
     Source,
+    argument,
     arguments,
     below,
     contains,
     own_calls,
     path_to,
+    turns_off,
 )
 from instrumentor.read.values import Class, Member, Object, Value
 
@@ -233,7 +235,7 @@ def _all_calls(call: ast.Call) -> list[ast.Call]:
 
 
 def _told(call: ast.Call) -> bool:
-    return any(k.arg == "dropout" for k in call.keywords)
+    return argument(call, "dropout") is not None
 
 
 def _some(call: ast.Call) -> bool:
@@ -245,7 +247,4 @@ def _some(call: ast.Call) -> bool:
 
 
 def _kept(call: ast.Call) -> bool:
-    return not any(
-        k.arg == "track_running_stats" and isinstance(k.value, ast.Constant) and not k.value.value
-        for k in call.keywords
-    )
+    return not turns_off(call, "track_running_stats")

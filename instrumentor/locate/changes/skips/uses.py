@@ -22,9 +22,10 @@ from instrumentor.locate.changes.skips.liveness import reads_of, variables
 from instrumentor.locate.changes.skips.removal import Gone
 from instrumentor.locate.changes.skips.storage import ANYWHERE, FAR, Cell, Frame
 from instrumentor.read.bindings import Parameter
+from instrumentor.read.callers import given_by_all
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function
-from instrumentor.read.signatures import is_method, is_property, passed
+from instrumentor.read.signatures import is_property
 from instrumentor.read.syntax import (
     FUNCTIONS,
     FunctionNode,
@@ -222,7 +223,7 @@ class Uses(Struct, eq=False):
         taken = [
             Cell(parameter, f.node)
             for f in functions
-            for parameter, value in passed(call, f.node, bound=is_method(f))
+            for parameter, value in self.facts.program.given(source, scope, call, f)
             if node in (value, getattr(value, "value", None))
         ]
         outside = self.facts.storage.leaves(Frame(source, scope), call)
@@ -335,19 +336,15 @@ class Uses(Struct, eq=False):
         where = program.names.binder(source, scope, node.id)
         bindings = program.names.bound(source, where, node.id) if where is not None else []
         for binding in bindings:
-            if not isinstance(binding, Parameter) or binding.function in program.handed:
+            if not isinstance(binding, Parameter):
                 return None
             function = Function(source, binding.function)
-            callers = program.callers.get(function.node)
-            named = program.calls_named(function.name)  # on an object that may be of this class
-            if not callers or not all(program.resolve(*each) for each in named):
+            given = given_by_all(program, function, binding.argument.arg)
+            written = (getattr(value, "value", None) for *_, value in given or ())
+            texts = [text for text in written if isinstance(text, str)]
+            if given is None or len(texts) < len(given):
                 return None
-            for _, call, _ in callers:
-                given = dict(passed(call, function.node, bound=is_method(function)))
-                text = getattr(given.get(binding.argument.arg), "value", None)
-                if not isinstance(text, str):
-                    return None
-                found.add(text)
+            found.update(texts)
         return found or None
 
 
