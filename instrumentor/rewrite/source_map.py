@@ -10,7 +10,9 @@ from pathlib import Path
 
 from instrumentor.rewrite.line_format import MARKER, Line, classify
 
-_FRAME = re.compile(r'^(?P<indent> *)File "(?P<file>[^"]+)", line (?P<line>\d+)(?P<rest>.*)$')
+_FRAME = re.compile(
+    r'^(?P<indent> *)File "(?P<file>[^"]+)", line (?P<line>\d+)(?P<rest>(?:\D.*)?)$'
+)
 #: Whose frames lead to the script: our own, and what runs it.
 _WRAPPERS = (str(Path(__file__).resolve().parent.parent / "runtime"), "<frozen runpy>")
 _PLACE = re.compile(r"(?P<file>/[^\s:\"']{1,1000}\.py):(?P<line>\d+)")

@@ -57,7 +57,6 @@ _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
 
 
 class _Record(Struct, frozen=True, array_like=True):
-    root: bytes
     names: bytes  # with a zero byte between two
     stamps: list[Pair]
 
@@ -86,9 +85,8 @@ def taken(slot: slots.Slot, plan: ShadowPlan, replaced: Collection[str]) -> Pres
     found = None
     with suppress(msgspec.DecodeError, ValueError, OSError):
         record = msgspec.msgpack.decode(slot.record.pop(), type=_Record)
-        if record.root == os.fsencode(plan.project.root):
-            known = dict(zip(os.fsdecode(record.names).split("\0"), record.stamps, strict=True))
-            found = _sifted(slot, plan, _unchanged(plan, known, replaced))
+        known = dict(zip(os.fsdecode(record.names).split("\0"), record.stamps, strict=True))
+        found = _sifted(slot, plan, _unchanged(plan, known, replaced))
     if found is None:
         slots.emptied(slot)
     return found or NOTHING
@@ -139,8 +137,8 @@ def keep(slot: slots.Slot, plan: ShadowPlan, filled: Filled) -> None:
         present = _sifted(slot, plan, old)
         if not (present and present.files and slots.cleared(slot, folder)):
             return
-        root, names = os.fsencode(plan.project.root), os.fsencode("\0".join(present.files))
-        record = _Record(root, names, list(present.files.values()))
+        names = os.fsencode("\0".join(present.files))
+        record = _Record(names, list(present.files.values()))
         with becoming(mark) as temporary, created(temporary) as stream:
             stream.write(msgspec.msgpack.encode(record))
         slot.stays.append(True)
@@ -150,7 +148,10 @@ def keep(slot: slots.Slot, plan: ShadowPlan, filled: Filled) -> None:
 def _sifted(slot: slots.Slot, plan: ShadowPlan, files: Mapping[str, Pair]) -> Present | None:
     """Remove from a copy what is not one of these files, or a link or folder of the plan.
 
-    None where something cannot be moved out of it.
+    None where it is not the folder that it was.
+
+    Raises:
+        OSError: something cannot be moved out of it.
     """
     folder = slot.held
     if folder is None or _is_mounted_below(slot.folder):
@@ -164,8 +165,6 @@ def _sifted(slot: slots.Slot, plan: ShadowPlan, files: Mapping[str, Pair]) -> Pr
                 return None
             sieve = _Sieve(files, _links(plan, slot.tree), _folders(plan), away, new)
             sieve.sift(top, "")
-    except OSError:
-        return None
     finally:
         remove_tree(discarded)
     return sieve.present

@@ -309,6 +309,68 @@ def test_an_answer_without_an_end_is_not_taken_in(
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
 
 
+def test_a_git_that_has_said_all_is_let_come_to_its_end(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have files of its own to remove."""
+    done = f"sleep 0.3; touch {tmp_path}/done"
+    stand_in(tmp_path, monkeypatch, f"echo said; exec <&- >&- 2>&-; {done}")
+    assert git.read(asked, "ls-files") == b"said\n"
+    assert (tmp_path / "done").exists()
+
+
+@pytest.mark.usefixtures("no_hang")
+def test_a_git_that_has_said_all_and_stays_is_ended(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, "exec <&- >&- 2>&-; exec sleep 3600")
+    monkeypatch.setattr(git, "ANSWER_S", 0.3)
+    with pytest.raises(NotReady, match="does not answer"):
+        git.read(asked, "ls-files")
+
+
+def test_what_git_may_wait_for_is_looked_for_once(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search of a large repository, for each word that a slow git says."""
+    looks: list[Path] = []
+    stand_in(tmp_path, monkeypatch, "sleep 0.4; echo a; sleep 0.1; echo b; sleep 0.1; echo c")
+    monkeypatch.setattr(git, "SOON_S", 0.1)
+    monkeypatch.setattr(git.git_files, "refuse_waited_for", lambda root, named: looks.append(root))
+    assert git.read(asked, "ls-files") == b"a\nb\nc\n"
+    assert looks == [asked]
+
+
+def test_of_what_git_says_of_a_failure_the_reason_is_quoted(
+    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, "printf 'warning: a\\nfatal: b\\nhint: c\\n' >&2; exit 128")
+    with pytest.raises(NotReady, match=r": fatal: b$"):
+        git.read(asked, "ls-files")
+
+
+def test_a_commit_by_any_name(git_repo) -> None:
+    """A tag is an object of its own, and git takes names that look like options."""
+    repo = git_repo({"a.py": "a\n"})
+    commit = run_git(repo, "rev-parse", "HEAD").strip()
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    run_git(repo, *who, "tag", "-a", "-m", "one", "one")
+    run_git(repo, "update-ref", "refs/heads/-x", commit)
+    assert [git.commit_of(repo, name) for name in ("HEAD", "one", "-x")] == [commit] * 3
+
+
+def test_a_copy_at_another_commit_leaves_its_branches(git_repo) -> None:
+    copy = git_repo({"a.py": "a\n"})
+    first = run_git(copy, "rev-parse", "HEAD").strip()
+    (copy / "a.py").write_text("b\n")
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    run_git(copy, *who, "commit", "-qam", "second")
+    second = run_git(copy, "rev-parse", "main").strip()
+    git.check_out(copy, first)
+    assert git.commit_of(copy, "HEAD") == first and git.commit_of(copy, "main") == second
+    assert git.state(copy) == (first, False)
+
+
 def test_what_git_has_started_ends_with_it(
     asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -513,6 +575,21 @@ def test_only_the_module_of_an_installed_distribution_is_taken(
     monkeypatch.setattr(git, "distribution", lambda _: here)
     monkeypatch.setattr(git, "find_spec", found)
     assert git._installed("GitPython", "git") == installed
+
+
+def test_an_installed_module_behind_a_link_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an environment's `lib64` is one to its `lib`."""
+    module = tmp_path / "lib" / "git" / "__init__.py"
+    module.parent.mkdir(parents=True)
+    module.touch()
+    (tmp_path / "lib64").symlink_to("lib")
+    spec = SimpleNamespace(origin=str(tmp_path / "lib64" / "git" / "__init__.py"))
+    here = SimpleNamespace(locate_file=lambda name: tmp_path / "lib" / name)
+    monkeypatch.setattr(git, "distribution", lambda _: here)
+    monkeypatch.setattr(git, "find_spec", lambda _: spec)
+    assert git._installed("GitPython", "git")
 
 
 @pytest.mark.parametrize("missing", ["git", "gitdb", "smmap"])

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -115,6 +116,55 @@ def test_an_instrumented_text_takes_the_place_of_what_was_kept(repo: Path) -> No
         assert (workspace.root / "link").lstat().st_ino == before
 
 
+def test_a_link_that_goes_while_the_run_lasts_costs_nothing_else(repo: Path) -> None:
+    (repo / "link").symlink_to("same.py")
+    with opened(repo) as workspace:
+        before = inodes(workspace)
+        (repo / "link").unlink()
+    with opened(repo) as workspace:
+        assert as_in(workspace, repo)
+        assert inodes(workspace)["same.py"] == before["same.py"]
+
+
+@pytest.fixture
+def clones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system whose files can share blocks, to whoever does not look at them."""
+
+    def cloned(self: object, old: int, new: int) -> bool:
+        os.sendfile(new, old, 0, 1 << 20)
+        return True
+
+    monkeypatch.setattr(copying._Filler, "_cloned", cloned)
+
+
+@pytest.mark.usefixtures("clones")
+def test_a_clone_of_what_would_be_linked_is_kept_as_long_as_its_source_is_the_same(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = repo / "data.bin"
+    data.write_text("x")
+    with opened(repo, link=[Path("data.bin")]) as workspace:
+        before = inodes(workspace)
+        assert not (workspace.root / "data.bin").is_symlink()
+    with opened(repo, link=[Path("data.bin")]) as workspace:
+        assert inodes(workspace) == before
+    with with_times_of(data):
+        data.write_text("y")
+    with opened(repo, link=[Path("data.bin")]) as workspace:
+        assert (workspace.root / "data.bin").read_text() == "y"
+        assert inodes(workspace)["same.py"] == before["same.py"]
+    real = kept_copy.taken
+
+    def late(*given: object) -> copying.Present:
+        data.unlink()
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kept_copy, "taken", late)
+    with opened(repo, link=[Path("data.bin")]) as workspace:
+        assert not (workspace.root / "data.bin").exists()
+        assert inodes(workspace)["same.py"] == before["same.py"]
+
+
 def test_what_is_kept_needs_no_room(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(repo) as workspace:
         before = inodes(workspace)
@@ -211,6 +261,26 @@ def test_nothing_is_kept_where_no_later_write_would_be_told(
         assert left(cache) == []
 
 
+def test_a_copy_counts_once_the_clock_has_moved_beyond_all_that_stands_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = tmp_path / slots.MARKER
+    marker.touch()
+    slot = slots.Slot(tmp_path, tmp_path / "tree", tmp_path / "lock")
+
+    def filled(changed_ns: int) -> copying.Filled:
+        facts = (0, 0, 0, changed_ns, 0, 0)
+        return copying.Filled([], {"same.py": (facts, facts)}, 0)
+
+    assert kept_copy.settled(slot, filled(marker.lstat().st_ctime_ns))
+    # Its clock stands.
+    monkeypatch.setattr(kept_copy.os, "utime", lambda path: None)
+    monkeypatch.setattr(kept_copy, "TICK_S", 0.01)
+    now = marker.lstat().st_ctime_ns
+    assert kept_copy.settled(slot, filled(now - 1))
+    assert not kept_copy.settled(slot, filled(now))
+
+
 def test_of_a_project_in_the_cache_itself_none_is_kept(
     git_repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,21 +294,57 @@ def test_a_project_below_another_file_system_s_mount_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    table = b"1 0 8:1 / / rw - ext4 a rw\n2 1 0:9 / /a\\040b rw shared:1 - nfs4 host:/a rw\n"
-    monkeypatch.setattr(kept_copy, "read_bytes", lambda path: table)
+    lines = [
+        b"2 1 0:9 / /a\\040b rw shared:1 - nfs4 host:/a rw\n",
+        b"3 1 0:8 / /twice rw - ext4 a rw\n",
+        b"1 0 8:1 / / rw - ext4 a rw\n",
+        b"4 3 0:7 / /twice rw - tmpfs a rw\n",  # on top of the other
+    ]
+    monkeypatch.setattr(kept_copy, "read_bytes", lambda path: b"".join(lines))
     assert kept_copy._is_mounted_below(Path("/a b/..").parent.parent)
     assert not kept_copy._is_mounted_below(Path("/a b"))
     assert kept_copy._file_system(Path("/a b/c")) == "nfs4"
     assert kept_copy._file_system(Path("/a/c")) == "ext4"
+    assert kept_copy._file_system(Path("/twice/c")) == "tmpfs"
+
+
+def test_a_folder_of_another_file_system_is_no_new_one(tmp_path: Path) -> None:
+    """A subvolume of btrfs, which everybody may make, is mounted nowhere."""
+    (tmp_path / "new").mkdir()
+    other = tempfile.mkdtemp(dir="/dev/shm")
+    try:
+        with kept_copy._opened(str(tmp_path / "new")) as new, kept_copy._opened(other) as strange:
+            looks = kept_copy._Look.of(new), kept_copy._Look.of(strange)
+            same = os.fstat(new).st_dev == os.fstat(strange).st_dev
+        assert (looks[0] == looks[1]) == same
+    finally:
+        Path(other).rmdir()
+    with kept_copy._opened("/proc") as without:
+        assert kept_copy._flags(without) == 0
+
+
+def test_a_file_of_another_file_system_below_the_project_is_not_kept(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, other = copying.stamp, (repo / "edited.py").stat().st_ino
+
+    def elsewhere(facts: os.stat_result) -> copying.Stamp:
+        found = real(facts)
+        return (*found[:5], -1) if facts.st_ino == other else found
+
+    monkeypatch.setattr(copying, "stamp", elsewhere)
+    with opened(repo) as workspace:
+        pass
+    assert not (workspace.root / "edited.py").exists() and (workspace.root / "same.py").exists()
 
 
 def test_small_projects_and_whoever_does_not_want_it_have_none(
     repo: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(repo):
-        pass
+    with opened(repo) as workspace:
+        before = inodes(workspace)
     with opened(repo, kept=False) as workspace:
-        assert as_in(workspace, repo)
+        assert as_in(workspace, repo) and not before.items() & inodes(workspace).items()
     assert left(cache) == []
     for name, value in (("MOST_BYTES", 17), ("WORTH_FILES", 1_000)):
         with monkeypatch.context() as patch:
@@ -246,6 +352,16 @@ def test_small_projects_and_whoever_does_not_want_it_have_none(
             with opened(repo):
                 pass
         assert left(cache) == []
+
+
+def test_a_few_files_of_many_bytes_are_worth_a_copy(
+    repo: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_copy, "WORTH_FILES", 1_000)
+    monkeypatch.setattr(kept_copy, "WORTH_BYTES", 17)
+    with opened(repo):
+        pass
+    assert len(left(cache)) == 1
 
 
 @pytest.mark.parametrize("run", [training.TrainingRun, discovery.Discovery])
@@ -323,20 +439,22 @@ def test_while_a_run_has_a_copy_nothing_says_that_it_can_be_believed(repo: Path)
     assert kept_mark.is_kept(folder)
 
 
-@pytest.mark.parametrize("said", [b"", b"\xc1", b"\x93\xc4\x01/\xc4\x01x\x91", None])
+@pytest.mark.parametrize("said", [b"", b"\xc1", b"\x92\xc4\x01x\x91", "a stamp too few", None])
 def test_a_record_that_says_something_else_counts_for_nothing(
-    repo: Path, said: bytes | None
+    repo: Path, said: bytes | str | None
 ) -> None:
     with opened(repo) as workspace:
         pass
+    (workspace.root / "same.py").write_text("a = 2\n")
     mark = kept_mark.mark_of(workspace.slot.folder)
     assert mark is not None
     if said is None:
         mark.rename(mark.with_name("elsewhere"))
         mark.symlink_to("elsewhere")
+    elif isinstance(said, str):
+        forged(workspace, count=1)
     else:
         mark.write_bytes(said)
-    (workspace.root / "same.py").write_text("a = 2\n")
     with opened(repo) as workspace:
         assert as_in(workspace, repo)
 
@@ -392,6 +510,21 @@ def test_what_a_script_put_in_the_place_of_its_slot_is_not_touched(
     assert (mine / "precious").read_text() == "x"
 
 
+def test_a_slot_that_is_moved_away_while_its_last_process_ends_is_let_go(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(repo) as workspace:
+        folder = workspace.slot.folder
+
+        def late(*_: object, **__: object) -> bool:
+            if folder.exists():
+                folder.rename(tmp_path / "moved")
+            return True
+
+        monkeypatch.setattr(slots, "fell_silent", late)
+    assert (tmp_path / "moved" / slots.MARKER).exists() and not folder.exists()
+
+
 @pytest.mark.parametrize("later", [False, True])
 def test_a_link_in_the_place_of_the_copy_itself_is_not_gone_through(
     repo: Path, tmp_path: Path, later: bool
@@ -414,12 +547,12 @@ def test_a_link_in_the_place_of_the_copy_itself_is_not_gone_through(
     assert [path.name for path in mine.iterdir()] == ["precious"]
 
 
-def forged(workspace: Workspace) -> None:
+def forged(workspace: Workspace, count: int = 2) -> None:
     """What a script would say of its copy to have its changes believed."""
     names = ["same.py", "edited.py"]
     both = (workspace.project.root, workspace.root)
     stamps = [tuple(kept_copy.stamp((root / name).stat()) for root in both) for name in names]
-    said = (os.fsencode(both[0]), "\0".join(names).encode(), stamps)
+    said = ("\0".join(names).encode(), stamps[:count])
     mark = kept_mark.mark_of(workspace.slot.folder)
     assert mark is not None
     mark.write_bytes(msgspec.msgpack.encode(said))
@@ -462,24 +595,80 @@ def test_a_folder_that_lets_others_in_is_made_anew(repo: Path) -> None:
         assert as_in(workspace, repo)
 
 
-def test_what_a_script_gave_away_or_locked_is_made_anew(repo: Path) -> None:
-    (repo / "link").symlink_to("same.py")
+def test_what_a_script_locked_is_made_anew(repo: Path) -> None:
     with opened(repo) as workspace:
-        before = inodes(workspace), (workspace.root / "link").lstat()
+        before = inodes(workspace)
         folder = os.open(workspace.root / "pkg", os.O_RDONLY)
         with suppress(OSError):  # a file system without: "no dump", which every user may set
             fcntl.ioctl(folder, 0x40086602, (0x40).to_bytes(8, sys.byteorder))
         locked = kept_copy._flags(folder)
         os.close(folder)
-        if os.geteuid() == 0:
-            os.lchown(workspace.root / "link", 1, 1)
     with opened(repo) as workspace:
         folder = os.open(workspace.root / "pkg", os.O_RDONLY)
         assert kept_copy._flags(folder) == 0
         os.close(folder)
+        assert inodes(workspace)["same.py"] == before["same.py"]
+        assert inodes(workspace)["pkg/deep/in.py"] != before["pkg/deep/in.py"] or not locked
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="nobody else may give a file away")
+@pytest.mark.parametrize("name", ["link", "pkg"])
+@pytest.mark.parametrize("to", [(1, -1), (-1, 1)])
+def test_what_a_script_gave_away_is_made_anew(repo: Path, name: str, to: tuple[int, int]) -> None:
+    (repo / "link").symlink_to("same.py")
+    with opened(repo) as workspace:
+        before = inodes(workspace), (workspace.root / name).lstat()
+        os.lchown(workspace.root / name, *to)
+    with opened(repo) as workspace:
+        facts = (workspace.root / name).lstat()
+        assert (facts.st_uid, facts.st_gid) == (before[1].st_uid, before[1].st_gid)
         assert inodes(workspace)["same.py"] == before[0]["same.py"]
-        assert inodes(workspace)["pkg/deep/in.py"] != before[0]["pkg/deep/in.py"] or not locked
-        assert (workspace.root / "link").lstat().st_uid == before[1].st_uid
+
+
+@pytest.mark.usefixtures("no_hang")
+@pytest.mark.parametrize("name", [".", "pkg"])
+def test_a_pipe_in_the_place_of_a_folder_is_not_waited_for(repo: Path, name: str) -> None:
+    with opened(repo) as workspace:
+        before = inodes(workspace)
+        place = workspace.root / name
+        place.rename(repo.parent / "moved")
+        os.mkfifo(place)
+    with opened(repo) as workspace:
+        assert as_in(workspace, repo)
+        assert inodes(workspace)["same.py"] == before["same.py"] or name == "."
+
+
+def test_what_a_script_wrote_beside_its_copy_is_gone_with_the_run(repo: Path) -> None:
+    with opened(repo) as workspace:
+        (workspace.slot.folder / "made").mkdir()
+        (workspace.slot.folder / "made" / "checkpoint.pt").touch()
+        (workspace.slot.folder / "link").symlink_to(repo)
+        (workspace.slot.scratch / "note").touch()
+    mark = kept_mark.mark_of(workspace.slot.folder)
+    assert mark is not None
+    stay = {slots.MARKER, workspace.root.name, mark.name}
+    assert {path.name for path in workspace.slot.folder.iterdir()} == stay
+
+
+def test_the_note_of_a_copy_is_written_through_no_link(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even one that a process puts there in that very moment."""
+    mine, real = tmp_path / "mine", slots.cleared
+    mine.write_text("x")
+    planted: list[Path] = []
+
+    def late(slot: slots.Slot, folder: Path) -> bool:
+        found, mark = real(slot, folder), kept_mark.mark_of(slot.folder)
+        assert mark is not None
+        planted.append(mark)
+        mark.symlink_to(mine)
+        return found
+
+    monkeypatch.setattr(slots, "cleared", late)
+    with opened(repo):
+        pass
+    assert mine.read_text() == "x" and not planted[0].is_symlink()
 
 
 def test_what_a_script_mounted_in_its_copy_is_not_gone_through(

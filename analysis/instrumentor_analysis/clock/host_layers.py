@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,7 +119,13 @@ def host_layers(zones: Iterable[Zone], windows: Sequence[tuple[int, int]]) -> tu
     layers: dict[tuple[str, str], list[tuple[Zone, int]]] = {
         (of, layer): [] for of, every in LAYERS.items() for layer in every
     }
-    inside = [zone for zone in zones if any(a <= zone.start_ns < b for a, b in windows)]
+    parts = _parts(windows)
+    begins = [begin for begin, _ in parts]
+    inside = [
+        zone
+        for zone in zones
+        if (at := bisect_right(begins, zone.start_ns)) and zone.start_ns < parts[at - 1][1]
+    ]
     for zone, own_ns in _own_times(inside):
         layers[zone.of, zone.layer].append((zone, own_ns))
     steps = len(windows)
@@ -133,6 +140,17 @@ def host_layers(zones: Iterable[Zone], windows: Sequence[tuple[int, int]]) -> tu
         for (of, layer), found in layers.items()
         if found
     )
+
+
+def _parts(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What windows cover together, in order: no two of these have anything in common."""
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted(windows):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((begin, end))
+    return found
 
 
 def _own_times(zones: Iterable[Zone]) -> list[tuple[Zone, int]]:

@@ -54,15 +54,18 @@ def ranks(events: Sequence[Mapping[str, Any]], steady: Iterable[str]) -> Ranks |
         return None
     names = set(steady)
     waits = _waits([fitted(each, Profiled) for each in events if each["event"] == "collectives"])
-    rows = tuple(_row(events, rank, names, waits) for rank in found)
+    of_each: dict[int, list[Mapping[str, Any]]] = {rank: [] for rank in found}
+    for each in events:
+        if isinstance(each.get("rank"), int) and each.get("name") in names:
+            of_each[each["rank"]].append(each)
+    rows = tuple(_row(mine, rank, waits) for rank, mine in of_each.items())
     world = max(int(number(each.get("world")) or 0) for each in events)
     rates = [row.samples_per_s for row in rows if row.samples_per_s is not None]
     together = sum(rates) if len(rates) == max(world, len(found)) else None
     return Ranks(max(world, len(found)), rows, waits.steps, waits.calls, *waits.latest(), together)
 
 
-def _row(events: Iterable[Mapping[str, Any]], rank: int, names: set[str], waits: _Waits) -> RankRow:
-    mine = [e for e in events if e.get("rank") == rank and e.get("name") in names]
+def _row(mine: Sequence[Mapping[str, Any]], rank: int, waits: _Waits) -> RankRow:
     steps = _numbers(mine, "sample", "ms")
     wholes, batches = _numbers(mine, "iteration", "ms"), _numbers(mine, "sample", "batch_samples")
     middle_ms = statistics.median(steps) if steps else None

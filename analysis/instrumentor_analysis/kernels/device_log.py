@@ -35,6 +35,10 @@ _COLUMNS = {
     "zone phase": "phase",
     "type": "phase",
 }
+_MACHINE = tuple(
+    re.compile(word)
+    for word in (r"ARCH:\s*(\w+)", r"CHIP_FREQ\[MHz\]:\s*(\d+)", r"Max Compute Cores:\s*(\d+)")
+)
 _BEGIN, _END = ("ZONE_START", "begin"), ("ZONE_END", "end")
 #: tt-metal's own zones around the whole kernel; the three TRISCs share one name.
 _INTERNAL = ("BRISC-KERNEL", "NCRISC-KERNEL", "TRISC-KERNEL")
@@ -151,8 +155,8 @@ def _take(marks: dict[ZoneKey, _Marks], cells: Mapping[str, str]) -> bool:
 
 
 def _machine(line: str) -> Machine:
-    words = (r"ARCH:\s*(\w+)", r"CHIP_FREQ\[MHz\]:\s*(\d+)", r"Max Compute Cores:\s*(\d+)")
-    arch, mhz, cores = (next(iter(re.findall(word, line)), "") for word in words)
+    found = (word.search(line) for word in _MACHINE)
+    arch, mhz, cores = ("" if each is None else each[1] for each in found)
     return Machine(arch, integer(mhz), integer(cores))
 
 

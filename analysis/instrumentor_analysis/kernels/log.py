@@ -45,10 +45,13 @@ def parse_log(text: str) -> KernelLog:
             told["sections"] = [part.section(kind, told, problem)]
             for name, value in told.items():
                 if isinstance(value, list):
-                    found[name] = (*found.get(name, ()), *value)
+                    found.setdefault(name, []).extend(value)
                 elif value:  # the last one that says anything
                     found[name] = value
-    return KernelLog(**found, warnings=tuple(_warnings(found.get("sections", ()), lines)))
+    whole: dict[str, Any] = {
+        n: tuple(value) if isinstance(value, list) else value for n, value in found.items()
+    }
+    return KernelLog(**whole, warnings=tuple(_warnings(whole.get("sections", ()), lines)))
 
 
 #: What a section holds, by the field of :class:`KernelLog`; and where and why reading stopped.

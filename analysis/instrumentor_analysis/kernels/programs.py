@@ -19,9 +19,9 @@ from instrumentor_analysis.kernels.text import (
     sizes,
 )
 
-HEAD = re.compile(rf"^\W*Program (?P<number>{NUMBER})(?: \((?P<name>.*)\))?\s*-*\s*$")
+HEAD = re.compile(rf"^\W*Program (?P<number>{NUMBER})(?: \((?P<name>.*)\))?[\s-]*$")
 _MACHINE = re.compile(
-    rf"arch:\s*(\S+?),\s*freq:\s*({NUMBER})\s*MHz,\s*max_compute_cores:\s*({NUMBER})"
+    rf"arch:\s*([^\s:]+?),\s*freq:\s*({NUMBER})\s*MHz,\s*max_compute_cores:\s*({NUMBER})"
 )
 _ANNOUNCED = re.compile(rf"programs:\s*({NUMBER})")
 #: Words of a line of traffic, and the fields of a program.
@@ -34,7 +34,7 @@ _FIELDS = {
 }
 _MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 #: What the groups of a match say of a program, as fields of :class:`Program`.
-_Reader: TypeAlias = Callable[[tuple[str, ...], Program], dict[str, Any]]
+_Reader: TypeAlias = Callable[[tuple[str, ...]], dict[str, Any]]
 
 
 def read_machine(lines: Sequence[str]) -> Machine | None:
@@ -48,71 +48,79 @@ def read_machine(lines: Sequence[str]) -> Machine | None:
 def read_programs(lines: Sequence[str]) -> tuple[list[Program], int]:
     """The programs of a summary, and how many it announced (0: it did not say)."""
     found: list[Program] = []
+    cycles: list[dict[str, tuple[int, int]]] = []
     announced = 0
     for line in lines:
         head = HEAD.match(line)
         if head is not None:
             found.append(Program(count(head["number"]), head["name"] or ""))
+            cycles.append({})
         elif found:
-            found[-1] = _with_line(found[-1], line)
+            found[-1] = _with_line(found[-1], cycles[-1], line)
         else:
             match = _ANNOUNCED.search(line)
             announced = count(match[1]) if match else announced
-    return found, announced
+    whole = [replace(each, kernel_cycles=c) for each, c in zip(found, cycles, strict=True)]
+    return whole, announced
 
 
-def _with_line(program: Program, line: str) -> Program:
-    """The program with what one line adds to it; any other line leaves it as it is."""
+def _with_line(program: Program, cycles: dict[str, tuple[int, int]], line: str) -> Program:
+    """The program with what one line adds to it; any other line leaves it as it is.
+
+    Args:
+        cycles: of its kernels, by thread.
+    """
+    kernel = _KERNEL.search(line)
+    if kernel is not None:
+        thread, low, high = kernel.groups()
+        cycles[thread] = count(low), count(high or low)
+        return program
     for pattern, read in _READERS:
-        match = re.search(pattern, line)
+        match = pattern.search(line)
         if match is not None:
-            return replace(program, **read(match.groups(""), program))
+            return replace(program, **read(match.groups("")))
     return program
 
 
-def _cycles(said: tuple[str, ...], program: Program) -> dict[str, Any]:
-    thread, low, high = said
-    found = {thread: (count(low), count(high or low))}
-    return {"kernel_cycles": {**program.kernel_cycles, **found}}
-
-
-_READERS: tuple[tuple[str, _Reader], ...] = (
+# ERISC are the cores behind the Ethernet links.
+_KERNEL = re.compile(
+    rf"^\W*(BRISC|NCRISC|[TE]RISC_?\w*):?\s+({NUMBER}) cycles"
+    rf"(?:\s*\([^)]*\))?(?:\s*-\s*({NUMBER}) cycles)?"
+)
+_READERS: tuple[tuple[re.Pattern[str], _Reader], ...] = (
     (
-        rf"grid:\s*({NUMBER})\s*x\s*({NUMBER})\s*\(({NUMBER}) (?:cores?|nodes?)\)",
-        lambda said, _: {"grid": (count(said[0]), count(said[1])), "cores": count(said[2])},
+        re.compile(rf"grid:\s*({NUMBER})\s*x\s*({NUMBER})\s*\(({NUMBER}) (?:cores?|nodes?)\)"),
+        lambda said: {"grid": (count(said[0]), count(said[1])), "cores": count(said[2])},
     ),
     (
-        rf"duration:\s*({NUMBER}) cycles\s*\(({DECIMAL}) (us|ms|s)\)",
-        lambda said, _: {
+        re.compile(rf"duration:\s*({NUMBER}) cycles\s*\(({DECIMAL}) (us|ms|s)\)"),
+        lambda said: {
             "duration_cycles": count(said[0]),
             "duration_us": decimal(said[1]) * _MICROSECONDS[said[2]],
         },
     ),
     (
-        rf"({'|'.join(_FIELDS)}):\s*({SIZE}).*?\(({NUMBER})",
-        lambda said, _: {_FIELDS[said[0]]: Traffic(size_bytes(said[1]), count(said[2]))},
+        re.compile(rf"({'|'.join(_FIELDS)}):\s*({SIZE})[^:]*?\(({NUMBER})"),
+        lambda said: {_FIELDS[said[0]]: Traffic(size_bytes(said[1]), count(said[2]))},
     ),
     (
-        rf"effective BW:\s*({DECIMAL}) GB/s",
-        lambda said, _: {"bandwidth_gb_s": decimal(said[0])},
+        re.compile(rf"effective BW:\s*({DECIMAL}) GB/s"),
+        lambda said: {"bandwidth_gb_s": decimal(said[0])},
     ),
     (
-        rf"barriers:\s*({NUMBER}) read[^,]*,\s*({NUMBER}) write",
-        lambda said, _: {"barriers": (count(said[0]), count(said[1]))},
+        re.compile(rf"barriers:\s*({NUMBER}) read[^,:]*,\s*({NUMBER}) write"),
+        lambda said: {"barriers": (count(said[0]), count(said[1]))},
     ),
+    (re.compile(r"^\s*transfer sizes:(.*)"), lambda said: {"transfer_sizes": sizes(said[0])}),
     (
-        # ERISC are the cores behind the Ethernet links.
-        rf"^\W*(BRISC|NCRISC|[TE]RISC_?\w*):?\s+({NUMBER}) cycles"
-        rf"(?:\s*\([^)]*\))?(?:\s*-\s*({NUMBER}) cycles)?",
-        _cycles,
+        re.compile(rf"^\s*transfer size:\s*({SIZE})"),
+        lambda said: {"transfer_sizes": {size_bytes(said[0]): 0}},
     ),
-    (r"^\s*transfer sizes:(.*)", lambda said, _: {"transfer_sizes": sizes(said[0])}),
+    (re.compile(rf"^\s*semaphores:\s*({NUMBER})"), lambda said: {"semaphores": count(said[0])}),
     (
-        rf"^\s*transfer size:\s*({SIZE})",
-        lambda said, _: {"transfer_sizes": {size_bytes(said[0]): 0}},
+        re.compile(rf"^\s*DRAM channels:\s*({NUMBER})"),
+        lambda said: {"dram_channels": count(said[0])},
     ),
-    (rf"^\s*semaphores:\s*({NUMBER})", lambda said, _: {"semaphores": count(said[0])}),
-    (rf"^\s*DRAM channels:\s*({NUMBER})", lambda said, _: {"dram_channels": count(said[0])}),
 )
 
 

@@ -18,7 +18,7 @@ from instrumentor_analysis.kernels.text import DECIMAL, NUMBER, count, decimal
 
 _CYCLES_WIDTH = 10  # of the column, which is padded with blanks in front of the source
 HEAD = re.compile(
-    rf"^\W*THREAD:\s*(?P<thread>\w+)\s*(?:\[(?P<function>[^\]]*)\])?\s*"
+    rf"^\W*THREAD:\s*(?P<thread>\w+)\s*(?:\[(?P<function>[^\]]*)\]\s*)?"
     rf"\((?P<operations>{NUMBER}) ops?, (?P<cycles>{NUMBER}) cycles"
 )
 _SUMMARY_ROW = re.compile(
@@ -48,7 +48,7 @@ _SIDE = re.compile(rf"^\W*(?P<side>Memory|Compute):\s+(?P<cycles>{NUMBER}) cycle
 # One number: cycles of one occurrence. Five: count, total, average, minimum, maximum. Names may
 # hold blanks, so that only RISC in the next word shows where the thread begins.
 _SIGNPOST = re.compile(
-    rf"^\s*(?P<name>\S.*?)\s+(?P<thread>(?=\S*RISC)[^a-z\s]+)"
+    rf"^\s*(?P<name>\S+(?:\s+\S+)*?)\s+(?P<thread>(?=\S*RISC)[^a-z\s]+)"
     rf"(?P<numbers>\s+{NUMBER}|(?:\s+{NUMBER}){{5}})\s*$"
 )
 
@@ -75,16 +75,16 @@ def read_lines(head: re.Match[str], lines: Sequence[str]) -> list[LineCycles]:
         lines: what follows it.
     """
     thread, function = head["thread"], (head["function"] or "").strip()
-    found: list[LineCycles] = []
+    found: list[tuple[LineCycles, list[Operation]]] = []
     for line in lines:
         match, part = _LINE_ROW.match(line), _PART.match(line)
         if match is not None:
-            found.append(_line(thread, function, match))
+            found.append((_line(thread, function, match), []))
         elif part is not None and found:
             times, implicit = count(part["count"] or "1"), part["implicit"] is not None
             one = Operation(part["name"], count(part["cycles"]), times, implicit)
-            found[-1] = replace(found[-1], operations=(*found[-1].operations, one))
-    return found
+            found[-1][1].append(one)
+    return [replace(line, operations=tuple(operations)) for line, operations in found]
 
 
 def _line(thread: str, function: str, match: re.Match[str]) -> LineCycles:

@@ -70,8 +70,9 @@ def parse_id_range(text: str) -> tuple[int | None, int | None]:
     Raises:
         BadOption: anything else.
     """
-    found = re.fullmatch(r"\s*([\d,]*)\s*-\s*([\d,]*)\s*", text)
-    low, high = (found.group(i).replace(",", "") for i in (1, 2)) if found else ("", "")
-    if not low and not high:
+    low, dash, high = (part.strip() for part in text.partition("-"))
+    sound = dash and all(re.fullmatch(r"[\d,]{0,20}", part) for part in (low, high))
+    low, high = low.replace(",", ""), high.replace(",", "")
+    if not sound or not (low or high):
         raise BadOption(f"{text!r} is not a range of IDs", "Write 5-10, 31- or -12.")
     return (int(low) if low else None), (int(high) if high else None)

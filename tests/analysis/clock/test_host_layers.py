@@ -112,6 +112,20 @@ def test_several_steps_are_their_mean_and_what_is_not_there_is_absent() -> None:
     assert host_layers([], [(0, 1)]) == ()
 
 
+def test_steps_that_overlap_hold_a_zone_once() -> None:
+    zones = [zone("pipeline::a", at, at + 1) for at in (5, 15, 25, 35)]
+    (found,) = host_layers(zones, [(20, 30), (0, 10), (8, 20), (22, 24)])
+    assert found.count == 3 / 4
+
+
+@pytest.mark.usefixtures("no_hang")
+def test_many_zones_of_many_steps() -> None:
+    many = 60_000
+    zones = [zone("pipeline::a", at, at + 1) for at in range(many)]
+    (found,) = host_layers(zones, [(2 * at, 2 * at + 1) for at in range(many)])
+    assert found.count == 0.5
+
+
 def test_a_report_shows_them(tmp_path: Path) -> None:
     rows = text(step("step_steady_1", [op(us=5.0), op(us=6.0)]))
     folder = run_folder(tmp_path, ops=rows)

@@ -119,3 +119,13 @@ def test_the_clock_s_figures_are_those_of_the_first_rank(tmp_path: Path) -> None
     assert [each.ms for each in timings.samples] == [40.0, 40.0]
     assert not any(each.kind == "several-processes" for each in timings.warnings)
     assert timings.ranks is not None and [row.median_ms for row in timings.ranks.rows] == [40, 70]
+
+
+@pytest.mark.usefixtures("no_hang")
+def test_as_many_ranks_as_lines() -> None:
+    many = 60_000
+    events = [
+        {"event": "sample", "rank": at, "name": "step_steady_1", "ms": 1.0} for at in range(many)
+    ]
+    found = ranks(events, ["step_steady_1"])
+    assert found is not None and [row.samples for row in found.rows] == [1] * many

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,3 +90,28 @@ def test_no_damage_makes_it_fail(cut: int, noise: str, at: int) -> None:
 )
 def test_lines_in_any_order_do_not_make_it_fail(lines: list[str]) -> None:
     json.dumps(plain(parse_log("\n".join(lines))))
+
+
+MANY = 150_000
+PROGRAM = "PERF SUMMARY\nProgram 1\n"
+
+
+@pytest.mark.usefixtures("no_hang")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "THREAD: a (1 ops, 1 cycles)\n1 1% 1 x\n" + "1 a\n" * 250_000,
+        "PERF SUMMARY\nx\n" * 250_000,
+        PROGRAM + "".join(f"TRISC_{number}: 1 cycles\n" for number in range(250_000)),
+        PROGRAM + "DRAM read: 1 B " * MANY,
+        PROGRAM + "barriers: 1 read " * MANY,
+        "PERF SUMMARY\n" + "arch:" * MANY,
+        "SIGNPOST PROFILE\na" + " " * MANY + "x",
+        "SIGNPOST PROFILE\n" + "a A " * MANY,
+        "THREAD: a" + " " * MANY + "x",
+        "PERF SUMMARY\nProgram 1" + " " * MANY + "x",
+    ],
+    ids=lambda text: text[:40].split("\n", 2)[1 if text.startswith(("P", "S")) else 0][:12],
+)
+def test_a_log_of_any_length_is_read_in_a_time_that_grows_with_it(text: str) -> None:
+    parse_log(text)
