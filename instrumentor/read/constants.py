@@ -35,11 +35,14 @@ from instrumentor.read.values import Object
 
 #: Values by name; by dotted name for attributes.
 Constants = Mapping[str, object]
+#: What a name or an attribute is where it stands, or UNKNOWN.
+Lookup = Callable[[ast.expr], object]
 #: The same, to be looked up by: names, types, values.
 Key = tuple[tuple[str, type, object], ...]
 #: So many ways of calling a function are told apart.
 _WAYS = 12
-_UNKNOWN = object()
+#: Of an expression that comes to no known value.
+UNKNOWN = object()
 
 
 def is_ruled_out(program: Program, scope: ScopeNode, statement: ast.stmt) -> bool:
@@ -262,7 +265,7 @@ def shared(each: list[dict[str, object]]) -> Constants:
     return {
         name: value
         for name, value in (each[0] if each else {}).items()
-        if all(name in other and _same(other[name], value) for other in each)
+        if all(name in other and is_same(other[name], value) for other in each)
     }
 
 
@@ -277,13 +280,13 @@ def fixed(
     node = function.node
     if callee(call) != function.name and not _is_of_an_object(program, scope, call):
         return {}
-    found = {name: _value(default_of(node, name), {}) for name in parameters(node)}
+    found = {name: came_to(default_of(node, name), {}) for name in parameters(node)}
     source = program.source_of_scope[scope]
     for name, value in program.given(source, scope, call, function):
         members = _members(program, source, scope, value)
-        found |= members | {name: _value(value, {**known, **members})}
+        found |= members | {name: came_to(value, {**known, **members})}
     rebound = _rebound(node)
-    return {n: v for n, v in found.items() if v is not _UNKNOWN and n not in rebound}
+    return {n: v for n, v in found.items() if v is not UNKNOWN and n not in rebound}
 
 
 def _is_of_an_object(program: Program, scope: ScopeNode, call: ast.Call) -> bool:
@@ -317,7 +320,7 @@ def _members(
     }
 
 
-def decided(test: ast.expr, known: Constants) -> bool | None:
+def decided(test: ast.expr, known: Constants | Lookup) -> bool | None:
     """What a test comes to with these constants; None when they do not decide it."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -329,12 +332,14 @@ def decided(test: ast.expr, known: Constants) -> bool | None:
                 return settles
             return None if None in parts else not settles
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            sides = _value(left, known), _value(right, known)
+            sides = came_to(left, known), came_to(right, known)
             compare = _COMPARED.get(type(op))
-            unknown = any(side is _UNKNOWN for side in sides)
+            unknown = any(side is UNKNOWN for side in sides)
             return None if compare is None or unknown else compare(*sides)
-    value = _value(test, known)
-    return None if value is _UNKNOWN else bool(value)
+        case ast.Compare():
+            return None
+    value = came_to(test, known)
+    return None if value is UNKNOWN else bool(value)
 
 
 def written_out(node: ast.AST | None) -> ast.Constant | None:
@@ -347,20 +352,36 @@ def written_out(node: ast.AST | None) -> ast.Constant | None:
     return None
 
 
-def _value(node: ast.expr | None, known: Constants) -> object:
+def came_to(node: ast.expr | None, known: Constants | Lookup) -> object:
+    """What an expression comes to with these constants; UNKNOWN when they do not decide it."""
     constant = written_out(node)
     if constant is not None:
         return constant.value
-    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        parts = [_value(element, known) for element in node.elts]
-        return _UNKNOWN if any(part is _UNKNOWN for part in parts) else tuple(parts)
-    if isinstance(node, ast.Call) and dotted(node.func) == "len" and len(node.args) == 1:
-        held = _value(node.args[0], known)
-        return len(held) if isinstance(held, (str, tuple)) else _UNKNOWN
-    return known.get(dotted(node), _UNKNOWN) if node is not None else _UNKNOWN
+    found: object = UNKNOWN
+    match node:
+        case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
+            parts = [came_to(element, known) for element in elements]
+            return UNKNOWN if any(part is UNKNOWN for part in parts) else tuple(parts)
+        case ast.Call(func=ast.Name(id="len"), args=[held]):
+            found = came_to(held, known)
+            return len(found) if isinstance(found, (str, tuple)) else UNKNOWN
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()):
+            said = decided(node, known)
+            return UNKNOWN if said is None else said
+        case ast.IfExp(test=test, body=one, orelse=other):
+            said = decided(test, known)
+            return UNKNOWN if said is None else came_to(one if said else other, known)
+        case ast.BoolOp(op=op, values=values):
+            for value in values:
+                found = came_to(value, known)
+                if found is UNKNOWN or bool(found) is isinstance(op, ast.Or):
+                    break
+        case ast.expr():
+            found = known(node) if callable(known) else known.get(dotted(node), UNKNOWN)
+    return found
 
 
-def _same(left: object, right: object) -> bool:
+def is_same(left: object, right: object) -> bool:
     """As `is` has it for constants: 1 is not True."""
     return type(left) is type(right) and left == right
 
@@ -393,8 +414,8 @@ def _ordered(
 _COMPARED: dict[type[ast.cmpop], Callable[[object, object], bool | None]] = {
     ast.In: _among,
     ast.NotIn: _not_among,
-    ast.Is: _same,
-    ast.IsNot: lambda left, right: not _same(left, right),
+    ast.Is: is_same,
+    ast.IsNot: lambda left, right: not is_same(left, right),
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: _ordered(operator.lt),

@@ -15,11 +15,15 @@ from typing import Any, NoReturn
 from instrumentor.read.bindings import Bound, Parameter
 from instrumentor.read.callers import given_by_all
 from instrumentor.read.constants import (
+    UNKNOWN,
+    came_to,
     decided,
     decided_against,
+    is_same,
     left_out,
     written_out,
 )
+from instrumentor.read.fixpoint import Answers
 from instrumentor.read.program import Function, Program
 from instrumentor.read.syntax import (
     FUNCTIONS,
@@ -37,9 +41,6 @@ from instrumentor.read.values import Class, Item, Member, Object, Opaque, Value
 
 #: A statement and where it stands.
 Place = tuple[Source, ast.stmt]
-_UNKNOWN = object()
-#: So many names, attributes and parameters lie between a test and its option.
-_DEEP = 6
 _PARSE = ("parse_args", "parse_known_args")
 #: What the script gives to `parse_args` in place of what it was called with.
 _WRITTEN_OUT = (ast.List, ast.Tuple, ast.Call, ast.BinOp)
@@ -58,7 +59,7 @@ class ScriptOptions:
     """
 
     def __init__(self, program: Program, arguments: Sequence[str] = ()) -> None:
-        self.program, self.arguments = program, arguments
+        self.program, self.arguments, self._answers = program, arguments, Answers()
 
     def entry_as_called(self) -> Source | None:
         """The entry without the branches that the options rule out; None when they rule out none.
@@ -78,8 +79,6 @@ class ScriptOptions:
     @cached_property
     def never(self) -> dict[ast.stmt, Source]:
         """The statements of the branches that the options leave out, in any module."""
-        if not (self._values or self._settings):
-            return {}
         return {
             statement: source
             for source in self.program.sources.values()
@@ -155,74 +154,62 @@ class ScriptOptions:
                 left_out = (where, at)
         return left_out if instead else None
 
-    def answer(self, source: Source, test: ast.expr, deep: int = _DEEP) -> bool | None:
+    def answer(self, source: Source, test: ast.expr) -> bool | None:
         """What a test comes to; None where the options do not decide it."""
-        if not (self._values or self._settings):
+        if written_out(test) is not None or self._may_be_any:
             return None
-        known: dict[str, object] = {}
-        for node in ast.walk(test):
-            if isinstance(node, (ast.Name, ast.Attribute)):
-                value = self._value(source, source.scope_of(node), node, deep)
-                if value is not _UNKNOWN:
-                    known[dotted(node)] = value
-        return decided(test, known) if known else None
+        return decided(test, partial(self._named, source))
 
     # -- values --------------------------------------------------------------------------------
 
-    def value(self, source: Source, scope: ScopeNode, node: ast.expr) -> object:
+    def value(self, source: Source, node: ast.expr) -> object:
         """What an expression comes to that holds an option or a constant; None where not told."""
-        found = self._value(source, scope, node, _DEEP)
-        return None if found is _UNKNOWN else found
+        told = written_out(node) is None and not self._may_be_any
+        found = self._value(source, node) if told else UNKNOWN
+        return None if found is UNKNOWN else found
 
-    def _value(self, source: Source, scope: ScopeNode, node: ast.expr, deep: int) -> object:
-        """What an expression comes to: an option, or what holds one and nothing else."""
-        constant = written_out(node)
-        if constant is not None:
-            return constant.value if deep < _DEEP else _UNKNOWN
+    def _value(self, source: Source, node: ast.expr) -> object:
+        return came_to(node, partial(self._named, source))
+
+    def _named(self, source: Source, node: ast.expr) -> object:
+        """What a name or an attribute is: an option, or what holds one and nothing else."""
+        return self._answers.ask(node, lambda: self._meant(source, node), UNKNOWN)
+
+    def _meant(self, source: Source, node: ast.expr) -> object:
         match node:
-            case ast.Name(id=name) if deep:
-                return self._of_name(source, scope, name, deep - 1)
-            case ast.Attribute(value=owner, attr=name) if deep:
+            case ast.Name(id=name):
+                return self._of_name(source, source.scope_of(node), name)
+            case ast.Attribute(value=owner, attr=name):
                 if name in self._values and self._is_parsed(source, owner):
                     return self._values[name]
-                if name in self._settings and self._is_made_of(source, owner, name):
-                    return self._settings[name][1]
-                return self._of_attribute(source, scope, node, deep - 1)
-            case ast.Compare() | ast.UnaryOp(op=ast.Not()) if deep:
-                said = self.answer(source, node, deep - 1)
-                return _UNKNOWN if said is None else said
-            case ast.IfExp(test=test, body=one, orelse=other) if deep:
-                said = self.answer(source, test, deep - 1)
-                taken = {True: one, False: other, None: None}[said]
-                if isinstance(taken, (ast.List, ast.Tuple)) and not taken.elts:
-                    return ()
-                return _UNKNOWN if taken is None else self._value(source, scope, taken, deep - 1)
-        return _UNKNOWN
+                return self._of_attribute(source, node)
+        return UNKNOWN
 
-    def _of_name(self, source: Source, scope: ScopeNode, name: str, deep: int) -> object:
+    def _of_name(self, source: Source, scope: ScopeNode, name: str) -> object:
         binder = self.program.binder(source, scope, name)
         match self.program.bound(source, binder, name) if binder is not None else []:
+            case [Bound(value=ast.List() | ast.Set(), path=())]:
+                return UNKNOWN  # which may be filled
             case [Bound(value=value, path=())] if not (
                 _grows(source, name) or self._is_put(binder, name) or self._may_be_option(value)
             ):
-                return self._value(source, binder or source.tree, value, deep)
+                return self._value(source, value)
             case [Parameter(function=function)] if not _grows(source, name):
                 given = given_by_all(self.program, Function(source, function), name)
-                return _one(self._value(*each, deep) for each in given or ())
-        return _UNKNOWN
+                return _one(self._value(home, value) for home, _, value in given or ())
+        return UNKNOWN
 
-    def _of_attribute(
-        self, source: Source, scope: ScopeNode, node: ast.Attribute, deep: int
-    ) -> object:
-        """`self.tune`, which nothing but the class itself sets."""
-        cls = self.program.class_of_self(source, scope, node.value)
-        puts = self.program.puts_of(node.attr) if cls is not None else []
-        own = all(self.program.class_of_self(s, p.scope, p.owner) == cls for s, p in puts)
+    def _of_attribute(self, source: Source, node: ast.Attribute) -> object:
+        """`self.tune` or `settings.tune`, which nothing but the object's own class sets."""
+        meant = self.program.of(source, source.scope_of(node), node.value)
+        made = {v.made_by if isinstance(v, Object) else None for v in meant}
+        puts = self.program.puts_of(node.attr) if len(made) == 1 else []
+        own = {self.program.class_of_self(s, p.scope, p.owner) for s, p in puts} <= made - {None}
         if not own or self._is_set_otherwise(node.attr):
-            return _UNKNOWN
+            return UNKNOWN
         if any(_grows(s, node.attr) or p.bound.path for s, p in puts):
-            return _UNKNOWN
-        return _one(self._value(s, p.scope, p.bound.value, deep) for s, p in puts)
+            return UNKNOWN
+        return _one(self._value(s, p.bound.value) for s, p in puts)
 
     def _may_be_option(self, value: ast.expr) -> bool:
         """Whether a variable may be an option by itself, in a script that has no others.
@@ -262,7 +249,7 @@ class ScriptOptions:
             return {}
         return {n: v for n, v in found.items() if known.get(n) and not self._is_set_later(n)}
 
-    @property
+    @cached_property
     def _may_be_any(self) -> bool:
         """Options of names that are not written out may be set: `vars(args).update(settings)`."""
         named = self.program.calls_named
@@ -274,31 +261,6 @@ class ScriptOptions:
             or any(last(dotted(put.owner)) == "argv" for _, put in self.program.puts_of(""))
             or any(not text and self._is_parsed(s, owner) for s, owner, text in self._set_by_text)
         )
-
-    @cached_property
-    def _settings(self) -> dict[str, tuple[Class, object]]:
-        """Attributes that one constructor sets, to a constant, and nothing else: `self.note = "a"`.
-
-        By their names, each with the class.
-        """
-        found: dict[str, tuple[Class, object]] = {}
-        for source in () if self._may_be_any else self.program.sources.values():
-            for put in self.program.bindings_of(source).puts:
-                constant = None if put.bound.path else written_out(put.bound.value)
-                cls = self.program.class_of_self(source, put.scope, put.owner)
-                if constant is None or cls is None or getattr(put.scope, "name", "") != "__init__":
-                    continue
-                if len(self.program.puts_of(put.name)) == 1:
-                    found[put.name] = (cls, constant.value)
-        return found
-
-    def _is_made_of(self, source: Source, node: ast.expr, name: str) -> bool:
-        """Whether an expression is an object of the class that sets an attribute of that name."""
-        cls, _ = self._settings[name]
-        values = self.program.of(source, source.scope_of(node), node)
-        own = all(isinstance(v, Object) and v.made_by == cls for v in values)
-        grows = any(_grows(each, name) for each in self.program.sources.values())
-        return bool(values) and own and not grows and not self._is_set_otherwise(name)
 
     @cached_property
     def _set_by_text(self) -> list[tuple[Source, ast.expr, str]]:
@@ -349,14 +311,8 @@ def _text(node: ast.expr) -> str:
 
 def _one(values: Iterable[object]) -> object:
     """The value that all of them are."""
-    first: object = _UNKNOWN
-    for value in values:
-        if value is _UNKNOWN:
-            return _UNKNOWN
-        if first is not _UNKNOWN and not (type(value) is type(first) and value == first):
-            return _UNKNOWN
-        first = value
-    return first
+    first, *others = [*values] or [UNKNOWN]
+    return first if all(is_same(first, other) for other in others) else UNKNOWN
 
 
 def _grows(source: Source, name: str) -> bool:

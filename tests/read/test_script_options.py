@@ -77,6 +77,11 @@ if extra:
 else:
     first(model, optimizer, loader)
 """
+ALONG_NAMES = (
+    "a = args.net or 'a'\n"
+    + "".join(f"{name} = {of}\n" for of, name in zip("abcdefgh", "bcdefghi", strict=True))
+    + ON_WORD.replace("args.net", "i")
+)
 ON_COUNT = ON_SWITCH.replace("args.other", "args.other >= 2")
 BY_GUARD = ON_MATCH.replace("'a'", "'a' if ready").replace("'b'", "_")
 
@@ -120,6 +125,7 @@ def chosen(folder: Path, options: str, body: str, *arguments: str) -> tuple[str,
         ("counted", ON_COUNT, ("--other=2",), "second"),
         ("counted", ON_COUNT.replace(">= 2", "< 2"), ("--other=1",), "second"),
         ("switch", f"if args.other:\n{textwrap.indent(ON_SWITCH, '    ')}{ON_SWITCH}", (), "first"),
+        ("word", ALONG_NAMES, ("--net", "b"), "second"),
     ],
 )
 def test_the_loop_that_the_options_leave(
@@ -178,6 +184,25 @@ def test_the_options_of_another_module_choose(tmp_path: Path) -> None:
     entry.write_text(f"{head}def first({rest}{ON_SWITCH}", encoding="utf-8")
     located = locate_file(entry, Options(), [tmp_path], ("--other",))
     assert getattr(located.candidate.scope, "name", "") == "second"
+
+
+def test_an_import_that_the_options_leave_out_chooses(tmp_path: Path) -> None:
+    body = "for x in loader:\n        model(x).mean().backward()\n        optimizer.step()\n"
+    for name in ("one", "other"):
+        function = f"def train(model, optimizer, loader):\n    {body}"
+        (tmp_path / f"{name}.py").write_text(function, encoding="utf-8")
+    path = tmp_path / "train.py"
+    script = SCRIPT.partition("def first")[0].replace("OPTIONS", f"    {OPTIONS['switch']}")
+    path.write_text(
+        f"{script}args = parse()\nif args.other:\n    from other import train\nelse:\n"
+        "    from one import train\nmodel = torch.nn.Linear(4, 4)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "train(model, optimizer, loader)\n",
+        encoding="utf-8",
+    )
+    for arguments, name in (((), "one.py"), (("--other",), "other.py")):
+        located = locate_file(path, Options(), [tmp_path], arguments)
+        assert located.candidate.source.path.name == name
 
 
 def test_one_loop_needs_no_options(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -20,7 +19,7 @@ from instrumentor.locate.loop.loops import Body, Candidate, Site, find_updates
 from instrumentor.locate.meaning import libraries
 from instrumentor.locate.meaning.calls import Knowledge, is_stub
 from instrumentor.locate.region.syncs import find_sync, fused, syncs_every_n
-from instrumentor.read.constants import Constants, decided, fixed, shared
+from instrumentor.read.constants import Constants, fixed, flow_with, shared
 from instrumentor.read.control_flow import END, START, Flow
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Class, Function, Program
@@ -134,11 +133,11 @@ def _called_elsewhere(body: Candidate, inner: Candidate) -> bool:
 
 
 def _comes_to_backward(body: Candidate, known: Constants) -> bool:
-    flow = Flow(body.loop.body, partial(decided, known=known), returned=END)
+    flow = flow_with(_function(body), known)
     return any(flow.path(START, flow.before(site.statement)) for site in body.sites)
 
 
-def _function(body: Candidate) -> Function:
+def _function(body: Body) -> Function:
     assert isinstance(body.scope, FUNCTIONS)
     return Function(body.source, body.scope)
 
@@ -211,7 +210,7 @@ def _along(program: Program, site: Site) -> Iterator[tuple[Function, Constants]]
 def _without(body: Body, known: Constants, backwards: list[ast.stmt]) -> ast.stmt | None:
     """What a call that comes to its end past every backward and update meets last."""
     # a flow of its own: what this call fixes decides some of the tests
-    flow = Flow(body.loop.body, partial(decided, known=known), returned=END)
+    flow = flow_with(_function(body), known)
     met = _met(body, flow, [*backwards, *body.steps])
     if not flow.path(START, END, met):
         return None

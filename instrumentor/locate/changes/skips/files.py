@@ -432,7 +432,7 @@ class OpenedFiles(Struct, eq=False, dict=True):
         self, source: Source, scope: ScopeNode, node: ast.Attribute, deep: int
     ) -> Iterable[Path]:
         """What the options say, or all that is set as an attribute of that name."""
-        told = self.facts.options.value(source, scope, node)
+        told = self.facts.options.value(source, node)
         if isinstance(told, str):
             return [(told,)]
         program = self.facts.program

@@ -100,7 +100,7 @@ class Sampling(Struct, eq=False):
     def _is_nothing(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         if isinstance(node, ast.Constant):
             return node.value == 0
-        return self.facts.options.value(source, scope, node) == 0
+        return self.facts.options.value(source, node) == 0
 
     # -- parts ---------------------------------------------------------------------------------
 
