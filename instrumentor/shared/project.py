@@ -39,8 +39,9 @@ class Project(Struct, frozen=True):
         git: whether ``root`` is the root of a git working tree.
         own_roots: folders from which the project's modules are imported: the root, src layouts and
             plain package_dir settings, the script's own folder last.
-        python_path: the user's PYTHONPATH, without installed packages: may lie outside ``root``,
-            so it is read to understand the script and never written to.
+        python_path: the working folder where the script lies below it, as `python -m` has it, and
+            the user's PYTHONPATH, without installed packages: may lie outside ``root``, so it is
+            read to understand the script and never written to.
     """
 
     root: Path
@@ -82,7 +83,19 @@ def find_project(script: Path) -> Project:
         marked = None
     root = git_root or marked or _import_folder(file.parent)
     own_roots = _own_roots(root, marked or root, file.parent)
-    return Project(root, git_root is not None, own_roots, tuple(python_path()))
+    further = (*_working_folder(root, file), *python_path())
+    return Project(root, git_root is not None, own_roots, further)
+
+
+def _working_folder(root: Path, file: Path) -> Iterator[Path]:
+    """The working folder where the project's script may have been named from it as a module.
+
+    Of a script that is started by its path Python does not search it: then what is imported from
+    there is found elsewhere, or nowhere.
+    """
+    here = Path.cwd()
+    if file.parent.is_relative_to(here) and here.is_relative_to(root):
+        yield here
 
 
 def python_path() -> Iterator[Path]:

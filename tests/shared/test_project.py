@@ -248,6 +248,18 @@ def test_the_user_s_pythonpath_is_read_and_not_joined_again(tmp_path: Path, monk
     assert project.import_roots == expected
 
 
+@pytest.mark.parametrize(("folder", "found"), [("sub", ["sub"]), ("", []), ("sub/pkg/b", [])])
+def test_the_working_folder_is_read_as_for_a_module_that_is_started_from_it(
+    tmp_path: Path, monkeypatch, folder: str, found: list[str]
+) -> None:
+    _files(tmp_path, "pyproject.toml", "sub/pkg/a/train.py", "sub/pkg/b/x.py")
+    monkeypatch.chdir(tmp_path / folder)
+    project = find_project(tmp_path / "sub" / "pkg" / "a" / "train.py")
+    own = (tmp_path, tmp_path / "sub" / "pkg" / "a")
+    assert project.own_roots == own
+    assert project.import_roots == (*own, *(tmp_path / each for each in found))
+
+
 def test_without_a_mark_it_is_where_the_script_s_package_can_be_imported(tmp_path: Path) -> None:
     inner = tmp_path / "work" / "pkg" / "training"
     inner.mkdir(parents=True)
