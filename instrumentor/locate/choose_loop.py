@@ -12,7 +12,12 @@ from msgspec.structs import replace
 from instrumentor.locate.changes.host_reads import find_host_reads
 from instrumentor.locate.changes.skips import Skips, find_skips, warnings_of
 from instrumentor.locate.changes.stop import find_stops
-from instrumentor.locate.gradients.forward import Forward, find_forwards, unfollowed
+from instrumentor.locate.gradients.forward import (
+    Forward,
+    find_forwards,
+    is_made_elsewhere,
+    unfollowed,
+)
 from instrumentor.locate.located import Declined, Located, Reason, Stop
 from instrumentor.locate.loop.counter import find_counter, runs_once
 from instrumentor.locate.loop.loops import (
@@ -36,7 +41,12 @@ from instrumentor.locate.region.step_function import step_function
 from instrumentor.locate.remarks import of_the_program, of_the_syncs
 from instrumentor.locate.rules import reasons_against
 from instrumentor.locate.rules.closures import closures_anywhere
-from instrumentor.locate.rules.loops import ForwardApart, ForwardUnseen, SeveralLoops
+from instrumentor.locate.rules.loops import (
+    ForwardApart,
+    ForwardUnknown,
+    ForwardUnseen,
+    SeveralLoops,
+)
 from instrumentor.locate.rules.no_loop import no_loop
 from instrumentor.locate.rules.regions import no_forward_ahead, no_phase_inside, no_update_inside
 from instrumentor.read.constants import is_ruled_out
@@ -497,10 +507,11 @@ def _with_forward(candidate: Candidate) -> tuple[Candidate, dict[Site, Forward]]
 
 
 def _without_forward(candidate: Candidate, site: Site) -> Reason:
-    """That a forward is elsewhere, or that a call which may be one could not be followed."""
+    """That a forward is elsewhere, or that none is seen: then a call may not have been followed."""
     where, call = site.backward_source, unfollowed(candidate, site)
     if call is None:
-        return ForwardApart.at(where, site.backward)
+        decline = ForwardApart if is_made_elsewhere(candidate, site) else ForwardUnknown
+        return decline.at(where, site.backward)
     source, node = call
     name = dotted(node)
     if isinstance(node, ast.Call):

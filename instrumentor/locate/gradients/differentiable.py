@@ -170,8 +170,10 @@ class _Unread(Struct, frozen=True):
         if root == "torch":
             if word in methods.NOT_DIFFERENTIABLE:
                 return _not_differentiable(word)
-            known = word in methods.MAKES_DATA or made is Kind.OPTIMIZER
-            return NOTHING if known else PASSES
+            if word in methods.MAKES_DATA or made is Kind.OPTIMIZER:
+                return NOTHING
+            runs = made is None and name not in handed_on.RETURNS_ARGUMENT
+            return self.by_name() if runs and self._is_given_a_model() else PASSES
         return NOTHING if made in PASSING else self.by_name()
 
     def by_name(self) -> Effect:

@@ -116,6 +116,16 @@ def made_ahead(candidate: Candidate, site: Site) -> Made | None:
     return None
 
 
+def is_made_elsewhere(candidate: Candidate, site: Site) -> bool:
+    """Whether what a backward differentiates is seen to be made ahead of the loop, or in a rollout.
+
+    Asked of a backward without a forward in the iteration.
+    """
+    made = _differentiated(candidate.knowledge, candidate)
+    inside = made.get((site.statement, site.backward), ())
+    return any(not m.detached for m in inside) or made_ahead(candidate, site) is not None
+
+
 def unfollowed(candidate: Candidate, site: Site) -> tuple[Source, ast.Call | ast.Attribute] | None:
     """What the loss of a backward comes from, and of which nothing is known.
 

@@ -20,6 +20,7 @@ from instrumentor.locate.rules.kernels import CompoundHeader, NoKernel, ResultUs
 from instrumentor.locate.rules.loops import (
     BackwardOnly,
     ForwardApart,
+    ForwardUnknown,
     ForwardUnseen,
     SeveralLoops,
     StepElsewhere,
@@ -65,7 +66,8 @@ TOPICS: dict[str, tuple[type[Decline], ...]] = {
         *(SeveralLoops, BackwardOnly, OwnProcess, Distributed, Asynchronous, Generator),
     ),
     "An iteration that is not one step": (
-        *(ForwardApart, ForwardUnseen, Closure, LineSearch, MayReturn, BothPhases, OtherVersion),
+        *(ForwardApart, ForwardUnseen, ForwardUnknown, Closure, LineSearch),
+        *(MayReturn, BothPhases, OtherVersion),
         *(PhaseToldLate, GradientsUnseen),
     ),
     "No place for the lines around a sample, or for the stop": (

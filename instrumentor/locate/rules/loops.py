@@ -82,6 +82,29 @@ class ForwardUnseen(Decline):
     timeable = True
 
 
+class ForwardUnknown(Decline):
+    """None of what the loss comes from in the iteration runs a model, as far as it is known.
+
+    ```python
+    import torch
+    from buffers import Losses
+
+    optimizer, kept = torch.optim.SGD(weights, lr=0.1), {"losses": []}
+    for loss in kept["losses"]:
+        loss.backward()
+        optimizer.step()
+    ```
+    """
+
+    kind = ForwardUnseen.kind
+    message = (
+        "no forward was recognised in what this backward differentiates: another loop or an "
+        "earlier iteration may have run it (a rollout, a stored loss)"
+    )
+    remedy = "`instrument run` looks for the step by running the script."
+    timeable = True
+
+
 class BackwardOnly(Decline):
     """Gradients are computed, but nothing is trained with them.
 

@@ -51,12 +51,20 @@ STARTS = {
     "x, y = env.step(action)\n|output = model(x)\nloss = criterion(output, y) + action",
     "pairs_of_an_import_that_a_builtin_stands_in_for": "|seen = [model(x)]\nloss = 0\n"
     "for one, other in pairs(seen, [y]):\n    loss = loss + criterion(one, other)",
+    "functions_of_torch_run_the_model_that_they_are_given": "x = x.to(device)\n"
+    "|output = torch.nn.parallel.data_parallel(frozen, x)\nloss = criterion(output, y)",
+    "replicas_run_by_functions_of_torch": "parts = parallel.scatter(x, [0])\n"
+    "|outputs = parallel.parallel_apply(copies, parts)\noutput = parallel.gather(outputs, 0)\n"
+    "loss = criterion(output, y)",
+    "a_model_that_runs_beside_the_script": "x = x.to(device)\n"
+    "|future = torch.jit.fork(frozen, x)\nloss = criterion(torch.jit.wait(future), y)",
     "loss_is_summed_up": "loss = 0.0\n|for part in x.chunk(2):\n"
     "    loss = loss + criterion(model(part), y)",
 }
 BEFORE = """
 import library
 from itertools import izip as pairs
+from torch.nn import parallel
 
 frozen = torch.nn.Linear(4, 4)
 
@@ -77,6 +85,7 @@ class DistanceLoss(Network):
 class NetworkAndLoss(Network):
     pass
 
+copies = parallel.replicate(frozen, [0])
 network, distance = Network(library.name), DistanceLoss(library.name)
 whole = NetworkAndLoss(library.name)
 weights = list(whole.parameters())

@@ -180,7 +180,7 @@ def test_loss_of_an_earlier_iteration_is_declined() -> None:
         "def backward(self):\n    self.loss.backward()\n",
         "self.optimizer.zero_grad()\nself.backward()\nself.optimizer.step()",
     )
-    assert declined(source) == ["forward-apart"]
+    assert declined(source) == ["forward-unseen"]
 
 
 ROLLOUT = """\
@@ -260,7 +260,7 @@ def test_what_binds_the_loss_is_no_preparation(backward: str) -> None:
 @pytest.mark.parametrize("stored", ["memory.pop()", "buffer.sample()", "losses[i]"])
 def test_stored_loss_is_no_forward(stored: str) -> None:
     source = looped(f"loss = {stored}\nloss.backward()\noptimizer.step()")
-    assert declined(source) == ["forward-apart"]
+    assert declined(source) == ["forward-unseen"]
 
 
 KEPT = """\

@@ -11,6 +11,7 @@ LIBRARY = Library(
         (Role.WAIT, rows("torch.", "synchronize *.synchronize")),
         (Role.NO_GRAD, rows("torch.", "*no_grad *inference_mode")),
         (Role.FORWARD, rows("torch.", "func.functional_call nn.utils.stateless.functional_call")),
+        (Role.FORWARD, rows("torch.nn.parallel.", "*data_parallel *parallel_apply")),
         (Role.ACTIVATION_CHECKPOINT, ("torch.utils.checkpoint.*",)),
         (Role.SAVE, rows("torch.", "save distributed.checkpoint.save*")),
         (
@@ -32,6 +33,7 @@ LIBRARY = Library(
         (Kind.DATA, ("torch.utils.data.*",)),
         (Kind.LOSS, ("torch.nn.*Loss*",)),
         (Kind.DATA, rows("torch.nn.", "Parameter* parameter.* functional.* utils.* init.*")),
+        (Kind.DATA, rows("torch.nn.parallel.", "*data_parallel *_apply *scatter* *gather")),
         (Kind.MODEL, rows("torch.", "nn.* hub.load")),
     ),
     bases=(
