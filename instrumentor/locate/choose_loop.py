@@ -63,9 +63,14 @@ from instrumentor.read.syntax import (
     dotted,
     is_main_guard,
 )
+from instrumentor.read.values import Object
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
 from instrumentor_analysis.shared.caveats import Caveat
+
+
+#: Calls in calls any deeper than this lead to no part of a step.
+_DEPTH = 8
 
 
 class Guessed(Exception):
@@ -170,11 +175,46 @@ def _without_inner(candidates: list[Candidate]) -> list[Candidate]:
             sites = inner.sites
         elif inner.scope in outer.program.called_from(outer.scope, outer.loop.body):
             sites = tuple(_through_calls(outer, inner))
+            if _is_apart(outer, inner, sites):
+                found, sites = _without_updates_of(found, sites), ()
         else:
             continue
         del kept[inner.loop]
         kept[outer.loop] = replace(found, sites=in_order([*found.sites, *sites]))
     return list(kept.values())
+
+
+def _is_apart(outer: Candidate, inner: Candidate, sites: Sequence[Site]) -> bool:
+    """Whether a helper's loop trains something else, behind the step of an iteration.
+
+    No backward of the step follows it, and its optimizers are made for it: a mesh that is refined.
+    """
+    knowledge, flow = inner.knowledge, outer.flow
+    own = {site.statement for site in outer.sites}
+    follows = any(
+        site.statement in own or flow.path(flow.after(site.statement), flow.before(at))
+        for site in sites
+        for at in own
+    )
+    if not sites or follows or any(u.helper is not None or u.call is None for u in inner.updates):
+        return False
+    on_the_way = {function.node for site in sites for function in site.chain}
+    stepped = [
+        value
+        for u in inner.updates
+        if u.call is not None and (node := knowledge.optimizer_of(u.source, u.scope, u.call))
+        for value in knowledge.values(u.source, u.scope, node)
+    ]
+    return bool(stepped) and all(
+        isinstance(v, Object) and v.where is not None and v.where[1] in on_the_way for v in stepped
+    )
+
+
+def _without_updates_of(candidate: Candidate, sites: Iterable[Site]) -> Candidate:
+    """Without the updates by what runs these backwards."""
+    statements = {site.statement for site in sites}
+    left = [u for u in candidate.updates if u.statement not in statements]
+    return replace(candidate, updates=tuple(left) or candidate.updates)
 
 
 def _of_one_step(candidates: list[Candidate]) -> list[Candidate]:
@@ -220,11 +260,14 @@ def _around(parts: list[Candidate]) -> Candidate | None:
 
 
 def _through_calls(outer: Candidate, inner: Candidate) -> Iterator[Site]:
-    """The backwards of a helper's loop as the calls of that helper in a loop show them."""
-    for site in inner.sites:
-        for _, caller, seen in from_callers(inner.program, inner.source, inner.scope, site):
+    """The backwards of a helper's loop as the calls that lead to it in a loop show them."""
+    program, waiting = inner.program, [(inner.source, inner.scope, s) for s in inner.sites]
+    while waiting:
+        for source, caller, seen in from_callers(program, *waiting.pop(0)):
             if caller is outer.scope and contains(outer.loop, seen.statement):
                 yield seen
+            elif seen.chain[0] not in seen.chain[1:] and len(seen.chain) < _DEPTH:
+                waiting.append((source, caller, seen))
 
 
 def _as_called(

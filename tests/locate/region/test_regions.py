@@ -51,6 +51,53 @@ for step in range(100):
     > end
     optimizer.step()
     > stop
+=== a loop of steps that is two calls away is a part of the step
+critic = torch.nn.Linear(4, 1)
+critic_optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+def criticize(x):
+    for _ in range(5):
+        critic_optimizer.zero_grad()
+        (critic(x).mean() - critic(model(x).detach()).mean()).backward()
+        critic_optimizer.step()
+def both(x):
+    > begin
+    criticize(x)
+    optimizer.zero_grad()
+    loss = -critic(model(x)).mean()
+    loss.backward()
+    optimizer.step()  #! longer-sample
+    > end label="step"
+for x, y in loader:
+    both(x)
+    > stop
+=== what a helper trains behind the step is none of it
+class Generator:
+    def __init__(self, steps):
+        self.steps = steps
+    def generate(self, x):
+        with torch.no_grad():
+            mesh = model(x)
+        if self.steps > 0:
+            self.refine(mesh)
+        return mesh
+    def refine(self, mesh):
+        leaf = torch.nn.Parameter(mesh.clone())
+        refiner = torch.optim.RMSprop([leaf], lr=1e-4)
+        for _ in range(self.steps):
+            refiner.zero_grad()
+            (model(leaf) - mesh).pow(2).sum().backward()
+            refiner.step()
+generator = Generator(steps)
+for n, (x, y) in enumerate(loader):
+    > begin
+    loss = model(x).mean()
+    loss.backward()
+    > end
+    optimizer.step()
+    > stop
+    if n % 100 == 0:
+        for picture in pictures:
+            print(generator.generate(picture).sum())
 === what one branch alone has fetched is no batch of the others
 for step in range(100):
     if step % 2:
