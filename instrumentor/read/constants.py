@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from instrumentor.read.bindings import Bound
 from instrumentor.read.callers import is_called_as_written
 from instrumentor.read.control_flow import END, Flow
 from instrumentor.read.names_used import binds
@@ -71,10 +72,13 @@ def passed_over(
         known: what the calls ahead of this one have written out.
     """
     function, *inner = functions
-    if not (call.args or call.keywords) or not is_called_as_written(function):
+    if not is_called_as_written(function):
+        return False
+    kept = captured(program, scope, call, function)
+    if not (call.args or call.keywords or kept):
         return False
     source = program.source_of_scope[scope]
-    written = {name for name, _ in program.given(source, scope, call, function)}
+    written = {*kept, *(name for name, _ in program.given(source, scope, call, function))}
     found = fixed(program, scope, call, function, known or {})
     own = {n: v for n, v in found.items() if n in written or "." in n}
     if not own:
@@ -275,18 +279,68 @@ def fixed(
     """Parameters whose value is a constant at this call, by argument or by default.
 
     Nothing is known when the function is called by another name, a partial may have set some,
-    unless what is called is an object, whose class says what that runs.
+    unless what is called is an object, whose class says what that runs, or made by a factory.
     """
     node = function.node
-    if callee(call) != function.name and not _is_of_an_object(program, scope, call):
+    factory = _factory(program, scope, call, function)
+    named = callee(call) == function.name or factory is not None
+    if not named and not _is_of_an_object(program, scope, call):
         return {}
-    found = {name: came_to(default_of(node, name), {}) for name in parameters(node)}
+    found = captured(program, scope, call, function) if factory is not None else {}
+    found |= {name: came_to(default_of(node, name), {}) for name in parameters(node)}
     source = program.source_of_scope[scope]
     for name, value in program.given(source, scope, call, function):
         members = _members(program, source, scope, value)
         found |= members | {name: came_to(value, {**known, **members})}
     rebound = _rebound(node)
     return {n: v for n, v in found.items() if v is not UNKNOWN and n not in rebound}
+
+
+def captured(
+    program: Program, scope: ScopeNode, call: ast.Call, function: Function
+) -> dict[str, object]:
+    """Constants of the factory by which a called function was made, as far as it may use them.
+
+    `step = make_step(model, train=True)`: whatever `step` is given, it trains.
+    """
+    made = _factory(program, scope, call, function)
+    if made is None:
+        return {}
+    where, factory, making = made
+    found = fixed(program, where, making, factory, {})
+    return {name: value for name, value in found.items() if name not in binds(function.node)}
+
+
+def _factory(
+    program: Program, scope: ScopeNode, call: ast.Call, function: Function
+) -> tuple[ScopeNode, Function, ast.Call] | None:
+    """The function in which a called one is defined, and the one call that has made it."""
+    around = function.source.scope_of(function.node)
+    if not isinstance(around, FUNCTIONS) or not isinstance(call.func, ast.Name | ast.Attribute):
+        return None
+    bound = _bound_once(program, program.source_of_scope[scope], scope, call.func)
+    if bound is None or not isinstance(bound[1], ast.Call):
+        return None
+    where, making = bound
+    factory = Function(function.source, around)
+    made = program.resolve(program.source_of_scope[where], where, making)
+    return (where, factory, making) if made == [factory] else None
+
+
+def _bound_once(
+    program: Program, source: Source, scope: ScopeNode, node: ast.expr
+) -> tuple[ScopeNode, ast.expr] | None:
+    """The one expression that a name, or an attribute of `self`, is bound to, and where."""
+    if isinstance(node, ast.Name):
+        where = program.binder(source, scope, node.id)
+        bindings = program.bound(source, where, node.id) if where is not None else []
+        if where is not None and len(bindings) == 1 and isinstance(bindings[0], Bound):
+            return None if bindings[0].path else (where, bindings[0].value)
+    elif isinstance(node, ast.Attribute) and program.class_of_self(source, scope, node.value):
+        puts = [*program.puts_of(node.attr)]
+        if len(puts) == 1 and not puts[0][1].bound.path:
+            return puts[0][1].scope, puts[0][1].bound.value
+    return None
 
 
 def _is_of_an_object(program: Program, scope: ScopeNode, call: ast.Call) -> bool:

@@ -94,6 +94,8 @@ class Names(Modules, eq=False, dict=True):
                 return _union(self.of(source, scope, part) for part in (one, other))
             case ast.BoolOp(values=parts):
                 return _union(self.of(source, scope, part) for part in parts)
+            case ast.Lambda():
+                return (Opaque(node),)
         return NOTHING
 
     def known(self, source: Source, scope: ScopeNode, node: ast.expr) -> Values:
