@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from instrumentor.locate.gradients.forward import find_forwards
 from instrumentor.locate.gradients.walk import gradients_of
 from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Body, Candidate
@@ -57,7 +56,7 @@ class MayReturn(Decline):
     """
 
     kind = "conditional-step"
-    message = "{name} may return before its backward: such a call would count as a sample"
+    message = "{name} may end without its backward: such a call would count as a sample"
     remedy = "Call the helper only when it makes a step."
     timeable = True
 
@@ -235,9 +234,7 @@ def _is_a_part(candidate: Candidate, left: Departure, found: Sequence[Departure]
     """
     knowledge, function = candidate.knowledge, left.function
     departing = {departure.site.statement for departure in found}
-    forward = find_forwards(knowledge, candidate).get(left.site)
-    own = forward is not None and forward.unit is left.site.statement
-    if not own or not any(
+    if not any(
         other.statement not in departing
         and not candidate.flow.exclusive(other.statement, left.site.statement)
         for other in candidate.sites

@@ -70,6 +70,27 @@ def both(x):
 for x, y in loader:
     both(x)
     > stop
+=== a part that may return at once, and one that runs anyhow
+critic = torch.nn.Linear(4, 1)
+critic_optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+def criticize(fakes):
+    if config.kind == "none":
+        return 0
+    critic_optimizer.zero_grad()
+    loss = critic(fakes).mean()
+    loss.backward(retain_graph=True)
+    critic_optimizer.step()
+    return loss.item()  #! host-read-inside
+for x, y in loader:
+    > begin
+    fakes = model(x)
+    of_critic = criticize(fakes)
+    optimizer.zero_grad()
+    loss = criterion(fakes, y)
+    loss.backward()
+    optimizer.step()  #! longer-sample
+    > end label="step"
+    > stop
 === what a helper trains behind the step is none of it
 class Generator:
     def __init__(self, steps):

@@ -126,6 +126,32 @@ for batch in loader:
     optimize()
     step += 1
     > stop
+=== what its factory was given is known of it
+def make(train, finish=None):
+    def step(net, x):
+        if train:
+            > begin
+            loss = net(x).mean()
+            loss.backward()
+            > end
+            finish()
+        else:
+            with torch.no_grad():
+                loss = net(x).mean()
+        return loss
+    return step
+def scaled():
+    if config.centred:
+        return lambda x: 2 * x - 1
+    return lambda x: x
+scale, other = scaled(), make(False)
+learn = make(True, optimizer.step)
+for x, y in loader:
+    x = scale(x)
+    loss = learn(model, x)
+    > stop
+    if other(model, x) < 1:
+        break
 === what follows the backward is not timed
 optimizers = [optimizer]
 def learn(batch):
