@@ -173,8 +173,10 @@ def without_probes(candidates: list[Candidate]) -> list[Candidate]:
 
 def _clears(step: Candidate, probe: Candidate) -> bool:
     """Whether the updates behind a loop are those of another function, which clears gradients."""
-    steps = {u.helper.node if u.helper is not None else None for u in probe.updates}
-    if step is probe or steps != {step.scope}:
+    helpers = [u.helper for u in probe.updates if u.helper is not None]
+    if step is probe or not helpers or len(helpers) < len(probe.updates):
+        return False
+    if not all(_steps_only_in(step, helper) for helper in helpers):
         return False
     if any(f.node is step.scope for site in probe.sites for f in site.chain):
         return False  # its gradients are those of that call
@@ -184,6 +186,17 @@ def _clears(step: Candidate, probe: Candidate) -> bool:
         for call, at in step.program.calls.get(step.scope, ())
         for site in step.sites
     )
+
+
+def _steps_only_in(step: Candidate, helper: Function) -> bool:
+    """Whether the optimizers that a function steps are all stepped in the function of a loop."""
+    program, knowledge = step.program, step.knowledge
+    return {step.scope} == {
+        scope
+        for scope in (helper.node, *program.called_from(helper.node, helper.node.body))
+        for call, _ in program.calls.get(scope, ())
+        if knowledge.is_step(program.source_of_scope[scope], scope, call)
+    }
 
 
 def in_order(sites: Iterable[Site]) -> tuple[Site, ...]:
