@@ -16,13 +16,14 @@ from instrumentor.locate.inference import infers_only, locate_inference, locate_
 from instrumentor.locate.located import Declined, Located, Reason
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.region_suggestion import with_region
-from instrumentor.locate.rules.loops import ForwardUnseen, SeveralLoops
+from instrumentor.locate.rules.loops import ForwardUnseen, LoopUnseen, SeveralLoops
 from instrumentor.locate.rules.marked_lines import NoInferenceLoop
 from instrumentor.locate.rules.no_loop import NoLoop, no_loop
 from instrumentor.locate.rules.shape import GradientsUnseen
 from instrumentor.locate.rules.unreadable import FileTooLarge, Syntax, TooDeep
 from instrumentor.read.program import Program
 from instrumentor.read.syntax import Source, TooLarge, parse
+from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.files import read_bytes
@@ -117,8 +118,12 @@ def _alone(program: Program, options: Options, arguments: Sequence[str]) -> Loca
         return choose(program, options, arguments, guesses=len(program.whole.sources) == 1)
     except Declined as declined:
         # what is not seen here, and the options that choose, may stand in other modules
-        open_kinds = (GradientsUnseen.kind, SeveralLoops.kind, ForwardUnseen.kind)
+        open_kinds = (GradientsUnseen.kind, SeveralLoops.kind, LoopUnseen.kind, ForwardUnseen.kind)
         if len(program.whole.sources) > 1 and declined.reasons[0].kind in open_kinds:
+            return None
+        raise
+    except UsageError:  # `--loop` may name one of another module
+        if len(program.whole.sources) > 1:
             return None
         raise
 

@@ -45,6 +45,7 @@ from instrumentor.locate.rules.loops import (
     ForwardApart,
     ForwardUnknown,
     ForwardUnseen,
+    LoopUnseen,
     SeveralLoops,
 )
 from instrumentor.locate.rules.no_loop import no_loop
@@ -97,7 +98,7 @@ def choose(
     knowledge = Knowledge(program, called_with)
     candidates = _offered(knowledge, options)
     if options.loop is not None:
-        one = _by_line(program, candidates, *options.loop)
+        one = _by_line(program, candidates, find_candidates(knowledge), *options.loop)
         return _understand(one, options, called_with, guesses=guesses)
     candidates, never = _made(candidates, called_with)
     stepping = _stepping(candidates, options)
@@ -108,7 +109,8 @@ def choose(
     called = _as_called(program, stepping, called_with, options) if len(stepping) > 1 else stepping
     if len(called) > 1:
         reasons = [r for c in called for r in reasons_against(c)]
-        raise Declined(*dict.fromkeys(reasons or several(called)))
+        hidden = () if reasons else _hidden(knowledge, called, called_with)
+        raise Declined(*dict.fromkeys((*reasons, *hidden) or several(called)))
     located = _understand(called[0], options, called_with, guesses=guesses, never=never)
     others = [c for c in stepping if c is not called[0]]
     if others:
@@ -288,6 +290,37 @@ def _as_called(
     ] or stepping
 
 
+def _hidden(
+    knowledge: Knowledge, offered: Sequence[Candidate], called_with: ScriptOptions
+) -> Iterator[Reason]:
+    """Where a method of an object of no known class is called that holds one of other loops.
+
+    Then those that are seen to be reached may all be beside the point.
+    """
+    entry, seen = called_with.entry_as_called(), {c.key for c in offered}
+    program = knowledge.program
+    program = Program.load(entry, program.roots) if entry is not None else program
+    as_called = Knowledge(program)
+    loops = [c for c in find_candidates(as_called) if c.updates and c.key not in seen]
+    for scope in program.reached:
+        source = program.source_of_scope[scope]
+        for call, _ in program.calls.get(scope, ()):
+            methods = program.methods_by_name.get(callee(call), [])
+            if len(methods) < 2 or not isinstance(call.func, ast.Attribute):
+                continue
+            if program.resolve(source, scope, call):
+                continue
+            if as_called.is_model(source, scope, call.func.value):
+                continue
+            bodies = {method.node for method in methods}
+            for method in methods:
+                bodies.update(program.called_from(method.node, method.node.body))
+            count = sum(c.scope in bodies for c in loops)
+            if count > 1:
+                yield LoopUnseen.at(source, call, call=f"{dotted(call.func)}()", count=count)
+                return
+
+
 def several(candidates: list[Candidate], what: str = "training") -> list[Reason]:
     """That none of several loops is the obvious one: a reason for each, so as to list them."""
     words = {
@@ -319,16 +352,25 @@ def _option(candidate: Candidate) -> str:
     return f"--loop {candidate.source.at(candidate.loop.lineno)}"
 
 
-def _by_line(program: Program, candidates: list[Candidate], file: str, line: int) -> Candidate:
-    """The loop that starts at a line; else the innermost one around it."""
-    around = [
-        c
-        for c in candidates
-        if not file or c.source.path.name == Path(file).name
-        if c.loop.lineno <= line <= (c.loop.end_lineno or c.loop.lineno)
-    ]
-    if not around:
-        raise _no_loop_at(program, candidates, file, line)
+def _by_line(
+    program: Program, offered: list[Candidate], candidates: list[Candidate], file: str, line: int
+) -> Candidate:
+    """The loop that starts at a line; else the innermost one around it.
+
+    Args:
+        offered: those that the script is seen to come to, which go before the others.
+    """
+    for among in (offered, candidates):
+        around = [
+            c
+            for c in among
+            if not file or c.source.path.name == Path(file).name
+            if c.loop.lineno <= line <= (c.loop.end_lineno or c.loop.lineno)
+        ]
+        if around:
+            break
+    else:
+        raise _no_loop_at(program, offered, file, line)
     chosen = max(around, key=lambda c: c.loop.lineno)
     if not chosen.updates:
         # asked for all the same: the iteration ends with its last statement

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from instrumentor import Declined, Options, Reason, UsageError, explain, rewrite
+from instrumentor.locate import locate_file
 from instrumentor.locate.region_suggestion import with_region
 from instrumentor.read.syntax import SOURCE_BYTES, parse
 from tests.locate.cases import timed
@@ -452,6 +453,17 @@ def test_a_named_loop_holds_the_steps_of_a_loop_inside() -> None:
     for line, label in ((5, "step"), (6, "fwd+bwd")):
         plan = rewrite(source, Options(loop=("", line)), filename="train.py").plan
         assert (plan.explanation["loop"]["line"], plan.label) == (line, label)
+
+
+def test_a_named_loop_of_another_module_that_is_not_seen_to_be_reached(tmp_path: Path) -> None:
+    client = "class Client:\n    def train(self):\n" + indent(LOOP, "        ")
+    (tmp_path / "clients.py").write_text(PREAMBLE + client)
+    script = tmp_path / "train.py"
+    script.write_text("import clients\n\n# torch.autograd\nregistry.select(clients.Client)\n")
+    found = locate_file(script, Options(loop=("clients.py", 7)), [tmp_path])
+    assert found.candidate.loop.lineno == 7
+    with pytest.raises(UsageError):
+        locate_file(script, Options(loop=("clients.py", 2)), [tmp_path])
 
 
 def test_a_loop_that_is_never_reached_is_no_rival() -> None:

@@ -22,6 +22,7 @@ from instrumentor.locate.rules.loops import (
     ForwardApart,
     ForwardUnknown,
     ForwardUnseen,
+    LoopUnseen,
     SeveralLoops,
     StepElsewhere,
     SwallowedStop,
@@ -63,7 +64,7 @@ TOPICS: dict[str, tuple[type[Decline], ...]] = {
         *(HiddenInCall, HiddenInScaler, ForeignRuntime, Jax, Keras),
     ),
     "Which loop, and where it runs": (
-        *(SeveralLoops, BackwardOnly, OwnProcess, Distributed, Asynchronous, Generator),
+        *(SeveralLoops, LoopUnseen, BackwardOnly, OwnProcess, Distributed, Asynchronous, Generator),
     ),
     "An iteration that is not one step": (
         *(ForwardApart, ForwardUnseen, ForwardUnknown, Closure, LineSearch),

@@ -27,6 +27,52 @@ class SeveralLoops(Decline):
     timeable = True
 
 
+class LoopUnseen(Decline):
+    """A method of an object whose class is chosen at run time, and several classes have it.
+
+    ```python
+    import argparse
+    import torch
+
+    class Server:
+        def tune(self):
+            for x in self.loader:
+                model(x).sum().backward()
+                optimizer.step()
+
+    class Large(Server):
+        def tune(self):
+            for x, y in self.loader:
+                criterion(model(x), y).backward()
+                optimizer.step()
+
+    class Plain:
+        def train(self):
+            for x in self.loader:
+                model(x).mean().backward()
+                optimizer.step()
+
+    class Noisy:
+        def train(self):
+            for x in self.loader:
+                model(x + 1).mean().backward()
+                optimizer.step()
+
+    Server().tune()
+    Large().tune()
+    for client in registry.select(Plain, Noisy):
+        client.train()
+    ```
+    """
+
+    kind = "loop-unseen"
+    message = (
+        "which training loop runs cannot be read: {call} may come to {count} that are not seen "
+        "to be reached"
+    )
+    remedy = "`instrument run` looks for it by running the script."
+
+
 class ForwardApart(Decline):
     """The backward differentiates what another loop has computed: a sample of the iteration would
     have no forward.
