@@ -102,7 +102,7 @@ def _training(program: Program, options: Options, arguments: Sequence[str]) -> L
     if isinstance(found, Located) or found is None:
         return found or alone or no_loop(Knowledge(wider), [])
     # that all modules show no loop says less than why the entry's own is none
-    says_more = isinstance(alone, Reason) and found.kind != NoLoop.kind
+    says_more = isinstance(alone, Reason) and found.message != NoLoop.message
     return found if alone is None or says_more else alone
 
 

@@ -30,6 +30,7 @@ from instrumentor.locate.rules.loops import (
 from instrumentor.locate.rules.marked_lines import NoInferenceLoop, RegionCut, RegionLeft
 from instrumentor.locate.rules.no_loop import (
     BackwardHidden,
+    ChosenAtRunTime,
     HiddenInCall,
     HiddenInScaler,
     InNoLoop,
@@ -59,7 +60,8 @@ from instrumentor.locate.rules.unreadable import BrokenImport, FileTooLarge, Syn
 #: Declines under what they are about.
 TOPICS: dict[str, tuple[type[Decline], ...]] = {
     "No loop to be seen": (
-        *(NoLoop, Unreached, InNoLoop, BackwardHidden, Library, NoInferenceLoop),
+        *(NoLoop, Unreached, InNoLoop, BackwardHidden, ChosenAtRunTime, Library),
+        NoInferenceLoop,
         *(HfTrainer, LightningTrainer, Lightning, ManualBackward, InTrainer),
         *(HiddenInCall, HiddenInScaler, ForeignRuntime, Jax, Keras),
     ),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from instrumentor.locate.located import Reason
-from instrumentor.locate.loop.loops import Candidate
+from instrumentor.locate.loop.loops import Candidate, find_candidates
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.rules.compiled_step import steps_handed_to_a_compiler
 from instrumentor.locate.rules.decline import Decline
@@ -21,8 +21,9 @@ from instrumentor.locate.rules.frameworks import (
 )
 from instrumentor.locate.rules.loops import BackwardOnly
 from instrumentor.locate.rules.unreadable import BrokenImport
-from instrumentor.read.program import Program
-from instrumentor.read.syntax import FUNCTIONS, SOURCE_BYTES, Source, callee, dotted
+from instrumentor.read.configured import INSTANTIATE
+from instrumentor.read.program import Class, Program
+from instrumentor.read.syntax import FUNCTIONS, SOURCE_BYTES, ScopeNode, Source, callee, dotted
 from instrumentor_analysis.shared.files import read_bytes
 
 
@@ -105,6 +106,8 @@ class Unreached(Decline):
 class InNoLoop(Decline):
     """A forward and a backward run once, as in a test of gradients: there is nothing to sample.
 
+    Unless who calls them in a loop is not seen.
+
     ```python
     import torch
 
@@ -114,8 +117,8 @@ class InNoLoop(Decline):
     """
 
     kind = "no-loop"
-    message = f"{NoLoop.message}: the backward at {{place}} stands in no loop"
-    remedy = "Repeat the step in a loop, and give the script that does."
+    message = f"{NoLoop.message}: the backward at {{place}} is in no loop that can be seen"
+    remedy = f"{Unreached.remedy} Where there is none, repeat the step in a loop."
     timeable = True
 
 
@@ -139,6 +142,24 @@ class BackwardHidden(Decline):
         f"{NoLoop.message}: {{optimizer}} is stepped at {{place}}, and what runs the backward "
         "there is chosen at run time"
     )
+    remedy = Unreached.remedy
+    timeable = True
+
+
+class ChosenAtRunTime(Decline):
+    """What the script starts is named in a configuration, say: its file is not seen.
+
+    ```python
+    import importlib
+    import sys
+
+    task = importlib.import_module(sys.argv[1])
+    task.start()
+    ```
+    """
+
+    kind = "no-loop"
+    message = f"{NoLoop.message}: what {{call}}() at {{place}} gives is chosen at run time"
     remedy = Unreached.remedy
     timeable = True
 
@@ -210,13 +231,18 @@ def _nothing(knowledge: Knowledge, test: str | None) -> Reason:
         for scope in (source.tree, *source.functions)
         for call, _ in program.calls.get(scope, ())
     ]
+    for loop in (c for c in find_candidates(knowledge) if c.updates and c.scope not in reached):
+        if isinstance(loop.scope, FUNCTIONS):
+            place = loop.source.at(loop.loop.lineno)
+            apart = f"{loop.scope.name}(), which holds one at {place},"
+            return Unreached.of(path, apart=apart)
     backwards = [made for made in calls if knowledge.is_backward(*made)]
     for source, scope, call in backwards:
         if scope in reached:
             return InNoLoop.at(source, call, place=source.at(call.lineno))
     for source, scope, call in backwards:
         if isinstance(scope, FUNCTIONS):
-            apart = f"{scope.name}(), which runs one at {source.at(call.lineno)},"
+            apart = f"{scope.name}(), which runs a backward at {source.at(call.lineno)},"
             return Unreached.of(path, apart=apart)
     for source, scope, call in calls:
         stepped = knowledge.optimizer_of(source, scope, call) if scope in reached else None
@@ -224,7 +250,33 @@ def _nothing(knowledge: Knowledge, test: str | None) -> Reason:
         if stepped is not None and at is not None and source.loops_around(at):
             words = {"optimizer": dotted(stepped), "place": source.at(call.lineno)}
             return BackwardHidden.at(source, call, **words)
-    return (Library if _starts_nothing(program.entry) else NoLoop).of(path)
+    if _starts_nothing(program.entry):
+        return Library.of(path)
+    for source, scope, call in calls:
+        if scope in reached and _chooses(program, source, scope, call):
+            place = source.at(call.lineno)
+            return ChosenAtRunTime.at(source, call, call=dotted(call.func), place=place)
+    return NoLoop.of(path)
+
+
+#: They give a module, a class or what it makes by a name.
+_BY_NAME = (
+    *("importlib.import_module", "builtins.__import__", "importlib.util.spec_from_file_location"),
+    *("pydoc.locate", "runpy.run_path", "runpy.run_module", "builtins.eval", "builtins.exec"),
+    *INSTANTIATE,
+)
+
+
+def _chooses(program: Program, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+    """Whether a call gives what is named at run time, or runs it."""
+    name = program.qualified(source, scope, call.func)
+    if name == "builtins.getattr":
+        written = call.args[1:2] and isinstance(call.args[1], ast.Constant)
+        owners = program.of(source, scope, call.args[0]) if call.args else ()
+        return not written and any(isinstance(owner, Source) for owner in owners)
+    return name in _BY_NAME and not any(
+        isinstance(value, Source | Class) for value in program.of(source, scope, call)
+    )
 
 
 _DEFINES = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, *FUNCTIONS, ast.ClassDef)
