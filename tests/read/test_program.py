@@ -278,7 +278,7 @@ def test_a_backward_that_nothing_is_seen_to_call_is_named(tmp_path: Path) -> Non
     answer = explain(project(tmp_path, files) / "train.py", Options())
     (reason,) = answer.reasons
     assert reason.kind == "no-loop"
-    assert "_backward(), which runs a backward at trainer.py:12, is not seen" in reason.message
+    assert "train(), which holds one at trainer.py:15, is not seen" in reason.message
     assert "instrument run" in reason.remedy
 
 
