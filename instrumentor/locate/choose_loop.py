@@ -69,7 +69,6 @@ from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
 from instrumentor_analysis.shared.caveats import Caveat
 
-
 #: Calls in calls any deeper than this lead to no part of a step.
 _DEPTH = 8
 
@@ -312,7 +311,7 @@ def _hidden(
                 continue
             if as_called.is_model(source, scope, call.func.value):
                 continue
-            bodies = {method.node for method in methods}
+            bodies: set[ScopeNode] = {method.node for method in methods}
             for method in methods:
                 bodies.update(program.called_from(method.node, method.node.body))
             count = sum(c.scope in bodies for c in loops)

@@ -319,9 +319,11 @@ def _factory(
     if not isinstance(around, FUNCTIONS) or not isinstance(call.func, ast.Name | ast.Attribute):
         return None
     bound = _bound_once(program, program.source_of_scope[scope], scope, call.func)
-    if bound is None or not isinstance(bound[1], ast.Call):
+    if bound is None:
         return None
     where, making = bound
+    if not isinstance(making, ast.Call):
+        return None
     factory = Function(function.source, around)
     made = program.resolve(program.source_of_scope[where], where, making)
     return (where, factory, making) if made == [factory] else None
