@@ -32,6 +32,8 @@ PASSING = frozenset(
 )
 #: Kinds that a forward may be run of.
 _RUN = frozenset({Kind.MODEL, Kind.ENGINE, Kind.AVERAGE})
+#: What `model_output` is taken for where nothing but its name tells.
+_NAMED = (Kind.MODEL, Evidence.SPELLING)
 
 
 class Effect(Struct, frozen=True):
@@ -156,9 +158,14 @@ class _Unread(Struct, frozen=True):
             return PASSES
         return self.by_name()
 
-    def _is_given_a_model(self) -> bool:
-        given = arguments(self.call)
-        return any(self.knowledge.is_model(self.source, self.scope, a) for a in given)
+    def _is_given_a_model(self, *, typed: bool = False) -> bool:
+        """Whether an argument is a model: `typed` is more than named like one."""
+        where = self.source, self.scope
+        return any(
+            self.knowledge.is_model(*where, given)
+            and not (typed and self.knowledge.kinds.of(*where, given) == _NAMED)
+            for given in arguments(self.call)
+        )
 
     def library(self, name: str) -> Effect:
         """A function of an installed package, by its qualified name."""
@@ -176,7 +183,7 @@ class _Unread(Struct, frozen=True):
             if word in methods.MAKES_DATA or made is Kind.OPTIMIZER:
                 return NOTHING
             runs = made is None and name not in handed_on.RETURNS_ARGUMENT
-            return self.by_name() if runs and self._is_given_a_model() else PASSES
+            return self.by_name() if runs and self._is_given_a_model(typed=True) else PASSES
         return NOTHING if made in PASSING else self.by_name()
 
     def by_name(self) -> Effect:

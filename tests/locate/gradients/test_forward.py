@@ -56,6 +56,9 @@ STARTS = {
     "replicas_run_by_functions_of_torch": "parts = parallel.scatter(x, [0])\n"
     "|outputs = parallel.parallel_apply(copies, parts)\noutput = parallel.gather(outputs, 0)\n"
     "loss = criterion(output, y)",
+    "what_is_named_after_a_model_is_none_of_it": "model_output = reader.rows(x)\n"
+    "|model_output = frozen(model_output)\nparts = torch.split(model_output, 2)\n"
+    "loss = criterion(parts[0], y)",
     "a_model_that_runs_beside_the_script": "x = x.to(device)\n"
     "|future = torch.jit.fork(frozen, x)\nloss = criterion(torch.jit.wait(future), y)",
     "loss_is_summed_up": "loss = 0.0\n|for part in x.chunk(2):\n"
