@@ -630,9 +630,10 @@ class Mfu(Struct, frozen=True):
     """Model FLOPs utilisation: the FLOPs that the model needs, over what the chips could do.
 
     Attributes:
-        percent: FLOPs per sample * samples per second / peak; None without a peak.
+        percent: FLOPs per sample * samples per second / peak; None without a peak, or a rate.
         flops_per_sample: of what the label times.
-        tflops: 10^12 of these FLOPs a second.
+        tflops: 10^12 of these FLOPs a second; None where they are those of the first sample alone,
+            and the steady steps do other work: of another kind, or on batches of other shapes.
         peak_tflops: 10^12 FLOPs a second of all chips together; None where unknown.
         peak_source: where the peak is from, or why there is none, in words.
         formula: where the FLOPs are from.
@@ -642,7 +643,7 @@ class Mfu(Struct, frozen=True):
 
     percent: float | None
     flops_per_sample: float
-    tflops: float
+    tflops: float | None
     peak_tflops: float | None
     peak_source: str
     formula: str

@@ -6,12 +6,20 @@ one, 12 * layers * heads * head dimension * sequence length for attention's two 
 gradients; forward alone 2, 2 and 4. The table of an embedding counts where it is also the output's
 weight (tied), and not where rows of it are only looked up. Other models are counted op by op in
 the first sample, recomputed activations included; an op that computes and has no formula leaves
-nothing to quote: what the others do may be a thousandth of it.
+nothing to quote: what the others do may be a thousandth of it. What was counted is true of steps
+that are like the first one: of others there are no FLOPs, and a rate would be made of two steps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
+
+from instrumentor_analysis.model import Sample
+
+#: Why counted FLOPs are those of the first sample alone.
+KINDS, SHAPES = "steps are of several kinds", "shapes vary"
 
 
 class ModelFacts(Struct, frozen=True):
@@ -42,10 +50,55 @@ class ModelFacts(Struct, frozen=True):
 
 
 class Flops(Struct, frozen=True):
-    """FLOPs of one sample, and the formula in words."""
+    """FLOPs of one sample, and the formula in words.
+
+    Attributes:
+        of_first: they are those of the first sample, and steady steps do other work.
+    """
 
     per_sample: float
     formula: str
+    of_first: bool = False
+
+
+class Work(Struct, frozen=True):
+    """How the steps that are timed differ in what they do.
+
+    Attributes:
+        shape: of the first sample's batch.
+        other: why a steady step does other work than the first sample; empty where none does.
+        kinds: these steps are of several kinds, of which no formula of the model tells.
+    """
+
+    shape: tuple[int, ...] | None = None
+    other: str = ""
+    kinds: bool = False
+
+
+def work(taken: Sequence[Sample], label: str, batch_dim: int = 0) -> Work:
+    """How the steady samples of a label differ from the first sample of the run.
+
+    Args:
+        taken: all samples, in order.
+        batch_dim: axis along which the samples of a batch lie, whose number changes no sample.
+    """
+    steady = [each for each in taken if each.label == label and each.kind == "steady"]
+    if not steady:
+        return Work()
+    first, shape = taken[0], taken[0].batch_shape
+
+    def of_one(sample: Sample) -> tuple[int, ...]:
+        axes = sample.batch_shape or ()
+        return axes[:batch_dim] + axes[batch_dim + 1 :]
+
+    shapes = {of_one(each) for each in steady}
+    # Of longer sequences a script's own loop makes more nodes: that is no other kind.
+    kinds = len({(of_one(each), each.nodes) for each in steady}) > len(shapes)
+    if kinds or first.label != label:
+        return Work(shape, KINDS, kinds=kinds)
+    if shapes != {of_one(first)}:
+        return Work(shape, SHAPES)
+    return Work(shape, KINDS if first.nodes != steady[0].nodes else "")
 
 
 def flops_per_token(
@@ -64,18 +117,23 @@ def flops_per_token(
     return weights + per_attention * attention * sequence_length
 
 
-def sample_flops(facts: ModelFacts, label: str, tokens_per_sample: float | None) -> Flops | None:
+def sample_flops(
+    facts: ModelFacts, label: str, tokens_per_sample: float | None, done: Work | None = None
+) -> Flops | None:
     """FLOPs of one sample of what a label times; None where nothing tells them.
 
     Args:
         tokens_per_sample: None or 0 for a model without tokens, which is counted op by op.
+        done: how the steps differ; None where all are alike.
     """
+    done = done or Work()
     forward_only = label == "inference"
     # The formulas say nothing about a part of the step without its backward, such as the forward
     # alone.
     if not forward_only and label != "step" and "bwd" not in label:
         return None
-    if tokens_per_sample and facts.attention and facts.trainable is not None:
+    # A kind of step may pass over a part of the model.
+    if tokens_per_sample and facts.attention and facts.trainable is not None and not done.kinds:
         length = round(tokens_per_sample)
         frozen = facts.frozen or 0
         token = flops_per_token(
@@ -96,5 +154,8 @@ def sample_flops(facts: ModelFacts, label: str, tokens_per_sample: float | None)
         return Flops(token * tokens_per_sample, f"{words}, a token")
     if facts.counted_flops and facts.counted_samples and not facts.uncounted:
         words = "counted op by op in the first sample"
-        return Flops(facts.counted_flops / facts.counted_samples, words)
+        if done.other:
+            shape = f" ({'x'.join(map(str, done.shape))})" if done.shape else ""
+            words += f" alone{shape}: {done.other}, so that there is no rate"
+        return Flops(facts.counted_flops / facts.counted_samples, words, of_first=bool(done.other))
     return None

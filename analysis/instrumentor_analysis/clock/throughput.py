@@ -1,7 +1,8 @@
 """How much work a second: samples and tokens of the steady steps, latencies, and the MFU.
 
 A rate is the work of a step on average over the median time of a step, both of the same steady
-steps, so that it cannot contradict the median beside it nor a comparison of the two. It is of what
+steps, so that it cannot contradict the median beside it nor a comparison of the two; of several
+kinds over the mean of their medians. It is of what
 its label names: samples per second of ``fwd+bwd`` leave the optimizer and the data loader out.
 
 Percentiles are interpolated linearly between the two nearest samples (numpy's default), so that
@@ -38,10 +39,13 @@ def common_shape(steady: Sequence[Sample]) -> tuple[int, ...] | None:
     return shapes.pop() if len(shapes) == 1 else None
 
 
-def rate(work: Sequence[int | None], steady: Sequence[Sample]) -> float | None:
-    """Work a second; None unless every steady step says how much it did."""
+def rate(work: Sequence[int | None], ms: float) -> float | None:
+    """Work a second; None unless every steady step says how much it did.
+
+    Args:
+        ms: what a step takes.
+    """
     known = [amount for amount in work if amount is not None]
     if not known or len(known) < len(work):
         return None
-    seconds = statistics.median(sample.ms for sample in steady) / 1000
-    return statistics.fmean(known) / seconds if seconds > 0 else None
+    return statistics.fmean(known) / (ms / 1000) if ms > 0 else None

@@ -23,7 +23,7 @@ from instrumentor_analysis.clock.memory import memory
 from instrumentor_analysis.clock.modules import Called
 from instrumentor_analysis.clock.neighbours import Beside
 from instrumentor_analysis.clock.phases import Extra
-from instrumentor_analysis.clock.populations import Kind, populations
+from instrumentor_analysis.clock.populations import Kind, populations, typical_ms
 from instrumentor_analysis.clock.programs import Told
 from instrumentor_analysis.clock.ranks import late, ranks
 from instrumentor_analysis.clock.throughput import PERCENTILES, common_shape, percentile, rate
@@ -324,25 +324,31 @@ def wall_clock(
         min_ms=min(values),
         max_ms=max(values),
         stdev_ms=statistics.stdev(values) if len(values) > 1 else None,
-        cpu_ms=_cpu_ms(steady),
+        cpu_ms=_cpu_ms(steady, kinds),
         median_interval_ms=interval if line is None else line.widen(interval),
         outliers=slow,
         trend_percent=None if line is None else line.percent,
         drifts=line is not None and line.sure,
         samples_ms=tuple(values),
         **{f"p{percent}_ms": percentile(values, percent) for percent in PERCENTILES},
-        samples_per_s=rate([s.samples for s in steady], steady),
-        tokens_per_s=rate([s.tokens for s in steady], steady),
+        samples_per_s=rate([s.samples for s in steady], typical_ms(kinds, values)),
+        tokens_per_s=rate([s.tokens for s in steady], typical_ms(kinds, values)),
         batch_shape=common_shape(steady),
         iteration=whole,
         populations=kinds,
     )
 
 
-def _cpu_ms(steady: Sequence[Sample]) -> float | None:
-    """The median; None where a sample does not tell, or a clock has no digit for most of them."""
+def _cpu_ms(steady: Sequence[Sample], kinds: Sequence[Population]) -> float | None:
+    """The median; of several kinds the mean of their medians, weighted by how often they come.
+
+    None where a sample does not tell, or a clock has no digit for most of them.
+    """
     known = [s.cpu_ms for s in steady if s.cpu_ms is not None]
-    return (statistics.median(known) or None) if len(known) == len(steady) else None
+    if len(known) < len(steady):
+        return None
+    own = [[known[at] for at in kind.steps] for kind in kinds] or [known]
+    return sum(statistics.median(each) * len(each) for each in own) / sum(map(len, own)) or None
 
 
 def _alike(steady: Sequence[Sample], kinds: Sequence[Population]) -> Sequence[Sample]:

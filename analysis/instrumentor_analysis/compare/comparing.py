@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from instrumentor_analysis.clock.intervals import ASSUMED, reach
 from instrumentor_analysis.clock.neighbours import doubts, is_busy
+from instrumentor_analysis.clock.populations import typical_ms
 from instrumentor_analysis.compare import gate
 from instrumentor_analysis.compare.differences import differences, refuse
 from instrumentor_analysis.compare.figures import (
@@ -97,7 +98,9 @@ def compare_runs(
     pair = _Pair(groups, old, now, basis, per, earlier or {})
     iteration = None if of_region else _iteration(pair)
     labels = [label for label in old.labels() if label in now.labels()]
-    found = [_wall_clock(pair, label, first=iteration is None) for label in labels]
+    # The median of a mixture is no step's: neither a sentence nor a row is made of it.
+    alike = [label for label in labels if not any(side.mixed(label) for side in every)]
+    found = [_wall_clock(pair, label, first=iteration is None) for label in alike]
     timings = tuple(timing for timing in found if timing is not None)
     comparison = Comparison(
         base=_facts(old, groups[0]),
@@ -106,6 +109,7 @@ def compare_runs(
         iteration=iteration,
         timings=timings,
         device=_device_time(pair),
+        mixed=tuple(s.name for s in (old, now) if any(s.mixed(label) for label in labels)),
         figures=figures(old, now, basis, per),
         owners=owners(old, now, per),
         owners_busy=disturbed(old, now),
@@ -116,7 +120,7 @@ def compare_runs(
         modules=located(old, now, "modules", per),
         differences=differences(old, now),
     )
-    unusable = len(labels) - len(timings)
+    unusable = len(alike) - len(timings)
     return replace(comparison, notes=notes((old, now), groups, comparison, unusable))
 
 
@@ -142,6 +146,13 @@ def judge(comparison: Comparison, percent: float) -> gate.Gate:
         NotComparable: there is no wall clock on both sides.
     """
     timing = comparison.main
+    if timing is None and comparison.mixed:
+        raise NotComparable(
+            f"steps of several kinds take turns in {' and '.join(comparison.mixed)}: no median "
+            "decides a regression",
+            "Pairs of runs decide it by the iteration: instrument compare --refs A..B "
+            f"--fail-on-regression {percent:g} train.py",
+        )
     if timing is None:
         raise NotComparable(
             f"{comparison.base.name} and {comparison.new.name} have no wall clock in common: "
@@ -177,7 +188,9 @@ def _in_the_middle(sides: Sequence[Side], *, of_region: bool) -> Side:
     """The run whose median is in the middle: of the iteration, where it has one."""
 
     def median(side: Side) -> float:
-        whole = () if of_region else side.iterations_ms()[2]
+        whole, wall = () if of_region else side.iterations_ms()[2], side.main_wall
+        if not whole and wall is not None and wall.populations:
+            return typical_ms(wall.populations, ())
         samples = whole or [ms for label in side.labels()[:1] for ms in side.samples_ms(label)]
         return statistics.median(samples) if samples else 0.0
 

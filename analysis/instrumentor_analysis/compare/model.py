@@ -233,6 +233,7 @@ class Comparison(Struct, frozen=True):
             takes; None where that is not known of both sides, or iterations are of several kinds.
         timings: the wall clock per label that both sides have, the base's main one first.
         device: device time of the steady steps; None without several on both sides.
+        mixed: sides with steps of several kinds: their labels are in no timing.
         figures: the rest, taken once.
         owners: phases of the iteration, the one that changed most first; empty without them on both
             sides.
@@ -250,6 +251,7 @@ class Comparison(Struct, frozen=True):
     iteration: Timing | None = None
     timings: tuple[Timing, ...] = ()
     device: Timing | None = None
+    mixed: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     owners: tuple[Share, ...] = ()
     owners_busy: tuple[str, ...] = ()

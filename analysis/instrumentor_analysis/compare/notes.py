@@ -36,6 +36,7 @@ def notes(
         for side in every
         for each in side.summary.warnings
         if each.kind == "run-json"
+        or (each.kind == "several-kinds" and side.name in comparison.mixed)
     ]
     if timing is not None and timing.between is None:
         found.append(_single(comparison))

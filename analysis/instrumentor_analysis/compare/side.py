@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, ValidationError
 from msgspec.structs import replace
 
+from instrumentor_analysis.clock.populations import typical_ms
 from instrumentor_analysis.compare.model import SideFacts
 from instrumentor_analysis.compare.op_lists import OpList, op_list
 from instrumentor_analysis.load.run_folder import well_formed
@@ -73,6 +74,11 @@ class Side(Struct, frozen=True):
         # The run without Tracy keeps its main label only.
         wall = self.main_wall if self.untraced else by_label.get(label)
         return wall.samples_ms if wall is not None and wall.label == label else ()
+
+    def mixed(self, label: str) -> bool:
+        """Whether the samples of a label are of several kinds, of which no median tells."""
+        wall = self.main_wall if self.untraced else self.summary.wall_clock_by_label.get(label)
+        return wall is not None and wall.label == label and bool(wall.populations)
 
     def labels(self) -> tuple[str, ...]:
         """Labels with steady samples, the main one first."""
@@ -215,6 +221,7 @@ def _counted(wall: WallClock | None) -> int | None:
     if wall is None or wall.samples_per_s is None or wall.median_ms is None:
         return None
     # Undoes throughput.py: whole but for floating point, unless steps differ in their samples.
-    samples = wall.samples_per_s * wall.median_ms / 1000
+    typical = typical_ms(wall.populations, wall.samples_ms or (wall.median_ms,))
+    samples = wall.samples_per_s * typical / 1000
     whole = round(samples)
     return whole if whole and abs(samples - whole) < 1e-6 * whole else None

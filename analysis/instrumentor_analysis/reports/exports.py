@@ -45,8 +45,12 @@ _TRACKED = {
 
 
 def _measured(summary: Summary) -> Iterator[tuple[Figure, float]]:
-    """Each declared figure once, with its value, where it was measured."""
-    seen: set[str] = set()
+    """Each declared figure once, with its value, where it was measured.
+
+    FLOPs of the first sample alone are left out: no word stands beside a figure here.
+    """
+    mfu = None if summary.wall_clock is None else summary.wall_clock.mfu
+    seen = {f"{CLOCK}mfu.flops_per_sample"} if mfu is not None and mfu.tflops is None else set()
     for figure in FIGURES:
         value = value_at(summary, figure.key)
         if value is not None and figure.key not in seen:

@@ -2,7 +2,8 @@
 
 MFU = FLOPs per sample * samples per second / peak, HFU = FLOPs that tt-mlir reports of the graphs
 of a sample / its median time / peak of one chip. The model's FLOPs are the user's, else
-:mod:`.flops`' of the model itself; both are of what the run's label times.
+:mod:`.flops`' of the model itself; both are of what the run's label times. FLOPs of a sample are
+divided by the time of steps that do the same work only: else there is no rate.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.clock.flops import Flops, ModelFacts, sample_flops
+from instrumentor_analysis.clock.flops import Flops, ModelFacts, sample_flops, work
 from instrumentor_analysis.model import Mfu, WallClock
 from instrumentor_analysis.ops.roofline import architecture, known
 from instrumentor_analysis.shared.caveats import Caveat
@@ -54,18 +55,21 @@ def with_mfu(
     if flops is not None and peak is None:
         hint = "Give --peak-tflops N (of all devices together) or --arch NAME."
         raise BadOption(f"--flops needs a peak: {source}", hint)
-    wall, work = summary.wall_clock, None if flops is None else Flops(flops, "as given")
+    wall, model = summary.wall_clock, None if flops is None else Flops(flops, "as given")
     if wall is None or wall.samples_per_s is None:
-        if work is None:
+        if model is None:
             return analysis
         text = "There is no MFU: the record does not say how many samples each steady step had."
         return _with_warning(analysis, Caveat("no-mfu", text))
-    if work is None:
+    done = work(analysis.timings.samples, wall.label, analysis.folder.batch_dim)
+    if model is None:
         tokens = wall.tokens_per_s and wall.tokens_per_s / wall.samples_per_s
-        work = sample_flops(facts, wall.label, tokens)
-    if work is None:
+        model = sample_flops(facts, wall.label, tokens, done)
+    if model is None:
         return _with_warning(analysis, _uncounted(facts)) if facts.uncounted else analysis
-    wall = replace(wall, mfu=_utilisation(wall, work, peak, source, facts))
+    if done.other:  # the compiler's are of the first sample, too
+        facts = replace(facts, reported_flops=None)
+    wall = replace(wall, mfu=_utilisation(wall, model, peak, source, facts))
     by_label = {**summary.wall_clock_by_label, wall.label: wall}
     summary = replace(summary, wall_clock=wall, wall_clock_by_label=by_label)
     return replace(analysis, summary=summary)
@@ -95,19 +99,21 @@ def _require_positive(name: str, value: float | None) -> None:
 
 
 def _utilisation(
-    wall: WallClock, work: Flops, peak: float | None, source: str, facts: ModelFacts
+    wall: WallClock, model: Flops, peak: float | None, source: str, facts: ModelFacts
 ) -> Mfu:
-    """The figures; without a peak the rate alone."""
-    tflops, hfu = work.per_sample * (wall.samples_per_s or 0.0) / 1e12, None
+    """The figures; without a peak the rate alone, and none of FLOPs of another step."""
+    tflops, hfu = None, None
+    if not model.of_first:
+        tflops = model.per_sample * (wall.samples_per_s or 0.0) / 1e12
     if facts.reported_flops and facts.reported_peak and wall.median_ms:
         hfu = facts.reported_flops / (wall.median_ms / 1000) / facts.reported_peak * 100
     return Mfu(
-        percent=None if peak is None else tflops / peak * 100,
-        flops_per_sample=work.per_sample,
+        percent=None if peak is None or tflops is None else tflops / peak * 100,
+        flops_per_sample=model.per_sample,
         tflops=tflops,
         peak_tflops=peak,
         peak_source=source,
-        formula=work.formula,
+        formula=model.formula,
         hfu_percent=hfu,
     )
 

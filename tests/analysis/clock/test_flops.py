@@ -9,6 +9,7 @@ import pytest
 
 from instrumentor_analysis.clock.flops import ModelFacts, sample_flops
 from instrumentor_analysis.model import Mfu
+from instrumentor_analysis.reports.exports import openmetrics
 from instrumentor_analysis.reports.headline import wall_clock_figures_of
 from instrumentor_analysis.shared.documents import fitted
 from instrumentor_analysis.summary.mfu import NO_PEAK_OF_A_CPU
@@ -69,6 +70,58 @@ def test_counted_flops_are_those_of_the_samples_along_the_batch_s_axis(tmp_path:
         assert wall.mfu.flops_per_sample == flops
         # Whatever the axis, the same work in the same time.
         assert wall.mfu.tflops == pytest.approx(7e6 / 2e-3 / 1e12)
+
+
+def counted_in_the_first(folder: Path, *steps: dict[str, Any], **facts: Any) -> tuple[Mfu, str]:
+    """What 8 MFLOPs come to that were counted in the first of these steps; and as OpenMetrics."""
+    counted = {**MODEL, **CHIP, **REPORTED, "counted_flops": 8_000_000, "counted_samples": 4}
+    told = {**counted, "attention": 0, **facts}
+    folder.mkdir(exist_ok=True)
+    summary = analyse(run_folder(folder / "run", *steps, told)).summary
+    assert summary.wall_clock is not None and summary.wall_clock.mfu is not None
+    return summary.wall_clock.mfu, openmetrics(summary)
+
+
+def test_a_rate_is_of_steps_that_do_the_work_that_was_counted(tmp_path: Path) -> None:
+    alike = [event(f"step_{n}", 2.0, nodes=9, **batch(4, 8)) for n in ("compile", "steady_1")]
+    # The last batch of an epoch is smaller: of each sample the work is the same.
+    smaller = event("step_steady_2", 2.0, nodes=9, **batch(3, 8))
+    mfu, metrics = counted_in_the_first(tmp_path / "alike", *alike, smaller)
+    assert mfu.tflops is not None and mfu.percent is not None and mfu.hfu_percent is not None
+    assert "mfu_flops_per_sample" in metrics
+
+    shape = {"batch_shape": [4, 5], "batch_samples": 4}
+    shorter = event("step_steady_2", 1.0, nodes=12, **shape)
+    other = event("step_steady_2", 1.0, nodes=12, **batch(4, 8))
+    for name, steps, why in (
+        ("shapes", (*alike, shorter), "alone (4x8): shapes vary"),
+        ("first", (alike[0], shorter), "alone (4x8): shapes vary"),
+        ("kinds", (*alike, other), "alone (4x8): steps are of several kinds"),
+        ("one", (alike[0], other), "alone (4x8): steps are of several kinds"),
+    ):
+        mfu, metrics = counted_in_the_first(tmp_path / name, *steps)
+        assert (mfu.tflops, mfu.percent, mfu.hfu_percent) == (None, None, None), name
+        assert mfu.flops_per_sample == 2_000_000
+        words = "counted op by op in the first sample"
+        assert mfu.formula == f"{words} {why}, so that there is no rate"
+        assert "mfu" not in metrics
+
+
+def test_what_another_label_s_sample_did_gives_no_rate(tmp_path: Path) -> None:
+    first = event("step_compile", 2.0, label="inference", nodes=9, **batch(4, 8))
+    steps = [event(f"step_steady_{n}", 2.0, nodes=9, **batch(4, 8)) for n in (1, 2)]
+    mfu, _ = counted_in_the_first(tmp_path, first, *steps)
+    assert mfu.tflops is None
+
+
+def test_a_formula_of_the_model_holds_for_steps_of_one_kind_of_any_length(tmp_path: Path) -> None:
+    steps = [event("step_compile", 2.0, nodes=9, **batch(4, 128, tokens=4 * 128))]
+    steps += [event("step_steady_1", 2.0, nodes=9, **batch(4, 64, tokens=4 * 64))]
+    mfu, _ = counted_in_the_first(tmp_path / "length", *steps, attention=64)
+    assert mfu.tflops is not None and "x 64 (attention)" in mfu.formula
+    steps += [event("step_steady_2", 2.0, nodes=12, **batch(4, 64, tokens=4 * 64))]
+    mfu, _ = counted_in_the_first(tmp_path / "kinds", *steps, attention=64)
+    assert mfu.tflops is None and "several kinds" in mfu.formula
 
 
 def test_a_cpu_s_rate_asks_for_no_peak(tmp_path: Path) -> None:

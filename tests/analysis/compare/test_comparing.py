@@ -26,7 +26,8 @@ from instrumentor_analysis.model import (
     Step,
     Update,
 )
-from instrumentor_analysis.reports.comparison.document import console
+from instrumentor_analysis.reports.comparison.document import console, html, markdown
+from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.errors import NotComparable
 from tests.analysis.compare.sides import side, summary, wall
 from tests.analysis.series import KINDS
@@ -372,6 +373,53 @@ def test_what_lies_around_the_region_is_compared_first() -> None:
     assert judge(region, 5).outcome == "undecided"
     assert compare(waits, turns).iteration is None
     assert compare(waits, side(alike, "new")).iteration is None
+
+
+def of_kinds(name: str, ms: float) -> Side:
+    """A side whose steps are of two kinds: every third takes twice as long."""
+    values = [ms, ms, 2 * ms] * 4
+    every = tuple(range(12))
+    kinds = tuple(
+        Population(len(own), long, long, long, steps=own, kind=f"{nodes} nodes")
+        for own, long, nodes in ((every[::3] + every[1::3], ms, 28), (every[2::3], 2 * ms, 46))
+    )
+    found = around(side(values, name), iterations(values, populations=kinds))
+    main = found.summary.wall_clock
+    assert main is not None and main.iteration is not None
+    whole = replace(main.iteration, median_ms=ms * 4 / 3)
+    main = replace(main, populations=kinds, iteration=whole)
+    by_label = {main.label: main}
+    told = Caveat("several-kinds", "Steps of 2 kinds take turns.")
+    summary = replace(
+        found.summary, wall_clock=main, wall_clock_by_label=by_label, warnings=(told,)
+    )
+    return replace(found, summary=summary)
+
+
+def test_no_sentence_and_no_row_is_made_of_a_mixture_s_median() -> None:
+    base, new = of_kinds("base", 300.0), of_kinds("new", 600.0)
+    for other in (new, around(side([10.0] * 12, "new"), iterations([10.0] * 12))):
+        found = compare(base, other)
+        assert found.main is None and found.timings == ()
+        assert found.mixed == tuple(s.name for s in (base, other) if s.mixed("fwd+bwd"))
+        assert any("base: Steps of 2 kinds take turns. [W208]" in note for note in found.notes)
+    found = compare(base, new)
+    text = " ".join(console([found]).split())
+    assert (
+        "iteration: No conclusion, because steps of several kinds take turns in base and new "
+        "[W208]. The iteration, the mean of the kinds' medians, takes 400.0 ms in base and 800.0 "
+        "ms in new." in text
+    )
+    assert "times as long" not in text and "wall clock of" not in text
+    for render in (html, markdown):
+        assert "several kinds take turns" in render([found, found])
+    with pytest.raises(NotComparable, match="steps of several kinds take turns in base and new"):
+        judge(found, 5)
+    # Of several runs the one in the middle is shown, by what its kinds take together.
+    found = compare_runs(
+        [of_kinds(name, ms) for name, ms in zip("abc", (1, 3, 2), strict=True)], [new] * 3
+    )
+    assert found.base.name.startswith("c ")
 
 
 def test_the_history_tells_how_much_iterations_differ() -> None:

@@ -7,15 +7,21 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from instrumentor_analysis.clock.neighbours import BUSY
+from instrumentor_analysis.compare.in_turn import in_turn
 from instrumentor_analysis.compare.model import Comparison, Timing, leading
+from instrumentor_analysis.reports import formatting, terminal
 from instrumentor_analysis.reports import html as pages
 from instrumentor_analysis.reports import markdown as marked
-from instrumentor_analysis.reports import terminal
 from instrumentor_analysis.reports.comparison import charts, rows
 from instrumentor_analysis.reports.comparison.rows import Limits
 from instrumentor_analysis.reports.document import Document, Section, Statement, Tone
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.warning_codes import code_of
+from instrumentor_analysis.summary.figure_table import CLOCK
 
+_ITERATION = f"{CLOCK}iteration.median_ms"
+_KINDS, _BUSY = code_of("several-kinds"), code_of(BUSY)
 _LONG = Limits(ops=500, lines=200, modules=100)
 _MIDDLE = Limits(ops=15, lines=10, modules=10)
 _NOTE = (
@@ -71,6 +77,8 @@ def _part(comparison: Comparison) -> Document:
 
 def _document(comparison: Comparison, limits: Limits) -> Document:
     statements = tuple(_statement(comparison, each) for each in rows.every_timing(comparison))
+    if comparison.mixed and comparison.iteration is None:
+        statements = (Statement("iteration", _mixed(comparison), "absent"), *statements)
     untimed = Statement("", "No conclusion: only one side has a wall clock.", "absent")
     return Document(
         f"{comparison.new.name} against {comparison.base.name}",
@@ -79,6 +87,24 @@ def _document(comparison: Comparison, limits: Limits) -> Document:
         sections=rows.sections(comparison, limits),
         warnings=tuple(Caveat("comparison", note) for note in comparison.notes),
     )
+
+
+def _mixed(comparison: Comparison) -> str:
+    """Why no step is compared, and what the iterations take."""
+    who = " and ".join(comparison.mixed)
+    said = f"No conclusion, because steps of several kinds take turns in {who} [{_KINDS}]."
+    found = next((each for each in comparison.figures if each.key == _ITERATION), None)
+    if found is not None and found.base is not None and found.new is not None:
+        base, new = formatting.column([found.base, found.new], found.unit)
+        said += (
+            f" The iteration, the mean of the kinds' medians, takes {base} in "
+            f"{comparison.base.name} and {new} in {comparison.new.name}."
+        )
+    busy = rows.busy_sides(comparison)
+    if busy:
+        said += f" The machine was busy in {' and '.join(busy)} [{_BUSY}]."
+    command = in_turn(comparison.base, comparison.new)
+    return f"{said} Both in turn: {command}" if command else said
 
 
 def _subtitle(comparison: Comparison) -> str:

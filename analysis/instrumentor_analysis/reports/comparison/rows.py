@@ -109,13 +109,13 @@ def _figures(comparison: Comparison) -> Section | None:
     timed = {"device_time_ms"} if comparison.device else set()
     if comparison.iteration is not None:
         timed |= {f"wall_clock_ms.iteration.{name}" for name in ("median_ms", "update.ms")}
-    noise = _disturbed() if _busy(comparison) else frozenset()
+    noise = _disturbed() if busy_sides(comparison) else frozenset()
     shown = [each for each in comparison.figures if each.key not in timed]
     rows = [_figure(each, sure=each.key not in noise) for each in shown]
     note = "one measurement on each side, so there is no interval"
     if comparison.base.runs or comparison.new.runs:
         note = "from the median run of each side, so there is no interval"
-    note = _doubted(_busy(comparison), "times have no change here", note)
+    note = _doubted(busy_sides(comparison), "times have no change here", note)
     table = Table.of(_heads(comparison, "", "change"), rows, least=_LEAST, note=note)
     return Section("Figures", (table,)) if rows else None
 
@@ -125,7 +125,7 @@ def _disturbed() -> frozenset[str]:
     return frozenset(each.key for each in FIGURES if each.disturbed)
 
 
-def _busy(comparison: Comparison) -> list[str]:
+def busy_sides(comparison: Comparison) -> list[str]:
     """The sides whose machine was busy: a single time of theirs is noise, and so is its change."""
     return [s.name for s in (comparison.base, comparison.new) if is_busy(s.run.get("machine"))]
 
@@ -153,7 +153,7 @@ def _owners(comparison: Comparison) -> Section | None:
 
     Of a busy machine the longest first, without a change.
     """
-    busy, shown = comparison.owners_busy or _busy(comparison), comparison.owners
+    busy, shown = comparison.owners_busy or busy_sides(comparison), comparison.owners
     shown = tuple(sorted(shown, key=lambda each: -(each.base_ms or 0.0))) if busy else shown
     rows = _sided([share.name for share in shown], comparison, shown, sure=not busy)
     note = "from extra iterations with a barrier around each phase, so there is no interval"
@@ -205,7 +205,7 @@ def _ops(comparison: Comparison, most: int) -> Section | None:
     every = comparison.ops
     if every is None:
         return None
-    noise = every.time == HOST_TIME and bool(_busy(comparison))
+    noise = every.time == HOST_TIME and bool(busy_sides(comparison))
     moved = [
         c for c in every.changes if c.status != "same" or (not noise and _moved(comparison, c))
     ]
@@ -228,7 +228,7 @@ def _of_ops(comparison: Comparison, ops: Ops, more: str, *, noise: bool) -> str:
     """What the times of single ops can tell."""
     told = "; ".join(filter(None, (ops.note, more)))
     if noise:
-        return _doubted(_busy(comparison), "times of single ops are not compared", told)
+        return _doubted(busy_sides(comparison), "times of single ops are not compared", told)
     profiled = "profiled self times show where to look, not how much you gain"
     return "; ".join(filter(None, (told, profiled if ops.time == HOST_TIME else "")))
 
