@@ -419,7 +419,7 @@ def test_no_sentence_and_no_row_is_made_of_a_mixture_s_median() -> None:
     found = compare_runs(
         [of_kinds(name, ms) for name, ms in zip("abc", (1, 3, 2), strict=True)], [new] * 3
     )
-    assert found.base.name.startswith("c ")
+    assert found.base.source.startswith("c/")
 
 
 def test_the_history_tells_how_much_iterations_differ() -> None:
