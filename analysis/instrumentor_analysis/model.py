@@ -76,7 +76,8 @@ class Sample(Struct, frozen=True):
         batch_shape: of the first tensor in its (first) batch; the number of samples alone where
             the batch holds them one by one.
         samples, tokens: in all batches of the step: along the axis of the batch, and the elements
-            of two-dimensional integer tensors; None where unknown.
+            of two-dimensional integer tensors, without a last token that does not enter the
+            forward; None where unknown.
         nodes: of autograd that it made; None where unknown. Steps of another kind make others.
         device: type of the device that was waited for.
         layers: calls and milliseconds by metric of torch_xla.

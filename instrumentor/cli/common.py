@@ -14,7 +14,7 @@ import typer
 
 from instrumentor.cli.signature import Only
 from instrumentor.shared import console
-from instrumentor.shared.errors import InstrumentError, UsageError
+from instrumentor.shared.errors import InstrumentError, RunFailed, UsageError
 from instrumentor.shared.option_fields import OUTPUT, USUAL, option
 from instrumentor_analysis.shared.files import read_text
 
@@ -150,6 +150,13 @@ def tell_handed_over(context: typer.Context, script: Path, arguments: Sequence[s
     for word, meant in _mistyped(script, arguments, ours).items():
         console.say(f"{word} is passed to {script.name}; did you mean {meant}?")
     return taken
+
+
+def tell_taken(failed: RunFailed, script: Path, taken: Sequence[str]) -> None:
+    """Say of a script that failed which options of ours it was given."""
+    if taken:
+        meant = f"{' '.join(taken)}: passed to {script.name}, since it stood behind the script."
+        failed.hint = "\n  ".join((meant, failed.hint))
 
 
 def _mistyped(script: Path, arguments: Sequence[str], ours: Set[str]) -> dict[str, str]:

@@ -407,6 +407,12 @@ def _with_setting(
     except NotApplicable as error:  # of a file in the copy: the user's is the one to be looked at
         file = project.root / error.file.relative_to(target.project.root)
         raise NotApplicable(file, error.line, f"{name}: {error.reason}", error.hint) from error
+    if not variant.edits and not variant.files and variant.arguments == tuple(target.arguments):
+        raise UsageError(
+            f"--set {wanted.setting}: {name} is {value} in the script already; there is nothing to "
+            "compare",
+            "Give another value.",
+        )
     rewrite = replace(options.rewrite, variant=variant)
     return replace(options, rewrite=rewrite), tuple(variant.arguments)
 

@@ -225,6 +225,7 @@ class _Listener:
         ):
             self._ending = True
             pids = ", ".join(map(str, event["pids"]))
+            self._progress.record({"event": "ending"})
             self._note(
                 f"ending the script gently (pids {pids}), so that it lets go of what it holds; "
                 "Ctrl-C again stops waiting for it"

@@ -446,6 +446,8 @@ class Narrator:
             self._sample(record)
         elif event == "profiled":
             self._profiled(float(record["ms"]))
+        elif event == "ending":
+            self.doing = "ending the script"
         elif event == "phases":
             self.doing = "timing each phase of the iteration"
             self.complete = True

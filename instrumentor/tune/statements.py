@@ -35,6 +35,14 @@ class _Rewritten(Struct, eq=False):
     added: list[tuple[ast.expr, str]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
+    @property
+    def alters_nothing(self) -> bool:
+        """Whether each expression is put in the place of the same one."""
+        if self.added:
+            return False
+        pairs = ((ast.parse(text, mode="eval").body, node) for node, text in self.replaced.items())
+        return all(ast.dump(new) == ast.dump(old) for new, old in pairs)
+
 
 class Changes(Struct, eq=False):
     """The changes of one configuration.
@@ -120,13 +128,16 @@ class Changes(Struct, eq=False):
         self._files[path] = change(self._files.get(path) or read_bytes(path))
 
     def variant(self) -> Variant:
-        """All that goes into the copy."""
+        """All that goes into the copy; nothing of what the script has already."""
         edits = [*self._edits]
         for statement, made in self._statements.items():
+            if made.alters_nothing:
+                continue
             code, reason = _rewritten(statement, made), "; ".join(dict.fromkeys(made.reasons))
             edit = Edit(Kind.DISABLE, address(statement), code, pass_name=PASS, reason=reason)
             edits.append((made.source.path, edit))
-        files, rebinds = tuple(self._files.items()), tuple(sorted(self._rebinds))
+        files = tuple((path, new) for path, new in self._files.items() if new != read_bytes(path))
+        rebinds = tuple(sorted(self._rebinds))
         return Variant(tuple(edits), files, rebinds, tuple(self.arguments))
 
 

@@ -631,6 +631,19 @@ class TestTyped:
         log = (repo / "instrument-runs/pkg-1" / "run.log").read_text()
         assert "mine ['--epochs', '3', '--json']" in log
 
+    def test_where_a_warning_can_be_ignored_is_said(self, tmp_path: Path, run_cli: RunCli) -> None:
+        told = run_cli("explain-warning", "W201", cwd=tmp_path).stdout
+        assert "  ignore  --ignore-warnings W201 (of run, tune and explain), or in " in told
+
+    def test_options_behind_the_script_are_told_by_compare_too(
+        self, git_repo: RepoFactory, run_cli: RunCli
+    ) -> None:
+        repo = git_repo({"train.py": script()})
+        told = run_cli("compare", "--refs", "HEAD..", "train.py", "--pairs", "10", cwd=repo)
+        assert told.returncode == 2 and "there is nothing to compare" in told.stderr
+        passed = "Passed to train.py: --pairs (options of instrument go before the script)"
+        assert passed in told.stdout + told.stderr
+
     def test_warnings_are_listed_and_one_that_there_is_not_has_its_neighbours(
         self, tmp_path: Path, run_cli: RunCli
     ) -> None:

@@ -52,6 +52,12 @@ def test_a_number_that_stands_there_is_replaced_whatever_makes_it(tmp_path: Path
     assert own(tmp_path, computed, "num_workers") is None
 
 
+def test_what_the_script_has_already_is_no_change(tmp_path: Path) -> None:
+    some = TORCH.replace("shuffle=True)", "shuffle=True, num_workers=2, persistent_workers=True)")
+    assert after(tmp_path, some, "num_workers", 2) == some
+    assert after(tmp_path, some, "num_workers", 4) != some
+
+
 def test_no_workers_are_not_made_persistent(tmp_path: Path) -> None:
     assert "persistent" not in after(tmp_path, TORCH, "num_workers", 0)
     assert "32: the loader has no workers" in refused(tmp_path, TORCH, "persistent_workers")

@@ -36,7 +36,7 @@ from instrumentor_analysis.compare.figures import (
     owners,
     owners_of,
 )
-from instrumentor_analysis.compare.in_turn import in_turn
+from instrumentor_analysis.compare.in_turn import advised
 from instrumentor_analysis.compare.model import Comparison, SideFacts, Timing
 from instrumentor_analysis.compare.notes import notes
 from instrumentor_analysis.compare.ops import compare_ops
@@ -300,11 +300,10 @@ def _timing(
     if busy:
         who = " and ".join(busy) if len(busy) <= 2 else f"{len(busy)} of {len(shown)} runs"
         alone = by_size(ratio, _facts(pair.new, pair.groups[1]).name)
-        command = in_turn(pair.base.facts(), pair.new.facts())
         said = (
             f"No conclusion, because the machine was busy in {who} [W201]. By the "
-            f"medians alone {alone}. Measure again when it is quiet, or run both in turn, which "
-            f"holds on a busy machine too: {command or 'instrument compare --help'}"
+            f"medians alone {alone}. Measure again when it is quiet; "
+            f"{advised(pair.base.facts(), pair.new.facts())}"
             if first
             else f"No conclusion; by the medians alone {alone}."
         )

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from instrumentor_analysis.clock.populations import typical_ms
 from instrumentor_analysis.compare.model import SideFacts
 from instrumentor_analysis.compare.op_lists import OpList, op_list
-from instrumentor_analysis.load.run_folder import well_formed
+from instrumentor_analysis.load.run_folder import nearest_run, well_formed
 from instrumentor_analysis.model import SCHEMA, Step, Summary, WallClock
 from instrumentor_analysis.shared.documents import read
 from instrumentor_analysis.shared.errors import NotASummary, NothingMeasured
@@ -159,9 +159,7 @@ def load_side(path: Path | str, *, name: str | None = None, batch_size: int | No
         from instrumentor_analysis.summary.summarise import analyse
 
         if not path.exists():
-            raise NothingMeasured(
-                f"{path} does not exist", "Give a run folder or a summary.json of one."
-            )
+            raise NothingMeasured(f"{path} does not exist", nearest_run(path))
         analysis = analyse(path)
         side = side_of(analysis.summary, name or path.resolve().name, str(path))
         side = replace(side, ops=op_list(analysis))

@@ -241,7 +241,7 @@ def open_run(source: Path, *more: Path) -> RunFolder:
         to = source.readlink()
         raise NothingMeasured(f"{source} is a broken link to {to}", "Give the folder itself.")
     if not source.is_dir():
-        raise NothingMeasured(f"{source} does not exist", _nearest_run(source))
+        raise NothingMeasured(f"{source} does not exist", nearest_run(source))
     facts, warnings = read_facts(source)
     csvs = ops_csvs(source)
     if len(csvs) > 1:
@@ -283,7 +283,7 @@ def _refuse_other_files(source: Path) -> None:
         )
 
 
-def _nearest_run(missing: Path) -> str:
+def nearest_run(missing: Path) -> str:
     """The hint of a run that is not there: those beside it with figures, the most similar first."""
     places = (missing.parent, missing.parent / RUNS_FOLDER)
     there = [run.parent for place in places for run in sorted(place.glob("*/run.json"))]

@@ -112,11 +112,13 @@ def _fastest(wall: WallClock) -> Iterator[Line]:
     whole = wall.iteration
     if wall.samples < headline.FEW_STEPS or wall.populations or wall.min_ms is None:
         return
+    micro = whole is not None and whole.update is not None
+    of = f" a {headline.step_word(wall)}" if micro else ""
     shown = {wall.label: wall.min_ms}
     if whole is not None and not whole.is_mean:
         shown = {whole.word: whole.min_ms} | shown
     fastest = ", ".join(f"{name} {formatting.ms(each_ms)}" for name, each_ms in shown.items())
-    yield Line("fastest", fastest, "other programs disturbed these least")
+    yield Line("fastest", f"{fastest}{of}", "other programs disturbed these least")
 
 
 def _cpu_time(summary: Summary, wall: WallClock) -> Iterator[Line]:
@@ -142,13 +144,9 @@ def _region(wall: WallClock, median: Line) -> Line:
     Of an update it is that of all its micro-steps together.
     """
     steps = formatting.plural(wall.samples, headline.step_word(wall))
-    mean_ms, whole = headline.mean_in_iteration(wall), wall.iteration
-    if whole is not None and mean_ms is not None:
-        shown, note = formatting.ms(mean_ms), f"its part of the {whole.word} above"
-        if whole.update is not None and whole.update.ms is not None and whole.update.micro_steps:
-            count = whole.update.micro_steps
-            shown, note = formatting.ms(mean_ms * count), f"an update ({count} x {shown})"
-        return replace(median, name=wall.label, value=shown, note=f"{note}; of {steps}")
+    mean = headline.region_in_iteration(wall)
+    if mean is not None:
+        return replace(mean, note=f"{mean.note}; of {steps}")
     interval = median.note.partition(";")[0]
     which = steps if wall.samples == 1 else f"median of {steps}"
     note = ", ".join(filter(None, (which, interval)))

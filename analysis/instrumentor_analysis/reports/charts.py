@@ -310,7 +310,7 @@ def iteration(summary: Summary) -> Drawing | None:
     )
     step = step_word(wall)
     whole = f"from the start of one {step} to that of the next: {formatting.ms(found.median_ms)}"
-    return stacks(f"Iteration: {title(summary)}", {whole: parts}, parts)
+    return stacks(f"{found.word.capitalize()}: {title(summary)}", {whole: parts}, parts)
 
 
 def colour_of(kind: str) -> str:

@@ -218,6 +218,11 @@ def wall_clock_figures_of(wall: WallClock, *, more: bool = True) -> Iterator[Lin
         more: more steps may be asked for.
     """
     for line in _lines(wall, "clock", _CLOCK_NOTES, wall.label, CLOCK):
+        mean = region_in_iteration(wall) if line.name == of_region(wall, "median") else None
+        if mean is not None:
+            # As the report that ends a run has it; the median is of samples that differ.
+            yield mean
+            line = replace(line, note=f"of each {step_word(wall)} by itself; {line.note}")
         yield line if more else replace(line, note=line.note.removesuffix(_MORE_STEPS))
     yield from _unseen(wall)
     if wall.warmup_ms:
@@ -283,6 +288,18 @@ def mean_in_iteration(wall: WallClock) -> float | None:
     if found is None or not found.is_mean:
         return None
     return region_ms(found, wall.label)
+
+
+def region_in_iteration(wall: WallClock) -> Line | None:
+    """The region as a part of an iteration that is a mean; of an update all its micro-steps."""
+    mean_ms, whole = mean_in_iteration(wall), wall.iteration
+    if whole is None or mean_ms is None:
+        return None
+    shown, note = formatting.ms(mean_ms), f"its part of the {whole.word} above"
+    if whole.update is not None and whole.update.ms is not None and whole.update.micro_steps:
+        count = whole.update.micro_steps
+        shown, note = formatting.ms(mean_ms * count), f"an update ({count} x {shown})"
+    return Line(wall.label, shown, note)
 
 
 def _in_update(found: Update | None) -> str:

@@ -41,7 +41,7 @@ def _blocks(document: Document) -> Iterator[str]:
     if verdict is not None:
         yield f"**{verdict.name}**: {escape(verdict.reason)}."
         levers = enumerate(verdict.levers, start=1)
-        lines = [f"{at}. **{escape(each.what)}**: {escape(each.said)}" for at, each in levers]
+        lines = [f"{at}. **{escape(each.what)}**: {marked(each.said)}" for at, each in levers]
         yield _listed(NEXT, lines)
     yield "\n".join(map(_statement, document.statements))
     yield from map(_figures, document.figures)
@@ -101,6 +101,17 @@ def _tables(section: Section) -> str:
 def escape(text: str) -> str:
     """Foreign text as plain text: markup characters escaped, control characters shown."""
     return _MARKUP.sub(r"\\\g<0>", formatting.visible(text))
+
+
+def marked(text: str) -> str:
+    """A text of ours with its commands as code: those in backticks, and one at the end."""
+    head, colon, command = text.rpartition(": instrument ")
+    if colon:
+        return f"{marked(head)}: {code(f'instrument {command}')}"
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a single backtick
+        return escape(text)
+    return "".join(code(each) if at % 2 else escape(each) for at, each in enumerate(parts))
 
 
 def code(text: str) -> str:

@@ -154,8 +154,10 @@ def tiles(summary: Summary) -> tuple[Figures, ...]:
     whole, step = headline.wall_clock_figures(summary)[0], headline.step_figures(summary)
     names = [figure.name for figure in FIGURES if figure.tile]
     told = {line.name for line in whole.lines if line.tone != "absent"}
-    label = "" if summary.wall_clock is None else summary.wall_clock.label
-    names += ["micro-step", f"{label}, median"]
+    wall = summary.wall_clock
+    label = "" if wall is None else wall.label
+    mean = None if wall is None else headline.region_in_iteration(wall)
+    names += ["micro-step", f"{label}, median" if mean is None else label]
     if "throughput" not in told:
         names.append(f"{label} only")
     if headline.is_inference(summary.wall_clock):
@@ -194,7 +196,9 @@ def _page_sections(summary: Summary, detail: Detail) -> Iterator[Section]:
     steps, parts = charts.steps(summary), charts.breakdown(summary)
     whole = charts.iteration(summary)
     if whole is not None and summary.phases is None:  # its phases say more
-        yield Section("Iteration", charts=(whole,))
+        wall = summary.wall_clock
+        step = "step" if wall is None else headline.step_word(wall)
+        yield Section("Iteration" if step == "step" else "Micro-step", charts=(whole,))
     if steps is not None:
         yield Section("Steps", (_steps(summary),), charts=(steps,))
     slow = _keyed(breakdown.slow_ops(summary, len(summary.slow_ops)))

@@ -28,6 +28,7 @@ from instrumentor_analysis.model import (
     VerdictName,
     WallClock,
 )
+from instrumentor_analysis.shared.documents import number
 from instrumentor_analysis.summary.started import started
 
 #: Share of the device time from which one kind of op sets the verdict, percent.
@@ -99,12 +100,15 @@ _CUDA_LEVERS = (
     Lever("fewer launches", "torch.compile, or CUDA graphs (torch.cuda.make_graphed_callables)"),
     _BATCH,
 )
+#: Processes that load, where there are as many CPUs: torch warns of more.
+_MOST_WORKERS = 4
+_IN_PROCESSES = Lever(
+    "load in other processes",
+    f"DataLoader(..., num_workers={_MOST_WORKERS}, persistent_workers=True): batches are made "
+    "while the model trains",
+)
 _INPUT_LEVERS = (
-    Lever(
-        "load in other processes",
-        "DataLoader(..., num_workers=4, persistent_workers=True): batches are made while the model "
-        "trains",
-    ),
+    _IN_PROCESSES,
     Lever(
         "prefetch and pin",
         "DataLoader(..., pin_memory=True, prefetch_factor=4) and tensor.to(device, "
@@ -172,6 +176,17 @@ _BY_RUNTIME: Mapping[str, Mapping[str, Lever]] = {
 _BY_RUNTIME = {**_BY_RUNTIME, "ttml": _BY_RUNTIME["ttnn"]}
 
 
+def fitting(levers: Iterable[Lever], summary: Summary) -> tuple[Lever, ...]:
+    """Levers with no more processes than the run's machine has CPUs."""
+    machine = summary.run.get("machine")
+    told = machine.get("cpus") if isinstance(machine, Mapping) else None
+    cpus = number(told) or number(summary.environment.get("cpu_count")) or _MOST_WORKERS
+    asked, fits = (
+        f"num_workers={n}" for n in (_MOST_WORKERS, max(1, min(_MOST_WORKERS, int(cpus))))
+    )
+    return tuple(Lever(each.what, each.how.replace(asked, fits)) for each in levers)
+
+
 def no_verdict(summary: Summary) -> tuple[str, str, tuple[Lever, ...]] | None:
     """That a run which came to its end has no verdict, why, and what to try; None where it has."""
     wall = summary.wall_clock
@@ -180,8 +195,8 @@ def no_verdict(summary: Summary) -> tuple[str, str, tuple[Lever, ...]] | None:
         return None
     if _is_busy(summary):
         reason = "other programs used the CPUs, so it cannot be told what bounds the step"
-        return "no conclusion", reason, tuple(_when_busy(summary))
-    levers = tuple(_some_data(wall))
+        return "no conclusion", reason, fitting(_when_busy(summary), summary)
+    levers = fitting(_some_data(wall), summary)
     total_ms = summary.op_self_time_ms
     if total_ms is None:
         text = f"timers alone do not tell what {wall.label} is spent on"
@@ -229,7 +244,7 @@ def _waited(wall: WallClock | None) -> Iterator[Lever]:
     whole = None if wall is None else wall.iteration
     if whole is not None and whole.percent(DATA) >= INPUT_PERCENT:
         share = f"{whole.percent(DATA):.0f} % of the {whole.word} waited for it"
-        how = f"{share}, which other programs may cause or add to: {_INPUT_LEVERS[0].how}"
+        how = f"{share}, which other programs may cause or add to: {_IN_PROCESSES.how}"
         yield Lever(THE_DATA, how)
 
 
@@ -238,7 +253,7 @@ def _some_data(wall: WallClock) -> Iterator[Lever]:
     whole = wall.iteration
     if whole is not None and whole.percent(DATA) >= SOME_DATA_PERCENT:
         share = f"the {whole.percent(DATA):.0f} % of the {whole.word}"
-        yield Lever(f"{share} that wait for data", _INPUT_LEVERS[0].how)
+        yield Lever(f"{share} that wait for data", _IN_PROCESSES.how)
 
 
 def overhead_percent(wall_ms: float | None, device_ms: float | None) -> float | None:
@@ -266,6 +281,9 @@ def decide(
     if _is_busy(summary):
         return None
     found = _decided(summary, bounds, cuda=cuda)
+    if found is not None:
+        levers = fitting(found.levers, summary)
+        found = Verdict(found.name, found.reason, found.evidence, levers)
     slow = throttled(summary.telemetry)
     if found is None or not slow:
         return found

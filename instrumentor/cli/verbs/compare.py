@@ -13,7 +13,7 @@ from instrumentor.cli.compare_versions import PairOptions, PairSteps, begins_scr
 from instrumentor.cli.signature import Only, Verb, Without
 from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
-from instrumentor.shared.errors import UsageError
+from instrumentor.shared.errors import RunFailed, UsageError
 from instrumentor.shared.option_fields import MEASURE, Checked, option, output_file
 from instrumentor.shared.outputs import Replacing, are_pairs, refuse_outputs, write_new
 
@@ -94,7 +94,12 @@ def compare(
     if are_scripts([group[0] for group in groups], options):
         options = replace(options, rewrite=rewrite, run=run)
         typed = next_commands.typed(context)
-        compare_versions(groups, options, percent, shown, of_region=of_region, typed=typed)
+        script, taken = _handed_over(context, groups)
+        try:
+            compare_versions(groups, options, percent, shown, of_region=of_region, typed=typed)
+        except RunFailed as failed:
+            common.tell_taken(failed, script, taken)
+            raise
         return
     runs = [run for group in groups for run in group]
     if len(runs) == 1 and are_pairs(Path(runs[0])):
@@ -110,6 +115,19 @@ def compare(
     _show(comparisons, shown.json)
     for said in () if percent is None else judged(comparisons, percent):
         console.say(said)
+
+
+def _handed_over(context: typer.Context, groups: list[list[str]]) -> tuple[Path, list[str]]:
+    """Say which options of ours stand behind a script; the last such script, and those."""
+    told: tuple[Path, list[str]] = (Path(), [])
+    for group in groups:
+        at = next((at for at, word in enumerate(group) if begins_script(word)), 0)
+        # Of `-m MODULE` the module is what the rest is passed to.
+        at = min(at + (group[at] == "-m"), len(group) - 1)
+        script = Path(group[at])
+        taken = common.tell_handed_over(context, script, group[at + 1 :])
+        told = (script, taken) if taken else told
+    return told
 
 
 def _refuse_itself(groups: list[list[str]]) -> None:

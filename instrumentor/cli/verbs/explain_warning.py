@@ -34,5 +34,6 @@ def explain_warning(
     console.out(f"  level   {found.weight}: {LEVELS[found.weight]}")
     console.out(f"  means   {found.why}")
     console.out(f"  remedy  {found.remedy}")
-    console.out(f"  ignore  --ignore-warnings {found.code}, or in pyproject.toml:")
+    ignore = f"--ignore-warnings {found.code} (of run, tune and explain)"
+    console.out(f"  ignore  {ignore}, or in pyproject.toml:")
     console.out(f'            [tool.instrument]\n            ignore-warnings = "{found.code}"')

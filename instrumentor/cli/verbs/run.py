@@ -84,9 +84,7 @@ def run(
     except RunFailed as failed:
         if not started.module and words[1][0] == "-m" and _OF_PACKAGE in failed.message:
             failed.hint = f"Start it as a module: {next_commands.run(*words)}"
-        if taken:
-            meant = f"{' '.join(taken)}: passed to {script.name}, since it stood behind the script."
-            failed.hint = "\n  ".join((meant, failed.hint))
+        common.tell_taken(failed, script, taken)
         raise
     except NotVerified as refused:
         refused.hint = "\n  ".join((refused.hint, next_commands.discover(words[1])))

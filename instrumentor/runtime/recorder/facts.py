@@ -9,7 +9,7 @@ work on a device.
 
 import os
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from instrumentor.runtime.recorder.compiler_breaks import fallbacks
 from instrumentor.runtime.recorder.forward_inputs import Given, batch_shape, first_tensor
@@ -25,6 +25,8 @@ class Batches:
         self.seen: List[Tuple[Optional[List[int]], Optional[str]]] = []
         self.given = Given()
         self.first = True
+        #: By how much an axis of the ids that enter the forward is shorter than the loop's.
+        self.shorter = (0, 0)
         #: What the loop handed out last, until a region has used it.
         self.item: Optional[Tuple[Optional[List[int]], Optional[str]]] = None
 
@@ -66,7 +68,8 @@ class Batches:
             rows = sum(each[0] for each in shapes)
             # Two axes of whole numbers are rows of token ids.
             if kind in ("int64", "int32", "int16") and all(len(each) == 2 for each in shapes):
-                tokens = sum(each[0] * each[1] for each in shapes)
+                rows_less, less = self.shorter
+                tokens = sum((each[0] - rows_less) * (each[1] - less) for each in shapes)
         return {
             "batch_shape": shape,
             "batch_dtype": kind,
@@ -75,6 +78,20 @@ class Batches:
             **({"batch_returned": True} if returned else {}),
             **({"batch_shapes": shapes} if rows is not None and len(shapes) > 1 else {}),
         }
+
+    def entered(self, looked_up: Set[Tuple[int, ...]]) -> None:
+        """Hear what the first sample looked up: `batch[:, :-1]` of the loop's batch, perhaps."""
+        self.shorter = shorter(self.seen[0][0] if self.seen else None, looked_up)
+
+
+def shorter(shape: Optional[List[int]], looked_up: Set[Tuple[int, ...]]) -> Tuple[int, int]:
+    """By how much each axis of the one shape of ids that is nearly the batch's is shorter."""
+    if shape is None or len(shape) != 2 or tuple(shape) in looked_up:
+        return 0, 0
+    less = [(shape[0] - ids[0], shape[1] - ids[1]) for ids in looked_up if len(ids) == 2]
+    # One token is the target alone; of more it cannot be told what was left out.
+    near = [each for each in less if each in ((0, 1), (1, 0))]
+    return near[0] if len(near) == 1 else (0, 0)
 
 
 def made_by_forward(batch: Tuple[Any, ...]) -> bool:

@@ -30,12 +30,14 @@ class Counting:
 
     Attributes:
         uncounted: ops that compute and have no formula.
+        looked_up: shapes of the token ids that went into a table of embeddings.
         called: by op, from where it was called, and how often; where torch_xla may run it.
     """
 
     def __init__(self) -> None:
         self.total = 0
         self.uncounted: Dict[str, int] = {}
+        self.looked_up: Set[Tuple[int, ...]] = set()
         self.called: Dict[str, Dict[Tuple[Place, ...], int]] = {}
         self.mode: Any = None
 
@@ -47,6 +49,8 @@ class Counting:
 
         def seen(func: Any, args: Any, named: Any, out: Any, frame: Any) -> None:
             self.add(func, args, named, out)
+            if op_name(func) == "aten::embedding" and len(args) > 1:
+                self.looked_up.add(tuple(int(size) for size in args[1].shape))
             if traced:
                 self.note(op_name(func), frame)
 

@@ -22,6 +22,8 @@ class Model:
         self.counting: Optional[Counting] = None
         self.reports: Optional[CompilerReports] = None
         self.known = False
+        #: Of the first sample, see there.
+        self.looked_up: Set[Tuple[int, ...]] = set()
 
     def begin(self) -> None:
         """Count what runs eagerly in the first sample."""
@@ -39,6 +41,7 @@ class Model:
             return
         self.known = True
         counted_flops = self.counting.stop()
+        self.looked_up = self.counting.looked_up
         try:
             facts: Dict[str, Any] = described(trained(values))
         except Exception as error:  # a model of the script's own

@@ -239,6 +239,8 @@ class Recorder:
         for fact in self.facts:
             sample.update(fact.end(values, batch))
         self.model.end(values, sample["batch_samples"])
+        if self.taken == 0:
+            self.batches.entered(self.model.looked_up)
         compiled = "compiled" in sample
         if not any(self.sampling.steady.values()) or not self.barrier.settled:
             # Reading to the host would slow every step: it stops once nothing was found left.

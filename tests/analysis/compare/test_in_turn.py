@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from instrumentor_analysis.compare.in_turn import in_turn
+from instrumentor_analysis.compare.in_turn import advised, in_turn
 from instrumentor_analysis.compare.model import SideFacts
 
 PLAIN = ["python3", "train.py", "--lr", "0.1"]
@@ -62,3 +62,18 @@ def test_tracy_s_own_words_are_left_out() -> None:
     traced = ["python3", "-m", "tracy", "-p", "-r", "-o", "out", "train.py"]
     found = in_turn(facts(traced, ONE, arguments=["--lr", "1"]), facts(traced, ONE))
     assert found == "instrument compare /home/me/train.py --lr 1 -- /home/me/train.py"
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "said"),
+    [
+        ((PLAIN, ONE), (PLAIN, TWO), "alike: instrument compare --refs aaaaaaaaa..bbbbbbbbb train"),
+        ((PLAIN, ONE), (PLAIN, ONE), "there is nothing to run in turn, because both runs are of"),
+        ((PLAIN, HERE), (PLAIN, HERE), "or commit each version and run both in turn, so that"),
+        ((PLAIN, HERE), (PLAIN, TWO), "alike: instrument compare --refs A..B train.py --lr 0.1"),
+        ((PLAIN, {}), (PLAIN, {}), "alike: instrument compare --help"),
+        ((None, ONE), (PLAIN, TWO), "alike: instrument compare --help"),
+    ],
+)
+def test_advice_can_be_typed_as_far_as_the_runs_tell(base: Any, new: Any, said: str) -> None:
+    assert said in advised(facts(*base), facts(*new))

@@ -29,6 +29,18 @@ def test_escape(text: str, escaped: str) -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
+        ("look at `a_b`, *then*", "look at `a_b`, \\*then\\*"),
+        ("in turn: instrument compare a.py", "in turn: `instrument compare a.py`"),
+        ("one ` alone", "one \\` alone"),
+    ],
+)
+def test_commands_are_code(text: str, shown: str) -> None:
+    assert markdown.marked(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
         ("Matmul", "`Matmul`"),
         ("", ""),
         ("a`b", "``a`b``"),

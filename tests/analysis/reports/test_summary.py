@@ -23,6 +23,7 @@ from instrumentor_analysis.model import (
     SlowOp,
     Spread,
     Summary,
+    Update,
     WallClock,
 )
 from instrumentor_analysis.reports import brief, formatting, headline
@@ -198,6 +199,9 @@ def test_briefly_a_busy_machine_has_its_fastest_step() -> None:
     assert re.search(rf"iteration 5(\.0+)? ms, {re.escape(wall.label)} 4(\.0+)? ms", told), told
     assert told.endswith("other programs disturbed these least")
     assert not fastest(wall, {**summary.run}), "on a quiet one the median says it"
+    update = Update(4, 3, 20.0, values_ms=(20.0,) * 3)
+    micro = replace(wall, iteration=replace(whole, update=update))
+    assert re.search(r" 4(\.0+)? ms a micro-step, other", fastest(micro)), fastest(micro)
     assert not fastest(replace(wall, samples=5))
     kinds = (Population(5, 60.0, 4.0, 70.0, kind="a"), Population(4, 9.0, 8.0, 10.0, kind="b"))
     assert not fastest(replace(wall, populations=kinds))
@@ -222,6 +226,22 @@ def test_briefly_a_busy_machine_has_the_cpu_time_of_its_steps() -> None:
     assert not told(replace(wall, cpu_ms=None), 1)
     waited = Barrier("cuda", "torch.cuda.synchronize")
     assert not told(wall, 1, barrier=waited), "waiting for a device may take CPU time"
+
+
+def test_of_micro_steps_every_report_quotes_the_region_of_an_update() -> None:
+    summary = ALL["torch_cpu"]()
+    wall = summary.wall_clock
+    assert wall is not None
+    update = Update(4, 3, 48.0, values_ms=(48.0,) * 3)
+    parts = (Part(wall.label, 10.0, 100 / 1.2), Part("optimizer", 2.0, 100 / 6))
+    whole = Iteration(9, 12.0, 5.0, 70.0, parts=parts, update=update)
+    shown = replace(summary, wall_clock=replace(wall, iteration=whole), phases=None)
+    row = rf"{re.escape(wall.label)} +40(\.0+)? ms[ ,]+an update \(4 x 10(\.0+)? ms\)"
+    for text in (console(shown, width=100), brief.console(shown, width=100)):
+        assert re.search(row, text), text
+    assert "of each micro-step by itself" in console(shown, width=100)
+    page = html(shown)
+    assert ">Micro-step</h2>" in page and ">Iteration</h2>" not in page
 
 
 def test_an_interval_has_the_unit_of_its_median() -> None:

@@ -21,7 +21,13 @@ from instrumentor_analysis.model import (
     Verdict,
     WallClock,
 )
-from instrumentor_analysis.summary.verdict import decide, no_verdict, overhead_percent
+from instrumentor_analysis.summary.verdict import (
+    _INPUT_LEVERS,
+    decide,
+    fitting,
+    no_verdict,
+    overhead_percent,
+)
 
 
 def verdict(
@@ -62,6 +68,19 @@ def test_overhead_needs_two_numbers_that_do_not_contradict_each_other(
     wall: float | None, device: float | None, percent: float | None
 ) -> None:
     assert overhead_percent(wall, device) == percent
+
+
+@pytest.mark.parametrize(
+    ("machine", "cpus", "fits"), [(2, 64, 2), (None, 1, 1), (None, None, 4), (16, None, 4)]
+)
+def test_no_more_processes_load_than_there_are_cpus(
+    machine: int | None, cpus: int | None, fits: int
+) -> None:
+    run = {} if machine is None else {"machine": {"cpus": machine}}
+    environment = {} if cpus is None else {"cpu_count": cpus}
+    summary = Summary(profiler="wallclock", run=run, environment=environment)
+    lever, other = fitting(_INPUT_LEVERS[:2], summary)
+    assert f"num_workers={fits}, " in lever.how and other == _INPUT_LEVERS[1]
 
 
 def test_no_verdict_without_an_overhead() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from instrumentor.runtime.recorder.facts import Memory, counted
+from instrumentor.runtime.recorder.facts import Memory, counted, shorter
 from instrumentor.runtime.recorder.recorder import Recorder
 from instrumentor.runtime.recorder.runtimes import TTNN_DEVICES, look_for_ttnn
 from tests.runtime.recorder.tensors import Tensor, events
@@ -43,6 +43,33 @@ def test_one_batch(recorder: Any, tmp_path: Path, batch: Any, expected: tuple[An
     recorder.begin(batch)
     recorder.end(IMAGES)
     assert tuple(sample(tmp_path).values()) == expected
+
+
+@pytest.mark.parametrize(
+    ("looked_up", "less"),
+    [
+        ({(8, 127), (127,)}, (0, 1)),  # beside the positions
+        ({(7, 128)}, (1, 0)),  # sequences first
+        ({(8, 128), (8, 127)}, (0, 0)),  # a decoder's
+        ({(8, 3)}, (0, 0)),  # columns of a table
+        ({(8, 127), (7, 128)}, (0, 0)),
+        (set(), (0, 0)),
+    ],
+)
+def test_tokens_are_those_that_enter_the_forward(
+    looked_up: set[tuple[int, ...]], less: tuple[int, int]
+) -> None:
+    assert shorter([8, 128], looked_up) == less
+    assert shorter(None, looked_up) == shorter([8, 128, 3], looked_up) == (0, 0)
+
+
+def test_the_target_alone_is_no_token(recorder: Any, tmp_path: Path) -> None:
+    recorder.batches.begin((TOKENS,), False)
+    recorder.batches.end((), ())
+    recorder.batches.entered({(8, 127)})
+    for shape, tokens in (((8, 128), 8 * 127), ((8, 65), 8 * 64)):
+        recorder.batches.begin((Tensor(shape, "torch.int64"),), False)
+        assert recorder.batches.end((), ())["batch_tokens"] == tokens
 
 
 def test_what_the_forward_returned_counts_its_samples_and_is_no_input(
