@@ -631,6 +631,21 @@ class TestTyped:
         log = (repo / "instrument-runs/pkg-1" / "run.log").read_text()
         assert "mine ['--epochs', '3', '--json']" in log
 
+    def test_a_region_that_ends_within_a_line_says_where(
+        self, tmp_path: Path, run_cli: RunCli
+    ) -> None:
+        lines = (
+            "import torch",
+            "model = torch.nn.Linear(4, 2)",
+            "optimizer = torch.optim.SGD(model.parameters(), 0.1)",
+            "for x, y in [(torch.ones(8, 4), torch.zeros(8, 2))] * 40:",
+            "    loss = torch.nn.functional.mse_loss(model(x), y)",
+            "    optimizer.zero_grad(); loss.backward(); optimizer.step()",
+        )
+        (tmp_path / "train.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        told = run_cli("explain", "train.py", cwd=tmp_path)
+        assert "timed region   lines 5-6, up to loss.backward() (fwd+bwd)" in told.stdout
+
     def test_where_a_warning_can_be_ignored_is_said(self, tmp_path: Path, run_cli: RunCli) -> None:
         told = run_cli("explain-warning", "W201", cwd=tmp_path).stdout
         assert "  ignore  --ignore-warnings W201 (of run, tune and explain), or in " in told
