@@ -365,6 +365,22 @@ def walk(loader, verbose=False, silent=True):
     print(sum(1 for a, b in shown), len(list(loader)))"""
 OF_ITS_LIKE["renamed"] = ("walk(val_loader)", "pass", RENAMED)
 
+#: loaders that are walked over in turn, as elements, by generators, by what a function gives
+IN_TURN = """\
+import itertools
+loaders = {"one": val_loader, "other": DataLoader(samples, 6, shuffle=True)}
+def each(batches):
+    yield from batches
+def given():
+    return loaders["other"]
+def walk(batches):
+    return sum(a.sum() for a, b in batches)"""
+WALKS = """\
+for a, b in itertools.chain(loaders["one"], loaders["other"]):
+    print(a.sum())
+print(walk(each(val_loader)), walk(given()), walk(itertools.chain(loaders["one"])))"""
+OF_ITS_LIKE["in_turn"] = (WALKS, "pass", IN_TURN)
+
 
 @pytest.mark.parametrize("name", OF_ITS_LIKE)
 def test_what_is_done_with_its_like_goes_and_changes_nothing(

@@ -2,28 +2,37 @@
 
 import random
 import sys
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, Iterator, List, Tuple
 
 DRAWS = "Walking over a loader of %s, which draws random numbers for its samples, is skipped."
 HENCE = " Batches may be others than in your script; --keep-validation keeps a validation."
 
 
-def draws_by_itself(loader: Any, first: Any) -> bool:
-    """Whether a loader without workers draws more than its own seeds.
+def has_its_workers(loader: Any, again: bool) -> bool:
+    """Whether the workers of a DataLoader stay from an earlier walk, seeded as they are."""
+    stay = getattr(loader, "persistent_workers", False) and loader.num_workers
+    return bool(stay) and (again or loader._iterator is not None)
+
+
+def draws_by_itself(loader: Any, first: Any, indices: Iterator[Any]) -> bool:
+    """Whether a loader draws more than its own seeds: for its order, without workers for samples.
 
     One sample is made for that, and the generators are put back.
 
     Args:
         loader: a DataLoader of torch's.
         first: what its index sampler gives first, None without any.
+        indices: what that gives then.
     """
     torch, data = sys.modules["torch"], loader.dataset
-    if first is None or loader.num_workers or isinstance(data, torch.utils.data.IterableDataset):
-        return False
+    elsewhere = loader.num_workers or isinstance(data, torch.utils.data.IterableDataset)
     kept = [(read, write, read()) for read, write in generators_of_the_process()]
     drawn = False
     try:
-        if loader._auto_collation:
+        next(indices, None)
+        if elsewhere or first is None:
+            pass
+        elif loader._auto_collation:
             loader.collate_fn([data[next(iter(first))]])
         else:
             loader.collate_fn(data[first])

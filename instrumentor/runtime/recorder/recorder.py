@@ -20,7 +20,12 @@ from instrumentor.runtime.recorder.other_processes import Others
 from instrumentor.runtime.recorder.phases import Phases
 from instrumentor.runtime.recorder.profiled_steps import ProfiledSteps
 from instrumentor.runtime.recorder.programs import Programs
-from instrumentor.runtime.recorder.random_draws import DRAWS, HENCE, draws_by_itself
+from instrumentor.runtime.recorder.random_draws import (
+    DRAWS,
+    HENCE,
+    draws_by_itself,
+    has_its_workers,
+)
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.repeats import Repeats
 from instrumentor.runtime.recorder.runtimes import runtime_of
@@ -293,17 +298,20 @@ class Recorder:
             told: that it takes others is known, and was said before the run.
 
         An iterator of torch's DataLoader takes a seed for its workers when it is made, and one
-        for the order of its samples with the first of them.
+        for the order of its samples with the first of them. One whose workers stay is made once.
         """
         torch = sys.modules["torch"]
         for loader in loaders:
             # What loaders of other kinds would draw is not known.
             if isinstance(loader, torch.utils.data.DataLoader):
-                torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-                first = next(iter(loader._index_sampler), None)
-                if self.records.active and not told and id(loader) not in self.walked:
-                    self.walked.add(id(loader))
-                    if draws_by_itself(loader, first):
+                again = id(loader) in self.walked
+                self.walked.add(id(loader))
+                if not has_its_workers(loader, again):
+                    torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+                indices = iter(loader._index_sampler)
+                first = next(indices, None)
+                if self.records.active and not told and not again:
+                    if draws_by_itself(loader, first, indices):
                         text = DRAWS % type(loader.dataset).__name__ + HENCE
                         self.records.warn(text, "random-numbers")
 

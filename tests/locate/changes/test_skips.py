@@ -254,7 +254,7 @@ OR_BEGUN = (
         (OR_BAR.replace("tqdm(loader)", "other_loader"), "loader", "val_loader, n", "", True),
         (OR_BEGUN, "batches", "val_loader, True", "val_loader", False),
         (OR_BEGUN, "batches", "val_loader", "val_loader", False),
-        (OR_BEGUN, "batches", "val_loader, unknown", "", True),
+        (OR_BEGUN, "batches", "val_loader, unknown", "val_loader", False),
         ("if loader is None:\n            loader = val_loader", "loader", "", "val_loader", False),
         ("loader = loader or val_loader", "loader", "", "val_loader", False),
         ("loader = loader or val_loader", "loader", "other_loader", "", True),
@@ -266,7 +266,7 @@ OR_BEGUN = (
         ("batches = loader", "zip(batches, [1])", "val_loader", "val_loader", False),
         ("pass", "zip([1], loader)", "val_loader", "val_loader", False),
         ("batches = [1, 2]", "batches", "val_loader", "", False),
-        (OR_BAR, "loader", "loaders[0]", "", True),
+        (OR_BAR, "loader", "loaders[0]", "loaders[0]", False),
     ],
 )
 def test_seeds_of_a_loader_under_another_name_are_taken_or_told_of(

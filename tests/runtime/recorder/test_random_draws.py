@@ -49,6 +49,16 @@ def collate(samples: Any) -> Any:
     return samples
 
 
+class Order:
+    """A sampler that draws each of its indices when it is asked for it."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __iter__(self) -> Any:
+        return (random.randrange(4) for _ in range(4))
+
+
 def states() -> list[Any]:
     parts = numpy.random.get_state()
     return [torch.get_rng_state().tolist(), random.getstate(), parts[1].tolist(), parts[2:]]
@@ -66,6 +76,7 @@ def states() -> list[Any]:
         (Rows(lambda: 1 / 0), {}, False),
         (Rows(lambda: torch.rand(1)), {"num_workers": 1}, False),
         (Stream(), {}, False),
+        (Rows(int), {"shuffle": True, "num_workers": 1}, False),
         (torch.utils.data.TensorDataset(torch.ones(0, 1)), {"batch_size": 2}, False),
     ],
 )
@@ -82,6 +93,27 @@ def test_what_a_data_set_draws_is_told_once_and_drawn_by_nobody(
     assert [e["kind"] for e in found] == ["random-numbers"] * told
     if told:
         assert "a loader of Rows, which draws random numbers" in found[0]["text"]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_order_that_is_drawn_as_it_goes_is_told(
+    recorder: Recorder, tmp_path: Path, workers: int
+) -> None:
+    recorder.drawn(DataLoader(Rows(int), sampler=Order(), num_workers=workers))
+    assert [e["kind"] for e in events(tmp_path) if e["event"] == "warning"] == ["random-numbers"]
+
+
+@pytest.mark.parametrize(("stay", "seeds"), [(True, 3), (False, 4)])
+def test_workers_that_stay_are_seeded_once(recorder: Recorder, *, stay: bool, seeds: int) -> None:
+    loader = DataLoader(Rows(int), shuffle=True, num_workers=1, persistent_workers=stay)
+    torch.manual_seed(0)
+    for _ in range(seeds):
+        torch.empty((), dtype=torch.int64).random_()
+    expected = torch.get_rng_state().tolist()
+    torch.manual_seed(0)
+    recorder.drawn(loader)
+    recorder.drawn(loader)
+    assert torch.get_rng_state().tolist() == expected
 
 
 def test_what_was_said_before_the_run_is_not_said_again(recorder: Recorder, tmp_path: Path) -> None:

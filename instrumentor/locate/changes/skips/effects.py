@@ -77,9 +77,10 @@ class Effects(Struct):
         self.unknown = self.unknown or other.unknown
 
     def binds(self, path: Spelling) -> bool:
-        """Whether the first name of a path means something else, or nothing, without this."""
-        first = path.text.partition(".")[0]
-        return any(cell.name == first and cell.scope is path.scope for cell in self.bound)
+        """Whether a path means something else, or nothing, without this."""
+        bound = any(c.name == path.first and c.scope is path.scope for c in self.bound)
+        changed = self.changed if "[" in path.text else {}
+        return bound or any(c.name in path.words for c in (*self.replaced, *changed))
 
     @property
     def left(self) -> list[Mode]:

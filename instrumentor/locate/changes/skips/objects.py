@@ -180,12 +180,12 @@ class Objects(Struct, eq=False):
     def is_loader(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Made by a library's loader, or what nobody tells and is called a loader."""
         values = self._values(source, scope, node)
-        if any(self._is_a_loader(value) for value in values):
+        if any(self.is_made_a_loader(value) for value in values):
             return True
         spelled = self.knowledge.kinds.of(source, scope, node) == (Kind.DATA, Evidence.SPELLING)
         return spelled and spelling.LOADER.fits(last(dotted(node)).lower())
 
-    def _is_a_loader(self, value: Value) -> bool:
+    def is_made_a_loader(self, value: Value) -> bool:
         return isinstance(value, Object) and any(
             name.endswith(_LOADER) for name in self._makers(value)
         )
@@ -195,7 +195,7 @@ class Objects(Struct, eq=False):
         found = self.knowledge.kinds.of(source, scope, loader)
         spelled = found is not None and found[1] is Evidence.SPELLING
         values = self._values(source, scope, loader)
-        if any(map(self._is_a_loader, values)):
+        if any(map(self.is_made_a_loader, values)):
             return True  # whatever else it may be
         if values and all(map(self._is_of_a_batch, values)):
             return False
@@ -208,7 +208,7 @@ class Objects(Struct, eq=False):
     def _is_of_a_batch(self, value: Value) -> bool:
         """What a loader gives, or a part of that."""
         return isinstance(value, Item) and (
-            self._is_a_loader(value.owner) or self._is_of_a_batch(value.owner)
+            self.is_made_a_loader(value.owner) or self._is_of_a_batch(value.owner)
         )
 
     def is_library(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:

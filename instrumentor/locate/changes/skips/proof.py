@@ -153,8 +153,7 @@ class _Attempt(Struct, eq=False):
 
     def _spelled(self, piece: Piece, path: Spelling) -> bool:
         """Whether the first name of a path means the same where a piece stands."""
-        names = self.facts.program.names
-        first = path.text.partition(".")[0]
+        names, first = self.facts.program.names, path.first
         return bool(first) and names.binder(piece.source, piece.scope, first) is path.scope
 
     # -- proof ---------------------------------------------------------------------------------

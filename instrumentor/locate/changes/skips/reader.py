@@ -41,7 +41,8 @@ from instrumentor.locate.changes.skips.storage import (
     Spelling,
     Storage,
 )
-from instrumentor.read.bindings import Binding, Bound, Parameter
+from instrumentor.locate.changes.skips.walks import Does, Walks
+from instrumentor.read.bindings import Binding, Bound
 from instrumentor.read.constants import (
     Constants,
     asked_of,
@@ -53,7 +54,6 @@ from instrumentor.read.constants import (
 )
 from instrumentor.read.control_flow import Flow
 from instrumentor.read.fixpoint import Answers
-from instrumentor.read.handed_on import words
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import own_parameter
 from instrumentor.read.syntax import (
@@ -74,14 +74,6 @@ from instrumentor.read.values import Class
 _DEPTH = 12
 _NONE: Constants = {}
 _GETATTR = "builtins.getattr"
-#: Begin to walk over what they are given when they are called.
-_BEGIN = words(
-    "builtins.list builtins.tuple builtins.set builtins.frozenset builtins.sorted builtins.dict "
-    "builtins.sum builtins.max builtins.min builtins.any builtins.all builtins.zip "
-    "builtins.enumerate builtins.map builtins.filter"
-)
-_CALL_THE_FIRST = ("builtins.map", "builtins.filter")
-_NO_LOADER = Spelling("-")
 
 
 class EffectsReader(Struct, eq=False, dict=True):
@@ -111,6 +103,10 @@ class EffectsReader(Struct, eq=False, dict=True):
     @cached_property
     def plain(self) -> Plain:
         return Plain(self.program, self.storage)
+
+    @cached_property
+    def _walks(self) -> Walks:
+        return Walks(self.storage, self.objects, self._comes_to)
 
     @cached_property
     def _library(self) -> LibraryCalls:
@@ -182,10 +178,12 @@ class EffectsReader(Struct, eq=False, dict=True):
             if any(isinstance(t, (ast.Tuple, ast.List)) for t in statement.targets):
                 self._walk(frame, statement.value, found, certain=certain)
         nodes = [*header(statement)]
+        maybe = {n for part in nodes for n in self._sometimes(part)}
         for node in nodes:
             if self._fixed and any(passes_over(test, node, self._fixed) for test in nodes):
                 continue
-            self._node(frame, statement, node, found, certain=certain)
+            surely = certain and node not in maybe
+            self._node(frame, statement, node, found, certain=surely)
             for name in bound_by(node):
                 self._bind(frame, statement, name, found)
             for owner in operands(node):
@@ -220,15 +218,17 @@ class EffectsReader(Struct, eq=False, dict=True):
         match node:
             case ast.Call():
                 found.add(self._call(frame, statement, node), certain=certain)
-                for begun in self._begun(frame, node):
-                    self._seed(frame, begun, found, certain=certain)
+                self._begin(self._walks.begun_by(frame, node), found, certain=certain)
             case ast.Attribute() | ast.Subscript():
-                if not isinstance(node.ctx, ast.Load) and not self._is_memo(frame, statement):
+                stores = not isinstance(node.ctx, ast.Load) and not _switches_itself(statement)
+                if stores and not self._is_memo(frame, statement):
                     self._store(frame, statement, node, found)
                 if isinstance(node, ast.Attribute):
                     accessors = self._methods.accessors(frame.source, frame.scope, node)
                     self._run(frame, node.value, accessors, found)
             case ast.comprehension(iter=walked) | ast.Starred(value=walked, ctx=ast.Load()):
+                self._walk(frame, walked, found, certain=certain)
+            case ast.YieldFrom(value=walked) if frame.run != "examined":
                 self._walk(frame, walked, found, certain=certain)
             case ast.Compare(ops=ops, comparators=sides):
                 for operator, side in zip(ops, sides, strict=True):
@@ -293,10 +293,17 @@ class EffectsReader(Struct, eq=False, dict=True):
         for cls in made:
             for word in ("__new__", "__post_init__"):
                 functions = functions + self.program.methods(cls, word, overrides=False)
+        draws = list[list[Spelling]]()
         for function in functions:
             fixed = asked_of(self.program, frame.scope, call, function, self._fixed)
             given = self.storage.arguments(frame, call, function)
-            found.add(self._summary(function, given, fixed))
+            one = self._summary(function, given, fixed)
+            draws += [one.draws] if made or not _only_raises(function) else []
+            found.add(one)
+        if not made and draws.count(draws[0] if draws else []) < len(draws):  # one of them runs
+            found.draws = [NOWHERE]
+        elif not made and draws:
+            found.draws = [*draws[0]]
         leaves = self.storage.leaves(frame, call) or not (functions or made)
         for function in self._handed(frame, call) if leaves or not functions else ():
             found.add(self._summary(function, ()))
@@ -325,6 +332,8 @@ class EffectsReader(Struct, eq=False, dict=True):
         by_library = Effects()
         for argument in arguments(call):
             self._special(frame, argument, by_library)
+        if by_library.draws and (does := self._walks.does(frame, call)) is not Does.BEGINS:
+            by_library.draws = [NOWHERE] if does is Does.UNKNOWN else []
         by_library.files &= ~Files.READS  # a data set reads its own
         by_library.opened = {c: (f, d & ~Files.READS) for c, (f, d) in by_library.opened.items()}
         found.add(by_library)
@@ -379,106 +388,29 @@ class EffectsReader(Struct, eq=False, dict=True):
         reach = self.storage.of(frame, iterable)
         if reach.once:
             found.add(changes(frame, iterable, reach.cells))
-        self._seed(frame, iterable, found, certain=certain)
+        self._begin(self._walks.over(frame, iterable), found, certain=certain)
         self._special(frame, iterable, found)
 
-    def _begun(self, frame: Frame, call: ast.Call) -> list[ast.expr]:
-        """What `iter(loader)`, `loader.__iter__()` and `list(loader)` begin to walk over."""
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "__iter__":
-            return [call.func.value]
-        name = self.program.names.qualified(frame.source, frame.scope, call.func)
-        if name == "builtins.iter":
-            return call.args[:1]
-        taken = call.args[name in _CALL_THE_FIRST :] if name in _BEGIN else []
-        return [a for a in taken if self._is_a_loader(frame, a)]  # most are lists and batches
+    def _begin(self, begun: Iterable[Spelling], found: Effects, *, certain: bool) -> None:
+        """What beginning to walk over data loaders draws."""
+        found.draws += begun if certain else [NOWHERE for _ in begun]
 
-    def _is_a_loader(self, frame: Frame, node: ast.expr) -> bool:
-        return any(self.objects.is_loader(*where) for where, _ in self._over(frame, node, set()))
-
-    def _seed(self, frame: Frame, iterable: ast.expr, found: Effects, *, certain: bool) -> None:
-        """What beginning to walk over a data loader draws; which of several is not told."""
-        begun: list[Spelling] = []  # nothing: of what draws none here
-        for where, reach in self._over(frame, iterable, set()):
-            loader = self.objects.walked(*where)
-            seeds = loader is not None and self.objects.seeds(*where[:2], loader)
-            before = reach.once or self._has_begun(frame, where[2])
-            begun.append(reach.path if seeds and not before else _NO_LOADER)
-        if {*begun} - {_NO_LOADER}:
-            alone = certain and len({*begun}) == 1
-            found.draws.append(begun[0] if alone else NOWHERE)
-
-    def _has_begun(self, frame: Frame, node: ast.expr) -> bool:
-        """Whether making it begins the walk, which counts there."""
-        if not isinstance(node, ast.Call):
-            return False
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "__iter__":
-            return True
-        name = self.program.names.qualified(frame.source, frame.scope, node.func)
-        return name == "builtins.iter" or name in _BEGIN
-
-    def _over(
-        self, frame: Frame, node: ast.expr, seen: set[ast.expr]
-    ) -> Iterator[tuple[tuple[Source, ScopeNode, ast.expr], Reach]]:
-        """What a walk over something may be over, through names, progress bars and choices."""
-        if node in seen:
-            return
-        seen.add(node)
+    def _sometimes(self, node: ast.AST) -> Iterator[ast.AST]:
+        """Parts of an expression that it runs never, or several times."""
+        parts: list[ast.AST]
         match node:
-            case ast.IfExp(body=one, orelse=other):
-                parts = [one, other]
-            case ast.BoolOp(values=parts):
-                pass
-            case ast.NamedExpr(value=one):
-                parts = [one]
-            case ast.Call(args=[one, *_]) if self.objects.is_walked_through(
-                frame.source, frame.scope, node
-            ) and not self._has_begun(frame, node):
-                parts = [one]
-            case ast.Name() if meant := self._meant(frame, node):
-                for binding in meant:
-                    yield from self._over_a_binding(frame, node, binding, seen)
-                return
+            case ast.IfExp(test=test, body=one, orelse=other):
+                parts = [one, other] if decided(test, self._fixed) is None else []
+            case ast.BoolOp(values=values):
+                parts = [*values[1:]]
+            case ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.GeneratorExp(elt=part):
+                parts = [part, *node.generators[0].ifs, *node.generators[1:]]
+            case ast.DictComp(key=key, value=part):
+                parts = [key, part, *node.generators[0].ifs, *node.generators[1:]]
             case _:
-                yield (frame.source, frame.scope, node), self.storage.of(frame, node)
                 return
-        for part in parts:
-            yield from self._over(frame, part, seen)
-
-    def _over_a_binding(
-        self, frame: Frame, node: ast.Name, binding: Binding, seen: set[ast.expr]
-    ) -> Iterator[tuple[tuple[Source, ScopeNode, ast.expr], Reach]]:
-        given = dict(frame.given).get(node.id)
-        if isinstance(binding, Bound) and not binding.path:
-            yield from self._over(frame, binding.value, seen)
-        elif isinstance(binding, Parameter) and given is not None:
-            if not given.plain:  # nobody walks over None
-                yield (frame.source, frame.scope, node), given
-        else:
-            yield (frame.source, frame.scope, node), self.storage.of(frame, node)
-
-    def _meant(self, frame: Frame, node: ast.Name) -> list[Binding]:
-        """What a name may be bound to, where that says more than the name does.
-
-        A name of the examined scope is a loader's own spelling unless it is of a progress bar.
-        """
-        where = (frame.source, frame.scope, node.id)
-        owner = self.storage.owner(*where)
-        if owner is not frame.scope:
-            return []
-        bindings = self.storage.bound_ahead(frame, node)
-        meant = [
-            b for b in bindings or self.program.names.bound(*where) if self._comes_to(frame, b)
-        ]
-        if frame.run == "examined":
-            bound = (b.value for b in meant if isinstance(b, Bound) and not b.path)
-            calls = (n for value in bound for n in (value, *below(value)))
-            if not any(
-                isinstance(n, ast.Call)
-                and self.objects.is_walked_through(frame.source, frame.scope, n)
-                for n in calls
-            ):
-                return []
-        return meant
+        for each in parts:
+            yield from (each, *below(each))
 
     def _comes_to(self, frame: Frame, binding: Binding) -> bool:
         """Whether what binds a name runs, with what is constant in the call that is read."""
@@ -506,7 +438,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         whole = self.storage.of(frame, owner).path
         inside = [d for d in draws if whole.text and d.text.startswith(f"{whole.text}.")]
         others = [d for d in draws if d not in inside]
-        told = inside and not self._is_a_loader(frame, owner)
+        told = inside and not self._walks.is_a_loader(frame, owner)
         return [*others, NOWHERE] if told else others
 
     def _run(
@@ -574,6 +506,11 @@ def _switches_itself(node: ast.AST) -> bool:
         ):
             return word in ("eval", "train") and ast.unparse(target) == ast.unparse(owner)
     return False
+
+
+def _only_raises(function: Function) -> bool:
+    """Left to a class that is derived from its own."""
+    return isinstance(function.node.body[-1], ast.Raise)
 
 
 def _suites(statement: ast.stmt, certain: bool) -> Iterator[tuple[list[ast.stmt], bool]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Literal
@@ -95,10 +96,18 @@ def anywhere(cells: Iterable[Cell]) -> frozenset[Cell]:
 
 
 class Spelling(Struct, frozen=True):
-    """A dotted name, and the scope whose variable its first word is."""
+    """A dotted name or an element of one, and the scope whose variable its first word is."""
 
     text: str = ""
     scope: ScopeNode | None = None
+
+    @property
+    def words(self) -> list[str]:
+        return re.findall(r"\w+", self.text)
+
+    @property
+    def first(self) -> str:
+        return next(iter(self.words), "")
 
 
 NOWHERE = Spelling()
@@ -361,8 +370,8 @@ class Storage(Struct, eq=False, dict=True):
             ):
                 whole = self.of(frame, inner)
                 return Reach(held=whole.cells | whole.held, fresh=True)
-            case ast.Subscript(value=inner):
-                return self._element(frame, inner)
+            case ast.Subscript(value=inner, slice=index):
+                return replace(self._element(frame, inner), path=self._at(frame, inner, index))
             case ast.Await(value=inner):
                 return self.of(frame, inner).part
             case ast.Starred(value=inner):
@@ -568,6 +577,15 @@ class Storage(Struct, eq=False, dict=True):
     def _element(self, frame: Frame, container: ast.expr) -> Reach:
         part = self.of(frame, container).part
         return replace(part, plain=True) if self._is_shape(frame, container) else part
+
+    def _at(self, frame: Frame, container: ast.expr, index: ast.expr) -> Spelling:
+        """`loaders['test']`, also by a name that is given that text."""
+        path = self.of(frame, container).path
+        if not path.text:
+            return NOWHERE
+        written = isinstance(index, ast.Constant)
+        key = index.value if isinstance(index, ast.Constant) else self.of(frame, index).constant
+        return replace(path, text=f"{path.text}[{key!r}]") if written or key else NOWHERE
 
     def _is_made_within(self, frame: Frame, node: ast.Subscript, container: ast.Name) -> bool:
         """`rows['a']` of `rows = {'a': []}`, into which nothing else is put, nor by others."""
@@ -864,7 +882,7 @@ class Storage(Struct, eq=False, dict=True):
             used = _used_up(self.of(frame, a) for a in call.args)
             return replace(given, cells=given.cells | used, once=True, makes=makes)
         if walked:  # a progress bar: what it is given, as far as others tell them apart
-            return replace(walked[0], plain=False, makes=makes, path=NOWHERE, constant="")
+            return replace(walked[0], plain=False, makes=makes, constant="")
         return given.view
 
     def _of_method(self, frame: Frame, call: ast.Call, function: ast.Attribute) -> Reach:
@@ -918,7 +936,7 @@ class Storage(Struct, eq=False, dict=True):
             Frame(f.source, f.node, self.arguments(frame, call, f), "called") for f in functions
         ]
         found = [self._ask(inner, partial(self._given_back, inner)) for inner in frames]
-        return replace(_one_of(found), path=NOWHERE)
+        return _one_of(found)
 
     def _given_back(self, frame: Frame) -> Iterator[Reach]:
         nodes = own_nodes(frame.scope)
