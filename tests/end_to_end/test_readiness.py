@@ -101,6 +101,11 @@ def test_doctor(
     other = run_cli("doctor", "--profiler", "wallclock", "other.py", cwd=repo)
     assert re.search(r"^warning +script +declined: .+\n +hint: instrument explain other\.py$",
                      other.stdout, re.M)  # fmt: skip
+    assert "Next" not in other.stderr, "a run would decline it as well"
+    (repo / "hidden.py").write_text("import started_elsewhere, torch  # which trains there\n")
+    hidden = run_cli("doctor", "--profiler", "wallclock", "hidden.py", cwd=repo)
+    assert "hint: A run looks for its step by running it for two steps in a copy" in hidden.stdout
+    assert "instrument run --profiler wallclock hidden.py\n" in hidden.stderr
     done = run_cli("doctor", "--profiler", "tracy", "--json", "train.py", "--config", "x.yaml",
                    cwd=repo, env=tracy)  # fmt: skip
     document = json.loads(done.stdout)

@@ -312,9 +312,11 @@ def _in_update(found: Update | None) -> str:
 
 
 def _of_kinds(found: Iteration) -> str:
-    """``medians: 18 without update 47.9 ms, 6 with update 82.6 ms``, and what they are to it."""
+    """``medians: 47.9 ms (18 without update), 82.6 ms (6 with update)``, and what that is to it."""
     kinds = ", ".join(
-        f"{each.samples} {each.kind} {formatting.ms(each.median_ms)}" for each in found.populations
+        f"{formatting.ms(each.median_ms)} ({each.samples} "
+        f"{'' if each.kind.startswith('with') else 'of '}{each.kind})"
+        for each in found.populations
     )
     if found.update is not None and found.update.ms is not None:
         return "mean within an update" + (f"; medians: {kinds}" if kinds else "")

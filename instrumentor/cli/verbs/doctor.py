@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,40 +59,49 @@ def doctor(
     if asked.fix or options.reset:
         _fix(planned, options, quiet=shown.json)
     checks = examine(planned)
-    kernel = ""
+    following = ""
     if script is not None:
-        options_typed, target = next_commands.typed(context), [str(script), *(arguments or [])]
-        kernel = next_commands.kernel_run(script, options_typed, target)
-        checks += () if kernel else tuple(_of_script(script, arguments or []))
+        typed, target = next_commands.typed(context), [str(script), *(arguments or [])]
+        following = next_commands.kernel_run(script, typed, target)
+        if not following:
+            check, may_run = _of_script(script, arguments or [])
+            checks += (check,)
+            # What reading has declined for good, a run would decline as well.
+            following = next_commands.run(typed, target) if may_run else ""
     if shown.json:
         console.out_json(_document(planned, checks))
     else:
         for check in checks:
             _show(check)
-        if script is not None and not failed(checks):
-            following = kernel or next_commands.run(options_typed, target)
+        if following and not failed(checks):
             console.say(f"Next{', when it is quiet' * _is_busy(checks)}: {following}")
     raise typer.Exit(4 if failed(checks) else 0)
 
 
-def _of_script(script: Path, arguments: Sequence[str]) -> Iterator[Check]:
-    """Where its loop is; that none is found by reading stops no run, which may look further."""
+def _of_script(script: Path, arguments: Sequence[str]) -> tuple[Check, bool]:
+    """Where its loop is, and whether a run may measure it: one may find what reading does not."""
+    from instrumentor.locate.located import Declined
     from instrumentor.rewrite.prepare import explain
+    from instrumentor.run.discovery import may_help
     from instrumentor.run.ready.doctor import Check, Status
+    from instrumentor.shared.options import Options
 
-    remedy = f"instrument explain {console.quoted(console.word(script))}"
+    remedy = f"instrument explain {console.quoted(console.word(script), *arguments)}"
     try:
         found = explain(script, None, arguments)
     except InstrumentError as error:  # as of a file that holds a recorder already
-        yield Check("script", Status.WARNING, error.message, error.hint or remedy)
-        return
+        return Check("script", Status.WARNING, error.message, error.hint or remedy), False
     if found.plan is None:
-        yield Check("script", Status.WARNING, f"declined: {found.reasons[0]}", remedy)
-        return
+        may_run = may_help(Declined(*found.reasons), script, Options())
+        if may_run:
+            remedy = "A run looks for its step by running it for two steps in a copy"
+        check = Check("script", Status.WARNING, f"declined: {found.reasons[0]}", remedy)
+        return check, may_run
     document = found.to_json()
     loop = document["loop"]
     place = f"{console.shown(Path(loop['file']))}:{loop['line']}"
-    yield Check("script", Status.OK, f"{common.LOOPS.get(document['mode'], 'loop')} at {place}")
+    kind = common.LOOPS.get(document["mode"], "loop")
+    return Check("script", Status.OK, f"{kind} at {place}"), True
 
 
 def _is_busy(checks: Sequence[Check]) -> bool:
