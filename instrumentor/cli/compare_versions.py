@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -25,6 +26,7 @@ from instrumentor.shared.outputs import PAIRS, run_folder
 from instrumentor.shared.project import Project, find_project
 from instrumentor.workspace import git
 from instrumentor.workspace.versions import frozen
+from instrumentor_analysis.reports.formatting import plural
 from instrumentor_analysis.shared.documents import listed
 from instrumentor_analysis.shared.units import column
 
@@ -368,8 +370,21 @@ def _commit(project: Project, wanted: _Wanted) -> str | None:
         ends = [git.commit_of(project.root, each) for each in (base, _head(new))]
         return git.read(project.root, "merge-base", *ends).decode().split()[0]
     except InstrumentError as error:
-        hint = _branches(project) or error.message
+        hint = _too_far_back(project, wanted.ref) or _branches(project) or error.message
         raise UsageError(f"--refs: {wanted.ref} is no commit", hint) from error
+
+
+def _too_far_back(project: Project, ref: str) -> str:
+    """That a commit has no such ancestor; empty where that is not why."""
+    start = re.split("[~^]", ref)[0]
+    if start == ref:
+        return ""
+    try:
+        count = git.read(project.root, "rev-list", "--count", "--end-of-options", start, "--")
+    except InstrumentError:
+        return ""
+    there = plural(int(count), "commit")
+    return f"{start} has {there} in all. Against your next change: --refs {start}.."
 
 
 def _branches(project: Project) -> str:

@@ -138,6 +138,7 @@ def test_one_version_twice_is_refused_before_the_first_pair(run_cli: RunCli, rep
     ("words", "told"),
     [
         (("--refs", "nowhere..HEAD", "train.py"), "--refs: nowhere is no commit"),
+        (("--refs", "HEAD~9..HEAD", "train.py"), "in all. Against your next change: --refs HEAD.."),
         (("--refs", "main..HEAD", "absent.py"), "is not a file"),
         (("train.py",), "give one difference between the two versions"),
         (("--refs", "HEAD..", "-m"), "-m takes a module"),
