@@ -364,6 +364,11 @@ def walk(loader, verbose=False, silent=True):
     shown = itertools.chain(loader) if rows else loader
     print(sum(1 for a, b in shown), len(list(loader)))"""
 OF_ITS_LIKE["renamed"] = ("walk(val_loader)", "pass", RENAMED)
+OF_ITS_LIKE["lists of its own"] = (
+    "own = {0: [], 1: []}\nfor key in own:\n    own[key].append(state)\nprint(len(own[0]))",
+    "pass",
+    "pass",
+)
 
 #: loaders that are walked over in turn, as elements, by generators, by what a function gives
 IN_TURN = """\
@@ -407,10 +412,26 @@ def look(net, gives_back=True):
 def leave(net, train):
     with torch.no_grad():
         print(net.eval()(x).sum())
-    net.train(mode=train)"""
+    net.train(mode=train)
+class Evaluator:
+    def __init__(self, net):
+        self.net = net
+    def run(self, batches):
+        for a, b in batches:
+            with torch.no_grad():
+                print(self.net.eval()(a).sum())
+evaluator = Evaluator(model)"""
 
 
-@pytest.mark.parametrize("left", ["look(model, False)", "leave(model, False)"])
+@pytest.mark.parametrize(
+    "left",
+    [
+        "look(model, False)",
+        "leave(model, False)",
+        "evaluator.run(val_loader)\nprint(step)\nmodel.train()",
+        "evaluator.run(val_loader)\nprint(step)\nmodel.eval()",
+    ],
+)
 def test_the_mode_that_a_look_leaves_is_that_of_the_step(
     left: str, run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
 ) -> None:
@@ -565,6 +586,10 @@ FELT = {
         "    def note(self, one):\n        self.all.append(one)\n"
         "    def bump(self):\n        self.all[0]['scale'] *= 0.5\n"
         "own = Own()\nown.note(state)\nown.bump()",
+        "pass",
+    ),
+    "scale_in_a_list_of_its_own": (
+        "own = {0: []}\nown[0].append(state)\nown[0][0]['scale'] *= 0.5",
         "pass",
     ),
     "mask": ("mask.fill_(False)", "state['scale'] = float(mask.sum())", OWN),

@@ -79,6 +79,8 @@ MAKES_DATA = words(
 COPIES_FROM_HOST = rows("torch.", "from_numpy as_tensor tensor FloatTensor LongTensor Tensor")
 #: Methods that add an element to a container.
 FILLS = words("append extend insert add appendleft setdefault push put update")
+#: Those that put what it holds there.
+FILLS_WITH_ITS = words("extend update")
 #: Those that put it there as it is, whatever the container.
 PUTS = words("append extend insert add appendleft extendleft setdefault")
 #: Methods of whatever object after which it may change what it was given.
@@ -201,6 +203,7 @@ READING_METHODS = (
 _MAKE_NEW = (
     *("builtins.sum", "json.loads", "pickle.loads"),
     *rows("torch.", "Tensor FloatTensor DoubleTensor LongTensor IntTensor BoolTensor ByteTensor"),
+    *rows("numpy.", "concatenate vstack hstack column_stack"),
 )
 #: What may be walked over only once: whoever does so changes it for all others.
 ITERATORS = (

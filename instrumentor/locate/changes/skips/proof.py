@@ -15,6 +15,7 @@ from instrumentor.locate.changes.skips.files import OpenedFiles
 from instrumentor.locate.changes.skips.modes import SOMETIMES, Mode
 from instrumentor.locate.changes.skips.removal import Closed, Gone, Statements
 from instrumentor.locate.changes.skips.sampling import Sampling
+from instrumentor.locate.changes.skips.settled import Settled
 from instrumentor.locate.changes.skips.storage import Frame, Spelling
 from instrumentor.locate.changes.skips.training_mode import TrainingMode
 from instrumentor.locate.changes.skips.uses import Uses
@@ -196,9 +197,16 @@ class _Attempt(Struct, eq=False):
             raise Stays(piece, f"running statistics change with a model in training mode at {at}")
 
     def _is_told(self, piece: Piece, effects: Effects, mode: Mode) -> bool:
-        """Whether a line in its place can put a module into the mode in which it is left."""
-        spelled = self._spelled(piece, mode.owner) and not effects.binds(mode.owner)
-        return spelled and mode.training is not None
+        """Whether a line in its place can put a module into the mode in which it is left.
+
+        If not, it goes where nothing asks for that mode.
+        """
+        if not self._spelled(piece, mode.owner) or effects.binds(mode.owner):
+            return False
+        place = (piece.source, piece.scope, piece.statement)
+        return mode.training is not None or Settled(self.facts, self._gone()).holds(
+            place, mode.owner
+        )
 
     def _in_training(self, piece: Piece) -> TrainingMode:
         """What the piece does with modules that nobody put into evaluation mode."""

@@ -305,7 +305,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         elif not made and draws:
             found.draws = [*draws[0]]
         leaves = self.storage.leaves(frame, call) or not (functions or made)
-        for function in self._handed(frame, call) if leaves or not functions else ():
+        for function in self.handed_to(frame, call) if leaves or not functions else ():
             found.add(self._summary(function, ()))
         if not leaves:
             return found
@@ -348,7 +348,7 @@ class EffectsReader(Struct, eq=False, dict=True):
             for call in own_calls(function.node)
         )
 
-    def _handed(self, frame: Frame, call: ast.Call) -> Iterator[Function]:
+    def handed_to(self, frame: Frame, call: ast.Call) -> Iterator[Function]:
         """Functions that a library is given, and may call."""
         for argument in arguments(call):
             if isinstance(argument, (ast.Name, ast.Attribute)):

@@ -44,7 +44,7 @@ from instrumentor.read.syntax import (
     own_nodes,
     parameters,
 )
-from instrumentor.read.values import Class, External, Group, Item, Member, Object, Opaque, Value
+from instrumentor.read.values import Class, External, Item, Member, Object, Opaque, Value
 
 _DEPTH = 24
 #: Expressions that are followed in one program; a trainer whose classes all know each other leads
@@ -77,6 +77,7 @@ class Cell(Struct, frozen=True):
             an element of a list.
         of: the object whose attribute it is, of any where that is not told.
         kin: the class of that object, or one that it is derived from, where a method says so.
+        under: in what a container holds, how many containers of its own lie around it.
     """
 
     name: str
@@ -84,10 +85,16 @@ class Cell(Struct, frozen=True):
     inside: int = 0
     of: Object | None = None
     kin: Class | None = None
+    under: int = 0
 
     def at(self, inside: int) -> Cell:
         inside = inside if inside <= FAR else ANYWHERE
         return Cell(self.name, self.scope, inside, self.of, self.kin)
+
+    def below(self, containers: int) -> Cell:
+        """The same with so many containers of its own around it."""
+        under = min(containers, FAR)
+        return Cell(self.name, self.scope, self.inside, self.of, self.kin, under)
 
 
 def anywhere(cells: Iterable[Cell]) -> frozenset[Cell]:
@@ -169,14 +176,25 @@ class Reach(Struct, frozen=True):
     @property
     def part(self) -> Reach:
         """Of something that is taken out of it."""
-        every = frozenset(cell.at(cell.inside + 1) for cell in self.cells) | self.held
-        return Reach(every, fresh=self.fresh and not self.held, plain=self.plain)
+        found = {cell for cell in self.held if not cell.under}
+        deeper = frozenset(cell.below(cell.under - 1) for cell in self.held - found)
+        every = frozenset(cell.at(cell.inside + 1) for cell in self.cells) | found
+        return Reach(every, deeper, fresh=self.fresh and not found, plain=self.plain)
+
+    @property
+    def elements(self) -> frozenset[Cell]:
+        """What another container holds that has the same elements."""
+        return frozenset(cell.at(cell.inside + 1) for cell in self.cells) | self.held
+
+    def held_at(self, depth: int = 1) -> frozenset[Cell]:
+        """What a container holds in which this lies so deep."""
+        held = (cell.below(cell.under + depth) for cell in self.held)
+        return frozenset(cell.below(depth - 1) for cell in self.cells).union(held)
 
     @property
     def slice(self) -> Reach:
         """Of a slice: a view of a tensor, or a list of its own with the elements of another."""
-        part = self.part
-        return replace(part, cells=self.cells, held=part.cells)
+        return replace(self.part, cells=self.cells, held=self.elements)
 
     @property
     def view(self) -> Reach:
@@ -297,6 +315,8 @@ class Storage(Struct, eq=False, dict=True):
             ):
                 for value in arguments(call):
                     yield source.scope_of(call), call.func.value, Bound(value)
+                    if call.func.attr in methods.FILLS_WITH_ITS and value in call.args:
+                        yield source.scope_of(call), call.func.value, Bound(value, (0,))
 
     def put_into(self, cell: Cell) -> Iterator[Cell]:
         """Storage of the values that are put where a cell leads to."""
@@ -307,8 +327,9 @@ class Storage(Struct, eq=False, dict=True):
                 further = ANYWHERE if cell.inside > FAR else further
                 for other in () if value.plain else value.cells:
                     yield other.at(other.inside + further)
-                for other in value.held if further and not value.plain else ():
-                    yield other.at(other.inside + further - 1)
+                for other in () if value.plain else value.held:
+                    if further > other.under:
+                        yield other.at(other.inside + further - other.under - 1)
 
     def _is_of(self, filled: Filled, cell: Cell) -> bool:
         if isinstance(filled.owner, ast.Attribute) or cell.scope is None:
@@ -323,7 +344,7 @@ class Storage(Struct, eq=False, dict=True):
             if filled.scope is frame.scope and isinstance(filled.owner, ast.Name):
                 value = self._bound(frame, filled.value)
                 if not value.plain:
-                    yield Reach(held=value.cells | value.held, fresh=True)
+                    yield Reach(held=value.held_at(filled.inside), fresh=True)
         for node in frame.source.mentions.get(name, ()):
             statement = frame.source.statement_of(node)
             if statement is None or frame.source.scope_of(statement) is not frame.scope:
@@ -365,11 +386,6 @@ class Storage(Struct, eq=False, dict=True):
                 return self._result(frame, node)
             case ast.Subscript(value=inner, slice=index) if _is_slice(index):
                 return self.of(frame, inner).slice
-            case ast.Subscript(value=ast.Name() as inner) if self._is_made_within(
-                frame, node, inner
-            ):
-                whole = self.of(frame, inner)
-                return Reach(held=whole.cells | whole.held, fresh=True)
             case ast.Subscript(value=inner, slice=index):
                 return replace(self._element(frame, inner), path=self._at(frame, inner, index))
             case ast.Await(value=inner):
@@ -420,7 +436,7 @@ class Storage(Struct, eq=False, dict=True):
     def _holding(self, frame: Frame, parts: Iterable[ast.expr]) -> Reach:
         # a number or a text can be changed by nobody, whoever has what holds it
         inner = [r for r in (self.of(frame, part) for part in parts) if not r.plain]
-        return Reach(held=frozenset().union(*(r.cells | r.held for r in inner)), fresh=True)
+        return Reach(held=frozenset().union(*(r.held_at() for r in inner)), fresh=True)
 
     def bound_ahead(self, frame: Frame, node: ast.Name) -> list[Binding]:
         """What a function's own variable may be bound to where it is read, if that is told."""
@@ -543,7 +559,7 @@ class Storage(Struct, eq=False, dict=True):
             if isinstance(statement, ast.AugAssign) and statement.target is node:
                 scope = self.program.scope_of(source, node)
                 more = self.of(Frame(source, scope), statement.value)
-                held = more.part.cells if lists and not more.plain else frozenset[Cell]()
+                held = more.elements if lists and not more.plain else frozenset[Cell]()
                 yield Reach(held=held, fresh=True, plain=more.plain)
 
     def _passed(self, source: Source, parameter: Parameter) -> Iterator[Reach]:
@@ -587,28 +603,6 @@ class Storage(Struct, eq=False, dict=True):
         key = index.value if isinstance(index, ast.Constant) else self.of(frame, index).constant
         return replace(path, text=f"{path.text}[{key!r}]") if written or key else NOWHERE
 
-    def _is_made_within(self, frame: Frame, node: ast.Subscript, container: ast.Name) -> bool:
-        """`rows['a']` of `rows = {'a': []}`, into which nothing else is put, nor by others."""
-        if frame.run != "called" or not self._is_local(frame, container.id):
-            return False
-        source, scope, name = frame.source, frame.scope, container.id
-        if any(f.inside == 1 and f.scope is scope for f in self._filled.get(name, ())):
-            return False
-        nodes = [*own_nodes(scope)]
-        alone = {n.value for n in nodes if isinstance(n, (ast.Subscript, ast.Return))}
-        named = variables(self.program, source, scope, name)
-        bound = self.program.names.bound(source, scope, name)
-        held = [p for b in bound if isinstance(b, Bound) for p in _displayed(b.value)]
-        values = self.program.names.of(source, scope, node)
-        return (
-            all(
-                isinstance(b, Bound) and isinstance(b.value, ast.Dict) and not b.path for b in bound
-            )
-            and all(one in alone or isinstance(one.ctx, ast.Store) for one in named)
-            and bool(values)
-            and all(isinstance(v, Group) and v.node in held for v in values)
-        )
-
     def _is_shape(self, frame: Frame, node: ast.expr) -> bool:
         """`x.shape`, which holds numbers, of nothing that may have a shape of another kind."""
         if not (isinstance(node, ast.Attribute) and node.attr == "shape"):
@@ -642,7 +636,7 @@ class Storage(Struct, eq=False, dict=True):
         if not owner.own:
             own |= owner.view.cells  # `p.data` is p
         elif not self.program.names.puts_of(node.attr):
-            own |= owner.held  # a field of a dataclass
+            own |= {cell.at(cell.inside) for cell in owner.held}  # a field of a dataclass
         plain = (found.plain and self._is_set(frame, node)) or self.is_option(frame, node)
         return replace(
             found, cells=own, fresh=False, plain=plain, own=False, path=path, constant=""
@@ -736,7 +730,7 @@ class Storage(Struct, eq=False, dict=True):
                     value = self._ask(
                         (where, filled.value), partial(self._only, where, filled.value)
                     )
-                    yield from () if value.plain else value.cells | value.held
+                    yield from () if value.plain else value.held_at(filled.inside)
 
     def _only(self, frame: Frame, bound: Bound) -> list[Reach]:
         return [self._bound(frame, bound)]
@@ -866,7 +860,7 @@ class Storage(Struct, eq=False, dict=True):
         given = self._holding(frame, arguments(call))
         if full in methods.COPIES:
             parts = [self.of(frame, a).element for a in arguments(call)]
-            return Reach(held=frozenset().union(*(r.cells | r.held for r in parts)), fresh=True)
+            return Reach(held=frozenset().union(*(r.held_at() for r in parts)), fresh=True)
         keeps = last(full)[:1].isupper() and not methods.is_iterator(full)
         if keeps:  # an object that keeps what it is given
             return replace(given, makes=full in _LOADERS and _stacks(call))
@@ -893,12 +887,12 @@ class Storage(Struct, eq=False, dict=True):
         if function.attr in methods.METHODS_THAT_LOAD or own.plain:
             return FRESH  # of a text another text, or a list of its own
         if function.attr == "__iter__":
-            return Reach(_used_up([own]), own.cells | own.held, True, once=True, makes=own.makes)
+            return Reach(_used_up([own]), own.elements, True, once=True, makes=own.makes)
         if gives is Gives.OBJECT:
             return own
         if function.attr in methods.MAKES_TABLE and not arguments(call):
-            part = own.part if function.attr == "copy" else own.view
-            return Reach(held=part.cells | part.held, fresh=True)
+            copied = own if function.attr == "copy" else own.view
+            return Reach(held=copied.elements, fresh=True)
         if function.attr in methods.GIVES_ARGUMENTS:
             if function.attr in handed_on.GIVES_BACK:
                 return own.view.either(self._holding(frame, arguments(call)).view)
@@ -983,12 +977,6 @@ class Storage(Struct, eq=False, dict=True):
         return tuple(sorted((name, _one_of(reaches)) for name, reaches in given.items()))
 
 
-def _displayed(node: ast.expr) -> list[ast.expr]:
-    """Containers that the display of another one makes."""
-    parts = node.values if isinstance(node, ast.Dict) else []
-    return [part for part in parts if isinstance(part, (ast.List, ast.Dict, ast.Set))]
-
-
 def _makes_a_list(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id == "list"
@@ -1041,7 +1029,7 @@ def _with(found: Reach, function: ScopeNode, given: dict[str, Reach]) -> Reach:
         if cell.inside:
             passed_on = passed_on.view
         if cell in found.held:
-            held |= passed_on.cells | passed_on.held
+            held |= passed_on.held_at(cell.under + 1)
         else:
             cells, held = cells | passed_on.cells, held | passed_on.held
     return replace(found, cells=cells, held=held, path=NOWHERE, constant="")

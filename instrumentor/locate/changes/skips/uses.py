@@ -89,10 +89,12 @@ class Uses(Struct, eq=False):
                     yield mention, None, None
         for changed in (effects.replaced, effects.changed):
             way = _Way(piece.scope, in_place=changed is effects.changed)
-            others = (c for c in changed if c.at(0) not in own)
-            for cell in sorted(others, key=self._position):
-                for mention, via in self._reads_of_object(cell, way):
-                    yield mention, changed[cell], via
+            for cell in sorted(changed, key=self._position):
+                # of a name of its own what it puts there
+                cells = [*self.facts.storage.put_into(cell)] if cell.at(0) in own else [cell]
+                for each in cells:
+                    for mention, via in self._reads_of_object(each, way):
+                        yield mention, changed[cell], via
 
     def _is_bound(self, piece: Piece, name: str) -> bool:
         """Whether what stays binds a name of the piece's scope as well."""
@@ -279,6 +281,8 @@ class Uses(Struct, eq=False):
                     if not isinstance(node, ast.Attribute):
                         continue
                     scope = program.scope_of(source, node)
+                    if program.names.is_of_a_library(source, scope, node.value):
+                        continue  # `torch.utils.data`
                     if cell.kin is not None and self._is_of_no_kin(cell.kin, source, scope, node):
                         continue
                     if home is None or home in program.names.of(source, scope, node.value):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
-from tests.locate.cases import plan_of
+from tests.locate.cases import looped, plan_of
 from tests.locate.changes.skips.test_effects import Evaluation
+from tests.locate.changes.test_skips import STEP
 
 LOGGER = """\
 class Logger:
@@ -305,3 +308,83 @@ STAYS: dict[str, Evaluation] = {
 @pytest.mark.parametrize("name", STAYS)
 def test_what_is_changed_where_it_was_put_is_felt(name: str) -> None:
     assert plan_of(STAYS[name].source)["skipped_validation"] == []
+
+
+#: ways into containers in containers, at whose end lies what training reads
+NESTED = {
+    "a_table_of_lists": "own = {0: []}\nown[0].append(state)\nown[0][0]['n'] += 1",
+    "a_list_of_lists": "own = [[state]]\nown[0][0]['n'] += 1",
+    "five_deep": "own = [[[[[state]]]]]\nown[0][0][0][0][0]['n'] += 1",
+    "a_list_in_a_list": "own = [[rows]]\nown[0][0].append(1)\nstate['n'] = rows",
+    "items": "own = {'a': [state]}\nfor key, one in own.items():\n    one[0]['n'] += 1",
+    "values": "own = {'a': [state]}\nlist(own.values())[0][0]['n'] += 1",
+    "a_copy": "own = [[state]]\nother = own.copy()\nother[0][0]['n'] += 1",
+    "a_slice": "own = [[state]]\nother = own[:1]\nother[0][0]['n'] += 1",
+    "a_list_of_a_list": "own = [[state]]\nother = list(own)\nother[0][0]['n'] += 1",
+    "extended": "own = [[]]\nown[0].extend([state])\nown[0][0]['n'] += 1",
+    "updated": "own = {'a': [state]}\nother = {}\nother.update(own)\nother['a'][0]['n'] += 1",
+    "updated_by_name": "own = {}\nown.update(a=[state])\nown['a'][0]['n'] += 1",
+    "grown": "own = []\nown += [[state]]\nown[0][0]['n'] += 1",
+    "put_deeper": "own = {'a': {}}\nown['a']['b'] = [state]\nown['a']['b'][0]['n'] += 1",
+    "flat": "own = [[state]]\nflat = [one for row in own for one in row]\nflat[0]['n'] += 1",
+    "made_by_name": "own = dict(a=[state])\nown['a'][0]['n'] += 1",
+    "a_tuple": "own = ([state],)\none = own[0]\none[0]['n'] += 1",
+    "unpacked": "first, *others = [[state], [1]]\nfirst[0]['n'] += 1",
+    "a_generator": "for row in ([state] for _ in range(1)):\n    row[0]['n'] += 1",
+    "numbered": "for at, row in enumerate([[state]]):\n    row[0]['n'] += 1",
+    "popped": "own = {'a': [state]}\nown.pop('a')[0]['n'] += 1",
+    "set_by_default": "own = {}\nown.setdefault('a', []).append(state)\nown['a'][0]['n'] += 1",
+    "made_by_default": (
+        "import collections\nown = collections.defaultdict(list)\nown['a'].append(state)\n"
+        "own['a'][0]['n'] += 1"
+    ),
+    "of_a_function": "def wrap(one):\n    return [[one]]\nwrap(state)[0][0]['n'] += 1",
+    "of_a_table_of_a_function": (
+        "def put(table, one):\n    table['a'] = [one]\nown = {}\nput(own, state)\n"
+        "own['a'][0]['n'] += 1"
+    ),
+    "of_arguments": "def take(*own):\n    own[0][0]['n'] += 1\ntake([state])",
+    "an_attribute": (
+        "class Own:\n    pass\nown = Own()\nown.rows = [[state]]\nown.rows[0][0]['n'] += 1"
+    ),
+    "a_field": (
+        "import dataclasses\n@dataclasses.dataclass\nclass Own:\n    rows: list\n"
+        "own = Own([[state]])\nown.rows[0][0]['n'] += 1"
+    ),
+}
+
+
+INLINE = "model.eval()\nwith torch.no_grad():\n    out = model(x)\n{0}\nmodel.train()\nscale(state)"
+
+
+@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize("where", ["in the evaluation", "in what that calls", "inline"])
+def test_what_lies_in_a_container_in_another_is_found(name: str, where: str) -> None:
+    body = textwrap.indent(NESTED[name], "    ")
+    if where == "inline":
+        source = looped(f"{STEP}{INLINE.format(body)}", before=STATE)
+    elif where == "in the evaluation":
+        source = Evaluation(STATE, NESTED[name], "scale(state)").source
+    else:
+        inner = f"def work(state, rows):\n{body}\nwork(state, rows)"
+        source = Evaluation(STATE, inner, "scale(state)").source
+    assert plan_of(source)["skipped_validation"] == []
+
+
+@pytest.mark.parametrize("name", ["a_table_of_lists", "a_list_of_lists", "set_by_default"])
+def test_what_only_a_container_of_its_own_gets_is_left_as_it_is(name: str) -> None:
+    """The same but for the last line, which puts more into the inner list."""
+    filled = NESTED[name].rpartition("\n")[0]
+    key = "'a'" if name == "set_by_default" else "0"
+    body = f"{filled}\nown[{key}].append(total)\nprint(own)"
+    case = Evaluation(STATE, body, "scale(state)")
+    assert plan_of(case.source)["skipped_validation"] != []
+
+
+def test_a_module_of_a_library_is_no_object_of_that_name() -> None:
+    """`torch.utils.data` is not `x.data`, which a list gets here."""
+    body = "own = rows.data\nown.append(total)"
+    case = Evaluation(STATE, body, "torch.utils.data.DataLoader(state)")
+    assert plan_of(case.source)["skipped_validation"] != []
+    read = Evaluation(STATE, body, "scale(other.data)")
+    assert plan_of(read.source)["skipped_validation"] == []
