@@ -11,9 +11,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from instrumentor.read import handed_on
 from instrumentor.read.bindings import Bound
 from instrumentor.read.callers import is_called_as_written
 from instrumentor.read.control_flow import END, Flow
+from instrumentor.read.names import external_name
 from instrumentor.read.names_used import binds
 from instrumentor.read.program import Class, Function, Program
 from instrumentor.read.signatures import default_of
@@ -35,6 +37,7 @@ from instrumentor.read.syntax import (
 from instrumentor.read.values import Object
 
 #: Values by name; by dotted name for attributes.
+_WRAPPERS = frozenset(n for n in handed_on.RETURNS_ARGUMENT if n.startswith("torch"))
 Constants = Mapping[str, object]
 #: What a name or an attribute is where it stands, or UNKNOWN.
 Lookup = Callable[[ast.expr], object]
@@ -346,10 +349,15 @@ def _bound_once(
 
 
 def _is_of_an_object(program: Program, scope: ScopeNode, call: ast.Call) -> bool:
-    """`step(x)` where `step` is made of a class with a `__call__` or a `forward`."""
+    """`step(x)` where `step` is made of a class with a `__call__` or a `forward`.
+
+    Also in a wrapper of torch, which hands on what it is given.
+    """
     meant = program.of(program.source_of_scope[scope], scope, call.func)
     return bool(meant) and all(
-        isinstance(v, Object) and isinstance(v.made_by, Class) for v in meant
+        isinstance(v, Object)
+        and (isinstance(v.made_by, Class) or external_name(v.made_by) in _WRAPPERS)
+        for v in meant
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from instrumentor.read.syntax import FunctionNode, all_parameters
+from instrumentor.read.syntax import FunctionNode, ScopeNode, all_parameters, own_nodes
 from instrumentor.read.values import Class, Function, Values
 
 
@@ -79,3 +79,8 @@ def is_decorated(function: FunctionNode, *names: str) -> bool:
 def is_property(function: FunctionNode) -> bool:
     """Whether reading the attribute runs the function."""
     return is_decorated(function, "property", "cached_property")
+
+
+def suspends(scope: ScopeNode) -> bool:
+    """A generator, whose callers go on in the middle of it."""
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(scope))

@@ -364,6 +364,28 @@ def walk(loader, verbose=False, silent=True):
     shown = itertools.chain(loader) if rows else loader
     print(sum(1 for a, b in shown), len(list(loader)))"""
 OF_ITS_LIKE["renamed"] = ("walk(val_loader)", "pass", RENAMED)
+GENERATORS = """\
+def cycle(rows):
+    at = 0
+    def turn():
+        nonlocal at
+        at += 1
+        return at
+    while True:
+        for row in rows:
+            yield row * turn()
+train_rows = cycle([x[0], x[1]])
+val_rows = cycle([x[2], x[3]])
+numbers = {}
+def number(key):
+    if key not in numbers:
+        numbers[key] = torch.ones(len(key))
+    return numbers[key]"""
+OF_ITS_LIKE["another generator of a function"] = (
+    "print(next(val_rows).sum(), number('ab'))",
+    "state['scale'] = float(next(train_rows).mean() + number('ab').sum())",
+    GENERATORS,
+)
 OF_ITS_LIKE["lists of its own"] = (
     "own = {0: [], 1: []}\nfor key in own:\n    own[key].append(state)\nprint(len(own[0]))",
     "pass",
@@ -587,6 +609,12 @@ FELT = {
         "    def bump(self):\n        self.all[0]['scale'] *= 0.5\n"
         "own = Own()\nown.note(state)\nown.bump()",
         "pass",
+    ),
+    "what_a_generator_counts": (
+        "next(counted)",
+        "pass",
+        "def count():\n    while True:\n        state['scale'] *= 0.5\n        yield 1\n"
+        "counted = count()",
     ),
     "scale_in_a_list_of_its_own": (
         "own = {0: []}\nown[0].append(state)\nown[0][0]['scale'] *= 0.5",

@@ -87,6 +87,8 @@ PUTS = words("append extend insert add appendleft extendleft setdefault")
 KEEPS = words("register attach bind watch track prepare")
 #: Methods of a file, or of a writer of rows, that only add to it.
 WRITES_FILE = words("write writelines writerow writerows writeheader flush close")
+#: Methods of an accelerator that show or log what they are given, or wait for other processes.
+SHOWS = words("print log log_dict barrier wait_for_everyone")
 #: Methods of a module that each give a new iterator over its parts.
 WALKS_MODULE = words(
     "parameters named_parameters buffers named_buffers modules named_modules children "

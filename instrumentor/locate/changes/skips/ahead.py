@@ -12,13 +12,13 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from instrumentor.locate.changes.skips.facts import Facts, Mention, Place, suspends
+from instrumentor.locate.changes.skips.facts import Facts, Mention, Place
 from instrumentor.locate.changes.skips.removal import Gone, is_delayed
 from instrumentor.locate.changes.skips.storage import Cell, Frame
 from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.roles import Effect, Gives
 from instrumentor.read.program import Function
-from instrumentor.read.signatures import own_parameter
+from instrumentor.read.signatures import own_parameter, suspends
 from instrumentor.read.syntax import (
     FUNCTIONS,
     FunctionNode,
@@ -77,7 +77,7 @@ class Ahead(Struct, eq=False, dict=True):
             found -= outside
         return found
 
-    def holds(self, mention: Mention) -> bool:
+    def holds(self, mention: tuple[Source, ScopeNode, ast.expr]) -> bool:
         """Whether a place is passed for the last time before the piece runs."""
         source, scope, node = mention
         if not self._gone.holds(source, node) and scope not in self._functions:

@@ -29,7 +29,7 @@ from instrumentor.locate.meaning.libraries.library import fits
 from instrumentor.locate.meaning.roles import Effect, Kind, Role
 from instrumentor.read.names import external_name
 from instrumentor.read.syntax import argument, arguments, last, turns_off
-from instrumentor.read.values import Class, Member, Object
+from instrumentor.read.values import Class, Group, Member, Object
 
 _MAKES_FILE = Files.WRITES | Files.NEEDS_FOLDER
 _FOLDER = Files.WRITES | Files.MAKES_FOLDER
@@ -40,6 +40,10 @@ _FOLDERS = {
     **dict.fromkeys(("write", "writelines", "unlink", "rmdir", "os.remove"), Files.WRITES),
     **dict.fromkeys(("os.unlink", "os.rmdir", "shutil.rmtree"), Files.WRITES),
 }
+
+
+#: Whose methods leave their objects as they are.
+_NEVER_CHANGED = "torch.distributions."
 
 
 class LibraryCalls(Struct, eq=False):
@@ -222,19 +226,27 @@ class LibraryCalls(Struct, eq=False):
         if word == "get":  # of a queue, which has it no longer
             in_place = not call.args or self.objects.object_of(*where).endswith("Queue")
         reads = word in methods.READING_METHODS and not in_place
+        reads |= self.objects.object_of(*where).startswith(_NEVER_CHANGED)
+        reads |= word in methods.SHOWS and self.objects.is_accelerator(*where)
         if reads or self.objects.is_sink(*where) or self.objects.is_on_a_sink(*where):
             return Effects()
         if own.plain and word not in methods.PUTS | methods.TAKES:
             return Effects()  # of a number or a text
         if own == UNKNOWN:
             return _unread(frame, call)  # a change of nobody knows what
-        if word in methods.PUTS | methods.TAKES:
+        if word in methods.PUTS | methods.TAKES or self._fills(frame, function):
             # what lies there stays as it is; a number that has elements is none
             return (replaces if own.plain else changes)(frame, call, own.cells)
         every = self._changed_by(frame, function.value)
         device = word in methods.IN_PLACE_UNLESS_A_TENSOR  # or a type, all that these are given
         given = set() if device else self._given(frame, call)
         return changes(frame, call, anywhere(every) | given)
+
+    def _fills(self, frame: Frame, function: ast.Attribute) -> bool:
+        """`table.update(others)` of a table that is written out."""
+        names = self.objects.knowledge.program.names
+        values = names.of(frame.source, frame.scope, function.value)
+        return function.attr == "update" and all(isinstance(v, Group) for v in values or (None,))
 
     def _moved_to(self, frame: Frame, call: ast.Call, word: str) -> str | None:
         """`model.cpu()`, `model.to(device)`: the same values and parameters, elsewhere."""

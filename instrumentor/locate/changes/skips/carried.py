@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 
 from msgspec import Struct, field
 
 from instrumentor.locate.changes.skips.implicit import Implicit, in_training
+from instrumentor.locate.changes.skips.liveness import variables
 from instrumentor.locate.changes.skips.storage import Cell
 from instrumentor.locate.meaning import methods
 from instrumentor.read.bindings import Bound
+from instrumentor.read.constants import asked_of, unreached
 from instrumentor.read.control_flow import START, flow_of
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import own_parameter
@@ -55,25 +58,44 @@ class Carried(Struct, eq=False):
     _writes: dict[ScopeNode, list[Write]] = field(default_factory=dict)
 
     def by(
-        self, source: Source, scope: ScopeNode, module: ast.expr, *, training: bool = False
+        self, source: Source, scope: ScopeNode, call: ast.Call, *, training: bool = False
     ) -> list[Cell]:
         """Attributes and global variables in which calling a module leaves something for the next.
 
         Args:
             training: only what it changes below `if self.training:`, else all but that.
         """
+        first = self.implicit.called(source, scope, call.func)
+        every = self.implicit.run_by(source, scope, call.func)
+        out = self._left_out(scope, call, first, every)
         written = {
             write.cell
-            for function in self.implicit.run_by(source, scope, module)
+            for function in every
             for write in self._of(function)
-            if write.in_training is training
+            if write.in_training is training and write.statement not in out
         }
-        first = self.implicit.called(source, scope, module)
         return [
             cell
             for cell in sorted(written, key=lambda c: c.name)
             if cell.scope is not None or any(self._exposed(f, cell, set()) for f in first)
         ]
+
+    def _left_out(
+        self, scope: ScopeNode, call: ast.Call, first: list[Function], every: list[Function]
+    ) -> set[ast.stmt]:
+        """Statements that a call does not come to with the constants that it gives."""
+        inner = {
+            function
+            for each in every
+            for inside in own_calls(each.node)
+            for function in self.implicit.called(each.source, each.node, inside.func)
+        }
+        return {
+            statement
+            for function in first
+            if function not in inner
+            for statement in unreached(function, asked_of(self.program, scope, call, function, {}))
+        }
 
     def _exposed(self, function: Function, cell: Cell, seen: set[Function]) -> bool:
         """Whether a function may read an attribute before it has set it."""
@@ -252,10 +274,55 @@ def is_memo(program: Program, source: Source, scope: ScopeNode, statement: ast.s
     made = {ast.unparse(_whole(t)) for t in statement.targets}
     for parent in source.parents(statement):
         if isinstance(parent, ast.If) and any(contains(s, statement) for s in parent.body):
-            if made & {*_spelled(parent.test)}:
-                known = _Known(program, source, scope, {*_compared(parent.test)})
+            if made & {*_spelled(parent.test)} or _is_made_with(program, source, statement, parent):
+                asked = {*_compared(parent.test)}
+                asked |= {text for name in asked for text in _key(program, source, scope, name)}
+                known = _Known(program, source, scope, asked)
                 return known.tells(statement.value, set())
     return False
+
+
+def _key(program: Program, source: Source, scope: ScopeNode, name: str) -> Iterator[str]:
+    """What a key is made of: `key = f"{size}_{rate}"`, `key = (size, rate)`."""
+    parts: list[ast.expr] = []
+    match program.names.bound(source, scope, name):
+        case [Bound(value=ast.Tuple(elts=parts), path=())]:
+            pass
+        case [Bound(value=ast.JoinedStr(values=values), path=())]:
+            if all(any(isinstance(v, ast.Constant) for v in two) for two in pairwise(values)):
+                parts = [v.value for v in values if isinstance(v, ast.FormattedValue)]
+    yield from (ast.unparse(part) for part in parts if isinstance(part, (ast.Name, ast.Attribute)))
+
+
+def _is_made_with(program: Program, source: Source, statement: ast.Assign, test: ast.If) -> bool:
+    """Another cache, with the one that is asked for the key: nothing else puts anything there."""
+    match statement.targets:
+        case [ast.Subscript(value=ast.Name(id=name) as cache, slice=key)]:
+            pass
+        case _:
+            return False
+    asked = {*_spelled(test.test)}
+    beside = (t for s in test.body if isinstance(s, ast.Assign) for t in s.targets)
+    first = any(
+        isinstance(t, ast.Subscript)
+        and ast.unparse(t.value) in asked
+        and ast.unparse(t.slice) == ast.unparse(key)
+        for t in beside
+    )
+    home = program.names.binder(source, source.scope_of(statement), name)
+    if not first or home is not source.tree or statement not in test.body:
+        return False
+    reads = {n.value for n in source.nodes if isinstance(n, ast.Subscript) and _loads(n)}
+    binds = [n for n in variables(program, source, home, name) if n not in reads and n is not cache]
+    return (
+        not any(name in s.mentions for s in program.sources.values() if s is not source)
+        and len(binds) == 1
+        and isinstance(binds[0].ctx, ast.Store)
+    )
+
+
+def _loads(node: ast.Subscript) -> bool:
+    return isinstance(node.ctx, ast.Load)
 
 
 def _whole(node: ast.expr) -> ast.expr:

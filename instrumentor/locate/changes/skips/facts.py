@@ -24,6 +24,7 @@ from instrumentor.locate.region.modes import Region
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Class, Function, Program
 from instrumentor.read.script_options import ScriptOptions
+from instrumentor.read.signatures import suspends
 from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -44,15 +45,9 @@ Place = tuple[Source, ScopeNode, ast.stmt]
 Mention = tuple[Source, ScopeNode, ast.Name | ast.Attribute]
 
 
-_YIELDS = (ast.Yield, ast.YieldFrom)
 #: What may run an expression inside of it several times.
 _REPEATS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 _HOLDS = methods.PUTS | methods.TAKES
-
-
-def suspends(scope: ScopeNode) -> bool:
-    """A generator's callers go on in the middle of it."""
-    return any(isinstance(node, _YIELDS) for node in own_nodes(scope))
 
 
 def _is_repeated(statement: ast.stmt, call: ast.Call) -> bool:

@@ -28,7 +28,13 @@ _MOST = 200
 #: Functions that look an attribute up by its name, and that make such a function.
 _LOOK_UP = ("builtins.getattr", "builtins.hasattr")
 _LOOK_UP_LATER = ("operator.attrgetter", "operator.methodcaller")
-_ATTRIBUTES = ("__getattr__", "__getattribute__", "__setattr__", "__delattr__")
+_ATTRIBUTES: dict[type[ast.expr_context], tuple[str, ...]] = {
+    ast.Load: ("__getattr__", "__getattribute__"),
+    ast.Store: ("__getattr__", "__getattribute__", "__setattr__"),
+    ast.Del: ("__getattribute__", "__delattr__"),
+}
+#: What runs where a property is set (`x.n += 1` reads it first) or deleted.
+_SETS: dict[type[ast.expr_context], str] = {ast.Store: "setter", ast.Del: "deleter"}
 
 
 def operands(node: ast.AST) -> Iterator[ast.expr]:
@@ -76,8 +82,9 @@ class Implicit(Struct, eq=False, dict=True):
         self, source: Source, scope: ScopeNode, node: ast.Attribute
     ) -> Iterator[Function]:
         """What runs where an attribute is read, set or deleted."""
-        for method in self._of(source, scope, node.value, (node.attr, *_ATTRIBUTES)):
-            if method.name != node.attr or _is_accessor(method.node):
+        deciding = _ATTRIBUTES[type(node.ctx)]
+        for method in self._of(source, scope, node.value, (node.attr, *deciding)):
+            if method.name != node.attr or _is_accessor(method.node, node.ctx):
                 yield method
 
     def looked_up(self, source: Source, scope: ScopeNode, call: ast.Call) -> Iterator[Function]:
@@ -201,10 +208,11 @@ def _objects(values: Values) -> Iterator[Object]:
                 yield from _objects(items)
 
 
-def _is_accessor(function: FunctionNode) -> bool:
-    return is_property(function) or any(
-        isinstance(d, ast.Attribute) and d.attr in ("setter", "deleter")
-        for d in function.decorator_list
+def _is_accessor(function: FunctionNode, context: ast.expr_context) -> bool:
+    """What reads a property, what sets it, or what deletes it."""
+    word = _SETS.get(type(context), "")
+    return (word != "deleter" and is_property(function)) or any(
+        isinstance(d, ast.Attribute) and d.attr == word for d in function.decorator_list
     )
 
 

@@ -62,6 +62,7 @@ class Mode(Struct, frozen=True):
         scope: where it is switched, and the text that it has there.
         ends: how that may leave it.
         restored: the variable whose value it is switched to, which may be what it was found in.
+        is_flag: it is a flag of a library, which is on or off as a module is in either mode.
     """
 
     owner: Spelling
@@ -69,10 +70,20 @@ class Mode(Struct, frozen=True):
     text: str
     ends: States
     restored: str = ""
+    is_flag: bool = False
+
+    @property
+    def line(self) -> str:
+        """What puts it into the mode in which it is left."""
+        if self.is_flag:
+            return f"{self.owner.text} = {self.training}"
+        return f"{self.owner.text}.{'train' if self.training else 'eval'}()"
 
     @property
     def key(self) -> Spelling:
         """Modules that cannot be spelled are told apart by where they are switched."""
+        if self.is_flag:
+            return Spelling(self.text)
         return self.owner if self.owner.text else Spelling(self.text, self.scope)
 
     @property

@@ -123,6 +123,12 @@ class Objects(Struct, eq=False):
         """Changes what it was made from: an optimizer, an average of weights, a scaler."""
         return self.knowledge.kinds.is_a(source, scope, node, *_TRAINS)
 
+    def is_accelerator(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """What a library moves models and batches with, by its type."""
+        values = self._values(source, scope, node)
+        made = [external_name(v.made_by) if isinstance(v, Object) else "" for v in values]
+        return bool(made) and all(libraries.made_by(n) is Kind.ACCELERATOR for n in made)
+
     def keeps(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """An object of a library which may change what it was made of, or was given later.
 

@@ -122,9 +122,9 @@ class _Attempt(Struct, eq=False):
             dependents = [d for d in others if mine[d] is piece]
             effects = self.facts.reader.of(piece.source, piece.scope, [statement, *dependents])
             modes = (
-                f"{m.owner.text}.{'train' if m.training else 'eval'}()"
-                for m in effects.left
-                if m.training is not None and self._spelled(piece, m.owner)
+                mode.line
+                for mode in effects.left
+                if mode.training is not None and self._names(piece, mode)
             )
             yield Skipped(
                 piece.source,
@@ -201,12 +201,19 @@ class _Attempt(Struct, eq=False):
 
         If not, it goes where nothing asks for that mode.
         """
-        if not self._spelled(piece, mode.owner) or effects.binds(mode.owner):
+        if not self._names(piece, mode) or effects.binds(mode.owner):
             return False
+        if mode.training is not None or mode.is_flag:
+            return mode.training is not None
         place = (piece.source, piece.scope, piece.statement)
-        return mode.training is not None or Settled(self.facts, self._gone()).holds(
-            place, mode.owner
-        )
+        return Settled(self.facts, self._gone()).holds(place, mode.owner)
+
+    def _names(self, piece: Piece, mode: Mode) -> bool:
+        """Whether a module or a flag can be spelled where a piece stands."""
+        if not mode.is_flag:
+            return self._spelled(piece, mode.owner)
+        node, names = ast.parse(mode.owner.text, mode="eval").body, self.facts.program.names
+        return names.qualified(piece.source, piece.scope, node) == mode.text
 
     def _in_training(self, piece: Piece) -> TrainingMode:
         """What the piece does with modules that nobody put into evaluation mode."""

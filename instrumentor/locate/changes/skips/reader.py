@@ -55,7 +55,7 @@ from instrumentor.read.constants import (
 from instrumentor.read.control_flow import Flow
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.program import Function, Program
-from instrumentor.read.signatures import own_parameter
+from instrumentor.read.signatures import own_parameter, suspends
 from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -69,11 +69,13 @@ from instrumentor.read.syntax import (
     own_calls,
     own_nodes,
 )
-from instrumentor.read.values import Class
+from instrumentor.read.values import Class, Object, Value
 
 _DEPTH = 12
 _NONE: Constants = {}
 _GETATTR = "builtins.getattr"
+#: Methods by which a generator goes on.
+_RESUMES = ("__next__", "send", "throw")
 
 
 class EffectsReader(Struct, eq=False, dict=True):
@@ -260,7 +262,11 @@ class EffectsReader(Struct, eq=False, dict=True):
     ) -> None:
         owner = self.storage.of(frame, node.value)
         if self.objects.is_library(frame.source, frame.scope, node.value):
-            found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
+            flag = self._flag(frame, statement, node)
+            if flag is None:
+                found.add(unread(frame, node, f"sets {ast.unparse(node)}"))
+            else:
+                found.add(Effects(modes={flag.key: flag}))
         elif isinstance(node, ast.Subscript):
             does = replaces if owner.plain else changes  # a number that has elements is none
             found.add(does(frame, node, owner.cells | self._library.uses(frame, node.value)))
@@ -278,6 +284,16 @@ class EffectsReader(Struct, eq=False, dict=True):
             if not own:
                 found.add(changes(frame, node, owner.cells))  # a library may read the attribute
 
+    def _flag(self, frame: Frame, statement: ast.stmt, node: ast.expr) -> Mode | None:
+        """`torch.backends.cudnn.benchmark = True`"""
+        name = self.program.names.qualified(frame.source, frame.scope, node)
+        match statement:
+            case ast.Assign(targets=[target], value=ast.Constant(value=bool(on))):
+                if target is node and name.startswith("torch.backends."):
+                    flag = Spelling(name, frame.source.tree)
+                    return Mode(flag, frame.scope, name, frozenset({State(on)}), is_flag=True)
+        return None
+
     # -- calls ---------------------------------------------------------------------------------
 
     def _call(self, frame: Frame, statement: ast.stmt, call: ast.Call) -> Effects:
@@ -287,6 +303,8 @@ class EffectsReader(Struct, eq=False, dict=True):
             if switched is not None:
                 return switched
         found = Effects()
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _RESUMES:
+            self._special(frame, call.func.value, found)
         values = self.program.names.of(*where, call.func)
         made = [v for v in values if isinstance(v, Class)]
         functions = self.functions(frame, call)
@@ -325,7 +343,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         for function in self._methods.looked_up(*where, call):
             found.add(self._summary(function, ()))
         alone = self.storage.of(frame, call.func).is_new
-        left = self.carried.by(*where, call.func)
+        left = self.carried.by(*where, call)
         found.add(replaces(frame, call, (c for c in left if c.scope is not None or not alone)))
         if any(map(self._draws, self._methods.run_by(*where, call.func))):
             found.draws.append(NOWHERE)
@@ -427,8 +445,22 @@ class EffectsReader(Struct, eq=False, dict=True):
         runs = Effects()
         methods = self._methods.special(frame.source, frame.scope, owner)
         self._run(frame, owner, methods, runs)
+        values = self.program.names.of(frame.source, frame.scope, owner)
+        for value in values if self.storage.of(frame, owner).once else ():
+            runs.add(self._resumed(owner, value))
         runs.draws = self._seeds_within(frame, owner, runs.draws)
         found.add(runs)
+
+    def _resumed(self, walked: ast.expr, value: Value) -> Effects:
+        """What a generator does that was called elsewhere."""
+        if not isinstance(value, Object) or value.where is None:
+            return Effects()
+        made, call = value.made_by, value.node
+        if isinstance(made, Function) and isinstance(call, ast.Call) and call is not walked:
+            if suspends(made.node):
+                given = self.storage.arguments(Frame(*value.where), call, made)
+                return self._summary(made, tuple((n, replace(r, path=NOWHERE)) for n, r in given))
+        return Effects()
 
     def _seeds_within(self, frame: Frame, owner: ast.expr, draws: list[Spelling]) -> list[Spelling]:
         """Seeds of loaders that an object holds, which is not sure to be one that holds them.
@@ -464,7 +496,7 @@ class EffectsReader(Struct, eq=False, dict=True):
             self._depth -= 1
 
     def _body(self, frame: Frame, function: Function, fixed: Constants) -> Effects:
-        found = Effects()
+        found, nodes = Effects(), own_nodes(function.node)
         around = self._fixed, self._out, self._switches
         self._fixed, self._out, self._switches = fixed, unreached(function, fixed), {}
         outside = function.source.scope_of(function.node)
@@ -476,6 +508,10 @@ class EffectsReader(Struct, eq=False, dict=True):
         self._suite(frame, function.node.body, found, certain=True)
         if self._switches:
             found.modes = self._left(frame, flow_with(function, fixed))
+        if not any(isinstance(n, FUNCTIONS) and n in self.program.handed for n in nodes):
+            for cells in (found.changed, found.replaced):  # each call has variables of its own
+                for cell in [c for c in cells if c.scope is function.node]:
+                    del cells[cell]
         self._fixed, self._out, self._switches = around
         return found
 

@@ -471,13 +471,21 @@ class Storage(Struct, eq=False, dict=True):
         ]
 
     def _is_local(self, frame: Frame, name: str) -> bool:
-        """A function's own variable, which no other function binds."""
-        if self.owner(frame.source, frame.scope, name) is not frame.scope:
+        """A function's own variable, or a module's, which nothing else binds."""
+        source, scope = frame.source, frame.scope
+        if self.owner(source, scope, name) is not scope:
+            return False
+        if not isinstance(scope, FUNCTIONS) and self._is_bound_elsewhere(source, name):
             return False
         if frame.source not in self._declared:
             declared = (n for n in frame.source.nodes if isinstance(n, (ast.Global, ast.Nonlocal)))
             self._declared[frame.source] = {name for node in declared for name in node.names}
-        return isinstance(frame.scope, FUNCTIONS) and name not in self._declared[frame.source]
+        return name not in self._declared[frame.source]
+
+    def _is_bound_elsewhere(self, module: Source, name: str) -> bool:
+        """`module.name = value`"""
+        names = self.program.names
+        return any(module in names.of(s, p.scope, p.owner) for s, p in names.puts_of(name))
 
     def _name(self, frame: Frame, name: str, ahead: Sequence[Binding] = ()) -> Reach:
         owner = self.owner(frame.source, frame.scope, name)

@@ -66,7 +66,7 @@ class TrainingMode(Struct, eq=False):
         made += self._functional(source, scope, call)
         draws = any(libraries.draws_in_training(n, told=_told(c)) and _some(c) for n, c in made)
         tracks = any(libraries.tracks_in_training(n) and _kept(c) for n, c in made)
-        tracks |= bool(self.facts.reader.carried.by(source, scope, call.func, training=True))
+        tracks |= bool(self.facts.reader.carried.by(source, scope, call, training=True))
         at = source.statement_of(call)
         if not (draws or tracks) or at is None:
             return

@@ -25,7 +25,7 @@ from instrumentor.read.bindings import Parameter
 from instrumentor.read.callers import given_by_all
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function
-from instrumentor.read.signatures import is_property
+from instrumentor.read.signatures import is_property, suspends
 from instrumentor.read.syntax import (
     FUNCTIONS,
     FunctionNode,
@@ -140,10 +140,8 @@ class Uses(Struct, eq=False):
                 others = self.ahead.kept(mention, in_place=in_place)
                 inside = ANYWHERE
             if others is None and stays and not self._is_told(mention):
-                led = self._led_from_home(cell.of, mention, way.home) if cell.of else ()
-                yield from ((place, None) for place in led)
-                if not led:
-                    yield mention, via
+                led = self._led_from_home(cell, mention, way)
+                yield from [(mention, via)] if led is None else ((place, None) for place in led)
             given = mention if mention[1] is way.home and stays else via
             for other in others or ():
                 yield from self._reads_of_object(other.at(inside), way, given)
@@ -157,25 +155,35 @@ class Uses(Struct, eq=False):
         confined = self.facts.storage.confined
         return cell.of is not None and confined.is_set_ahead(*mention, way.home)
 
-    def _led_from_home(self, made: Object, mention: Mention, home: ScopeNode) -> list[Mention]:
-        """Where a piece's own scope leads into a method that reads an object, if no other does.
+    def _led_from_home(self, cell: Cell, mention: Mention, way: _Way) -> list[Mention] | None:
+        """Where a piece's own scope leads into a method that reads an object; None if others do.
 
         What uses the object there is taken out with the piece, or stays with it.
         """
+        made, home = cell.of, way.home
+        if made is None or mention[1] is home:
+            return None
         confined, found = self.facts.storage.confined, list[Mention]()
         places = {place[2]: place for place in confined.places(made)}
-        if mention[1] is home or mention[2] in _attributes(confined.uses(made, self._runs(places))):
-            return []  # its constructor does
+        constructed = mention[2] in _attributes(confined.uses(made, self._runs(places)))
+        if constructed:
+            # its constructor does; if it has run before, it has read what was there then
+            if way.in_place or cell.inside or not self._is_made_ahead(made):
+                return None
         for node, place in places.items():
-            runs = self._runs(places.keys() - {node})
+            runs = self._runs({*places, made.node} - {node})
             if mention[2] not in _attributes(confined.uses(made, runs)):
                 continue
             if place[1] is not home or not isinstance(node, (ast.Name, ast.Attribute)):
-                return []
+                return None
             found.append((place[0], place[1], node))
-        return found
+        return found if found or constructed else None
 
-    def _runs(self, without: Collection[ast.expr]) -> Callable[[Place], bool]:
+    def _is_made_ahead(self, made: Object) -> bool:
+        where, node = made.where, made.node
+        return where is not None and isinstance(node, ast.Call) and self.ahead.holds((*where, node))
+
+    def _runs(self, without: Collection[ast.expr | None]) -> Callable[[Place], bool]:
         return lambda place: place[2] not in without and _stays(self.unread, place)
 
     def _goes_to(self, mention: Mention) -> list[Cell] | None:
@@ -229,7 +237,13 @@ class Uses(Struct, eq=False):
             if node in (value, getattr(value, "value", None))
         ]
         outside = self.facts.storage.leaves(Frame(source, scope), call)
-        return taken if functions and not outside else None
+        if not functions or outside:
+            return None
+        statement = source.statement_of(call)
+        if isinstance(statement, ast.Assign) and statement.value is call:
+            if all(suspends(f.node) for f in functions):  # whoever walks over that reads it
+                return self._bound(mention, statement, statement.targets)
+        return taken
 
     def _keeps_to_itself(self, mention: Mention) -> bool:
         """Whether a call on an object, its value unused, can change nothing but the object."""

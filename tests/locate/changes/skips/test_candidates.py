@@ -171,7 +171,7 @@ def main(only_evaluate):
         loss.backward()
         optimizer.step()
 
-main(False)
+main(ready)
 """
     assert plan_of(source.format("pass"))["skipped_validation"] == [16]
     plan = plan_of(source.format("return"))

@@ -169,3 +169,80 @@ def test_a_cache_that_step_and_evaluation_share(test: str, value: str, goes: boo
     step = STEP.replace("net(x)", "scaled(model(x), 4)")
     source = looped(step, before=cache + validate + "validate(model)")
     assert bool(plan_of(source)["skipped_validation"]) is goes
+
+
+TWO_CACHES = """\
+windows, scales = {{}}, {{}}
+def features(x, size, rate):
+    key = {key}
+    if key not in windows:
+        windows[key] = torch.hann_window(size)
+        scales[{at}] = {value}
+    return x * scales[key] * windows[key]
+{more}def validate(net):
+    net.eval()
+    with torch.no_grad():
+        for x, y in val_loader:
+            print(net(features(x, 4, 2)))
+    net.train()
+validate(net)
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "goes"),
+    [
+        ({}, True),
+        ({"key": "(size, rate)"}, True),
+        ({"value": "torch.ones(rate)"}, True),
+        ({"key": 'f"{size}{rate}"', "value": "torch.ones(rate)"}, False),
+        ({"value": "x.sum()"}, False),
+        ({"at": "rate"}, False),
+        ({"more": "scales[3] = 4\n"}, False),
+        ({"more": "scales.clear()\n"}, False),
+        ({"more": "other = scales\n"}, False),
+    ],
+)
+def test_two_caches_that_are_filled_together(change: dict[str, str], *, goes: bool) -> None:
+    known = {"key": 'f"{size}_{rate}"', "at": "key", "value": "torch.ones(size)", "more": ""}
+    net = NET.format(forward="        y = x", part=OWN)
+    before = net + TWO_CACHES.format(**{**known, **change})
+    step = STEP.replace("net(x)", "net(features(x, 4, 2))")
+    assert bool(plan_of(looped(step, before=before))["skipped_validation"]) is goes
+
+
+GENERATES = """\
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+    def forward(self, x, cache=None):
+        if cache is None:
+            return self.fc(x)
+        before = cache.last
+        cache.last = x
+        return self.fc(x if before is None else before)
+cache = Cache()
+net = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "wrapped", "goes"),
+    [
+        ("net(x)", "", True),
+        ("net(x, None)", "", True),
+        ("net(x)", "net = torch.compile(net)\n", True),
+        ("net(x, cache)", "", False),
+        ("net(x, cache=cache)", "", False),
+        ("net(x, **options)", "", False),
+        ("net(x, *options)", "", False),
+    ],
+)
+def test_a_branch_that_an_option_of_the_call_leaves_out_hands_nothing_on(
+    call: str, wrapped: str, *, goes: bool
+) -> None:
+    validate = VALIDATE.format(mode="net.eval()", back="net.train()").replace("net(x)", call)
+    step = STEP.replace("net(x)", "net(x, cache)")
+    before = f"{GENERATES}{wrapped}{validate}validate(net)"
+    assert bool(plan_of(looped(step, before=before))["skipped_validation"]) is goes

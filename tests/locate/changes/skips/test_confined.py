@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.locate.cases import HEAD, plan_of
+from tests.locate.cases import HEAD, looped, plan_of
 from tests.locate.changes.skips.test_effects import Evaluation
+from tests.locate.changes.test_skips import STEP
 
 METER = """\
 class Meter:
@@ -273,3 +274,42 @@ def test_what_is_set_ahead_of_the_evaluation_is_felt_behind_it() -> None:
     read = NESTED.replace("____READ", "scale(self.total)")
     assert plan_of(HEAD + read)["skipped_validation"] == []
     assert plan_of(HEAD + NESTED.replace("____READ", "pass"))["skipped_validation"]
+
+
+SHARDS = """\
+class Shards:
+    def __init__(self, n):
+        self.current = None
+        self.reset()
+    def reset(self):
+        if self.current != 0:
+            self.current = 0
+        self.at = 0
+    def next(self):
+        self.at += 1
+        self.current = (self.current + 1) % 2
+        return self.at
+train_rows = Shards(8)
+{}val_rows = Shards(8)
+"""
+STEP_WITH = "model.eval()\n{}\nwith torch.no_grad():\n    print(model(x), {})\nscale({})"
+
+
+@pytest.mark.parametrize(
+    ("made", "ahead", "use", "rest", "goes"),
+    [
+        ("", "val_rows.reset()", "val_rows.next()", "train_rows.next()", True),
+        ("val_rows = None\n", "val_rows.reset()", "val_rows.next()", "train_rows.next()", True),
+        ("", "val_rows.reset()", "val_rows.next()", "val_rows.next()", False),
+        ("", "val_rows.reset()", "train_rows.next()", "train_rows.next()", False),
+        ("", "train_rows = val_rows", "val_rows.next()", "train_rows.next()", False),
+        ("", "val_rows = Shards(9)", "val_rows.next()", "val_rows.at", False),
+    ],
+)
+def test_what_a_constructor_has_read_ahead_is_as_it_was(
+    made: str, ahead: str, use: str, rest: str, *, goes: bool
+) -> None:
+    """A method that it runs as well is called on the object again beside the evaluation."""
+    body = STEP_WITH.format(ahead, use, rest)
+    source = looped(f"{STEP}{body}", before=SHARDS.format(made))
+    assert bool(plan_of(source)["skipped_validation"]) is goes

@@ -794,3 +794,123 @@ def test_nothing_goes_where_too_much_leads_to_it(monkeypatch: pytest.MonkeyPatch
     assert any(
         "more leads to and from them than can be followed" in str(w) for w in plan["warnings"]
     )
+
+
+COUNTED = """\
+state = {'n': 0}
+def counted():
+    while True:
+        state['n'] += 1
+        yield torch.ones(4)
+def some(rows):
+    for row in rows:
+        state['n'] += 1
+        yield row
+numbers = counted()
+class Held:
+    def __init__(self):
+        self.rows = some([1, 2])
+held = Held()
+def take(rows):
+    return next(rows)
+"""
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [
+        "next(numbers)",
+        "numbers.__next__()",
+        "numbers.send(None)",
+        "take(numbers)",
+        "for row in held.rows:\n    print(row)",
+        "print([row for row in held.rows])",
+        "list(held.rows)",
+        "print(1 in held.rows)",
+        "for at, row in enumerate(held.rows):\n    print(row)",
+        "for one, row in zip([1], numbers):\n    print(row)",
+    ],
+)
+def test_what_a_generator_does_is_done_where_it_is_walked_over(walk: str) -> None:
+    case = Evaluation(COUNTED, walk, "scale(state['n'])")
+    assert plan_of(case.source)["skipped_validation"] == []
+    alone = Evaluation(COUNTED, walk, "scale(1)")
+    assert plan_of(alone.source)["skipped_validation"] != []
+
+
+CYCLE = """\
+train_rows, val_rows = [1, 2], [3, 4]
+def cycle(rows):
+    at = 0
+    def turn():
+        nonlocal at
+        at += 1
+        return at
+    while True:
+        for row in rows:
+            yield row, turn()
+train_rows = cycle(train_rows)
+val_rows = cycle(val_rows)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "goes"),
+    [
+        ("", True),
+        ("train_rows = val_rows", False),
+        ("train_rows = zip(val_rows, [1])", False),
+    ],
+)
+def test_two_generators_of_a_function_are_two(more: str, *, goes: bool) -> None:
+    case = Evaluation(f"{CYCLE}{more}", "print(next(val_rows))", "scale(next(train_rows))")
+    assert bool(plan_of(case.source)["skipped_validation"]) is goes
+    handed_out = case.source.replace("yield row, turn()", "yield row, [turn(), turn]")
+    assert plan_of(handed_out)["skipped_validation"] == []
+
+
+DISTRIBUTION = "noise = torch.distributions.Normal(0.0, 1.0)"
+
+
+def test_a_distribution_stays_as_it_is() -> None:
+    case = Evaluation(DISTRIBUTION, "print(noise.sample(), noise.log_prob(x))", "scale(noise)")
+    plan = plan_of(case.source)
+    assert plan["skipped_validation"] != []
+    assert "random-numbers" in [w["kind"] for w in plan["warnings"]]
+    own = "class Noise:\n    def sample(self):\n        self.n = 1\nnoise = Noise()"
+    case = Evaluation(own, "noise.sample()", "scale(noise.n)")
+    assert plan_of(case.source)["skipped_validation"] == []
+
+
+FABRIC = "import lightning\nfabric = lightning.Fabric()\nrates = [1]"
+
+
+@pytest.mark.parametrize(
+    ("call", "goes"),
+    [
+        ("fabric.print(rates)", True),
+        ("fabric.log_dict({'n': rates})", True),
+        ("fabric.barrier()", True),
+        ("fabric.launch(rates)", False),
+        ("unknown.print(rates)", False),
+    ],
+)
+def test_an_accelerator_that_shows_something_leaves_it_as_it_is(call: str, *, goes: bool) -> None:
+    case = Evaluation(FABRIC, call, "scale(rates)")
+    assert bool(plan_of(case.source)["skipped_validation"]) is goes
+
+
+@pytest.mark.parametrize(
+    ("body", "goes"),
+    [
+        ("own = {'a': 1}\nown.update(options)\nown.update(b=rows)", True),
+        ("own = {'a': 1}\nown.update(options)\nown['b'].append(1)", False),
+        ("own = options\nown.update(a=1)", False),
+        ("unknown.update(options)", False),
+    ],
+)
+def test_a_table_that_is_updated_with_another_leaves_that_as_it_is(
+    body: str, *, goes: bool
+) -> None:
+    case = Evaluation("rows = [1]\noptions = {'b': rows}", body, "scale(options)")
+    assert bool(plan_of(case.source)["skipped_validation"]) is goes

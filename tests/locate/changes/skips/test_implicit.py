@@ -85,3 +85,35 @@ def test_what_runs_or_is_read_by_its_name_is_felt(name: str) -> None:
 @pytest.mark.parametrize("get", ["operator.attrgetter('n')(own)", "getattr(own, 'n')"])
 def test_a_field_that_is_looked_up_by_its_name_changes_nothing(get: str) -> None:
     assert plan_of(Evaluation(COUNTS, f"print({get})", "scale(state)").source)["skipped_validation"]
+
+
+OWN = """\
+class Own:
+    def __init__(self):
+        self._n = 8
+    @property
+    def n(self):
+        return self._n
+    @n.setter
+    def n(self, value):
+        self._n = value
+    @n.deleter
+    def n(self):
+        self._n = None
+own = Own()
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "goes"),
+    [
+        ("print(own.n)", True),
+        ("own.n = 4", False),
+        ("own.n += 4", False),
+        ("del own.n", False),
+        ("for own.n in range(3):\n    pass", False),
+    ],
+)
+def test_reading_a_property_does_not_set_it(use: str, *, goes: bool) -> None:
+    source = Evaluation(OWN, use, "scale(own.n)").source
+    assert bool(plan_of(source)["skipped_validation"]) is goes

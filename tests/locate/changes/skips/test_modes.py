@@ -67,6 +67,15 @@ LEFT: dict[str, tuple[str, str]] = {
         "m.eval()\ntry:\n    ____\nexcept OSError:\n    print(0)\nm.train()",
         "model.train()",
     ),
+    "flag_of_a_library": (
+        "torch.backends.cudnn.benchmark = False\n____torch.backends.cudnn.benchmark = True",
+        "torch.backends.cudnn.benchmark = True",
+    ),
+    "flag_by_another_name": (
+        "from torch.backends import cudnn\ncudnn.deterministic = True\n____",
+        "torch.backends.cudnn.deterministic = True",
+    ),
+    "flag_in_one_branch": ("if ready:\n    torch.backends.cudnn.benchmark = True\n____", "-"),
     "always_raises": (
         "if ready:\n    m.train()\n    raise OSError\nm.eval()\n____",
         "model.eval()",
@@ -90,7 +99,8 @@ def test_the_mode_is_that_of_all_paths(name: str) -> None:
         assert UNTOLD in stays(source)[0]
         return
     assert plan_of(source)["skipped_validation"], stays(source)
-    put = [line for line in ("model.train()", "model.eval()") if f"{line}  # [instrument]" in lines]
+    modes = {"model.train()", "model.eval()"} | ({instead} if instead else set())
+    put = [line for line in modes if f"{line}  # [instrument]" in lines]
     assert put == ([instead] if instead else [])
 
 
@@ -102,3 +112,15 @@ def test_states_follow_each_other_where_they_can() -> None:
     assert evaluation.then(training) == training
     assert State(None, True).then(evaluation).mode is False  # type: ignore[union-attr]
     assert State(False, True).then(State(True)).is_kept  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "torch.backends.cudnn.benchmark = ready",
+        "torch.backends.cudnn.conv.fp32_precision = 'tf32'",
+        "torch.compiler.flag = True",
+    ],
+)
+def test_what_else_is_set_of_a_library_cannot_be_read(body: str) -> None:
+    assert "sets torch." in stays(with_mode(f"{body}\n____"))[0]
