@@ -9,6 +9,7 @@ from typing import TypeAlias
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import default_of
 from instrumentor.read.syntax import ScopeNode, Source, callee, dotted, last
+from instrumentor.read.values import External
 
 #: An expression where it stands.
 Place: TypeAlias = tuple[Source, ScopeNode, ast.expr]
@@ -61,8 +62,16 @@ def _are_in_sight(program: Program, function: Function) -> bool:
         return not any(c.decorator_list for c in classes) and all(
             is_only_called(program, c.name, _ASK) for c in classes
         )
-    # a method of an object whose type is not known may be this one
-    return cls is None or all(program.resolve(*each) for each in program.calls_named(function.name))
+    # a method of an object whose type is not known may be this one, but no `torch.save(...)`
+    return cls is None or all(
+        program.resolve(*each) or _is_of_a_library(program, *each)
+        for each in program.calls_named(function.name)
+    )
+
+
+def _is_of_a_library(program: Program, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+    values = program.of(source, scope, call.func)
+    return bool(values) and all(isinstance(value, External) for value in values)
 
 
 def is_called_as_written(function: Function) -> bool:

@@ -40,6 +40,7 @@ def given(code: str, function: str, name: str) -> str | None:
         ("@torch.no_grad()\n" + FUNCTION + "f(1)", "f", "a", "1"),
         (CLASS + "c = C(1)\nc.f(2)", "f", "a", "2"),
         (CLASS + "c = C(1)\nC.f(c, 2)", "f", "a", "2"),
+        (CLASS + "import torch\nc = C(1)\nc.f(2)\ntorch.f(3)", "f", "a", "2"),
         (CLASS + "c = C(1)\nc.f(2)\nunknown.f(3)", "f", "a", "2 3"),  # the only one of that name
         (CLASS + "class D(C):\n    def f(self, a): ...\nC(1).f(2)\nx.f(3)", "__init__", "a", "1"),
         (CLASS + "C(1)", "__init__", "a", "1"),

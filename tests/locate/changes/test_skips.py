@@ -335,6 +335,8 @@ with torch.no_grad():
     [
         "for batch in val_loader:\n            x, y = batch",
         "for i, batch in enumerate(val_loader):\n            x, y = batch",
+        "for batch in val_loader:\n            batch = tuple(t.cpu() for t in batch)\n"
+        "            x, y = batch",
         "for batch in val_loader:\n            (x, y), z = batch\n            x, y = zip(*batch)",
         "for batch in val_loader:\n            x, y = [part for part in batch]",
     ],

@@ -70,9 +70,13 @@ def find_skips(
             found, kept = find_pieces(facts)
         if keep_validation:
             found, kept = _as_asked(found, kept)
-        skipped, staying, unproven = prove(facts, found, asked)
     except TooMuch:
         return Skips([], [], unsearched=candidate.source.at(candidate.loop.lineno))
+    try:
+        skipped, staying, unproven = prove(facts, found, asked)
+    except TooMuch:
+        why = "more leads to and from it than can be followed"
+        return Skips([], [*kept, *(piece.kept(why) for piece in found if not piece.quiet)])
     return Skips(skipped, [*kept, *staying], unproven, facts.endings if skipped else [])
 
 

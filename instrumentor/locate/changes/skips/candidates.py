@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from instrumentor.locate.changes.skips.effects import Files
 from instrumentor.locate.changes.skips.facts import Facts, Place
-from instrumentor.locate.changes.skips.storage import Frame
+from instrumentor.locate.changes.skips.storage import Frame, TooMuch
 from instrumentor.locate.changes.skips.training_mode import switch
 from instrumentor.locate.located import Kept
+from instrumentor.locate.meaning import methods
 from instrumentor.locate.meaning.host_values import is_validation_name
 from instrumentor.read.control_flow import flow_of
 from instrumentor.read.program import Function
@@ -22,6 +23,8 @@ from instrumentor.read.syntax import (
     LoopNode,
     ScopeNode,
     Source,
+    arguments,
+    below,
     callee,
     contains,
     own_calls,
@@ -31,8 +34,11 @@ from instrumentor.read.syntax import (
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _NOTHING = ("", "")
-#: What only runs a model behind the step, whatever it is for.
-_RUNS = "runs a model"
+#: What only runs a model behind the step, whatever it is for; what is written ahead of the first
+#: sample and is no weight. Nothing is said of one that stays.
+_RUNS, _WRITES = "runs a model", "writes a file"
+_QUIET = {_RUNS: "validation", _WRITES: "checkpoint"}
+_PICTURES = (*methods.WRITES_PICTURES, "savefig", "save_image")
 
 
 class When(Enum):
@@ -79,8 +85,8 @@ def find_pieces(facts: Facts) -> tuple[list[Piece], list[Kept]]:
         for hit, what, why in search.hits((source, scope, statement), when is When.AHEAD):
             if when in (When.AHEAD, When.EARLY) and not search.trains_after(scope, hit):
                 continue
-            quiet = what == _RUNS
-            piece = Piece(source, scope, hit, when, "validation" if quiet else what, quiet)
+            quiet = what in _QUIET
+            piece = Piece(source, scope, hit, when, _QUIET.get(what, what), quiet)
             if why:
                 kept.append(piece.kept(why))
             elif not any(p.holds(piece) for p in found):
@@ -138,8 +144,8 @@ class _Search(Struct, eq=False):
             if self._runs_a_model(frame, statement):
                 yield statement, "validation", ""
             return
-        if not trains and self._walks_over_data(frame, statement):
-            yield statement, "validation", ""
+        if what := "" if trains else self._as_a_whole(frame, statement, initial):
+            yield statement, what, ""
             return
         for suite in suites(statement):
             ends = isinstance(suite[-1], (ast.Return, ast.Raise))
@@ -153,6 +159,29 @@ class _Search(Struct, eq=False):
                 what = _RUNS
             if what:
                 yield statement, what, why
+
+    def _as_a_whole(self, frame: Frame, statement: ast.stmt, initial: bool) -> str:
+        if self._walks_over_data(frame, statement):
+            return "validation"
+        return _WRITES if initial and self._records(frame, statement) else ""
+
+    def _records(self, frame: Frame, statement: ast.stmt) -> bool:
+        """Writes pictures, or the options: `with open(path, 'w') as f: json.dump(vars(args), f)`"""
+        objects, where = self.facts.objects, (frame.source, frame.scope)
+        calls = own_calls(statement) if isinstance(statement, (ast.Expr, ast.With)) else []
+        if isinstance(statement, ast.With) and not all(
+            objects.is_file(*where, item.context_expr, written=True) for item in statement.items
+        ):
+            return False
+        functions = [f for call in calls for f in self.facts.reader.functions(frame, call)]
+        inside = [*calls, *(c for f in functions for c in own_calls(f.node))]
+        if any(callee(call) in _PICTURES for call in inside):
+            return True
+        given = (n for call in calls for a in arguments(call) for n in (a, *below(a)))
+        return any(callee(call) in ("open", "dump") for call in inside) and any(
+            isinstance(n, (ast.Name, ast.Attribute)) and objects.is_of_options(*where, n)
+            for n in given
+        )
 
     def _walks_over_data(self, frame: Frame, statement: ast.stmt) -> bool:
         """A loop over a data loader that only runs a model."""
@@ -281,7 +310,10 @@ class _Search(Struct, eq=False):
 
     def _reads_too(self, frame: Frame, statement: ast.stmt) -> bool:
         """`rows = load_and_cache(path)`"""
-        found = self.facts.reader.of(frame.source, frame.scope, [statement])
+        try:
+            found = self.facts.reader.of(frame.source, frame.scope, [statement])
+        except TooMuch:
+            return True
         return Files.READS in found.files
 
     def _runs_a_model(self, frame: Frame, statement: ast.stmt) -> bool:

@@ -43,7 +43,7 @@ class Effects(Struct):
         changed: names and attributes whose objects may be changed; with what does so.
         replaced: attributes, and names of other scopes, that may be set to another object.
         files: what is done with files.
-        opened: the calls that do that, where they stand.
+        opened: the calls that do that, where they stand and with what they are given there.
         modes: how each module that is switched is left.
         moved: modules moved to another device, as they are spelled where that is: whether to the
             CPU at last, and what does so.
@@ -56,7 +56,7 @@ class Effects(Struct):
     changed: dict[Cell, Change] = field(default_factory=dict)
     replaced: dict[Cell, Change] = field(default_factory=dict)
     files: Files = Files(0)
-    opened: dict[ast.Call, tuple[Frame, Files]] = field(default_factory=dict)
+    opened: dict[tuple[ast.Call, Frame], Files] = field(default_factory=dict)
     modes: dict[Spelling, Mode] = field(default_factory=dict)
     moved: dict[tuple[Source, ast.AST, str], tuple[bool, Change]] = field(default_factory=dict)
     draws: list[Spelling] = field(default_factory=list)

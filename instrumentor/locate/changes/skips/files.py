@@ -19,7 +19,8 @@ from msgspec import Struct, field
 from instrumentor.locate.changes.skips.effects import Effects, Files
 from instrumentor.locate.changes.skips.facts import Facts
 from instrumentor.locate.changes.skips.storage import Frame
-from instrumentor.locate.meaning import methods
+from instrumentor.locate.meaning import libraries, methods
+from instrumentor.locate.meaning.roles import Effect
 from instrumentor.read.bindings import Bound, Parameter
 from instrumentor.read.callers import given_by_all
 from instrumentor.read.names import external_name
@@ -29,6 +30,7 @@ from instrumentor.read.syntax import (
     Source,
     argument,
     arguments,
+    below,
     bound_by,
     callee,
     contains,
@@ -55,9 +57,15 @@ _CHOOSE = (
     *("builtins.enumerate", "tqdm.tqdm"),
 )
 _OF_TWO = ("os.rename", "os.replace", "os.symlink", "os.link")
+_MOVE = (*_OF_TWO, "shutil.move")
 _GLOBS = ("glob.glob", "glob.iglob")
 _SAME = ("builtins.str", "os.fspath", "pathlib.Path", "pathlib.PurePath", "os.path.normpath")
 _MADE_ABSOLUTE = ("os.path.abspath", "os.path.realpath", "os.path.expanduser")
+#: Methods and functions that are given a file which has to be there.
+_TAKES_FILE = re.compile(r"file|artifact|upload|^(save|remove|unlink|stat|chmod|getsize|getmtime)$")
+_EXISTS = ("exists", "isfile", "is_file")
+#: Do nothing with a file whose name they are given, or are told of otherwise.
+_LEAVE = ("builtins.", "logging.", "torch.", "numpy.", "os.path.", "glob.", "re.", "argparse.")
 #: Names of what `save_pretrained` of a model writes.
 _OF_A_MODEL = (".json", ".bin", ".safetensors", ".md", ".py", ".pt", ".pth")
 #: Formats that no reader of another one takes.
@@ -86,24 +94,64 @@ class OpenedFiles(Struct, eq=False, dict=True):
     """What calls of a program open."""
 
     facts: Facts
-    _known: dict[tuple[ast.Call, bool], Opened] = field(default_factory=dict)
+    _known: dict[tuple[ast.Call, Frame, bool], Opened] = field(default_factory=dict)
+    #: What the call that is asked of gives to parameters.
+    _texts: dict[tuple[ScopeNode, str], str] = field(default_factory=dict)
 
     def written(self, effects: Effects) -> list[Opened]:
         """What is written or removed: folders that are made hold nothing yet."""
         found = []
-        for call, (frame, files) in effects.opened.items():
+        for (call, frame), files in effects.opened.items():
             if Files.WRITES in files and callee(call) not in ("makedirs", "mkdir"):
                 found.append(self._opened(frame, call, reads=False))
         return [each for each in found if each.paths]
 
     def read(self, effects: Effects, written: Iterable[Opened]) -> tuple[Source, ast.Call] | None:
         """The first call that may read what is written."""
-        for call, (frame, files) in effects.opened.items():
+        for (call, frame), files in effects.opened.items():
             if Files.READS in files or self._reads_too(frame, call):
                 one = self._opened(frame, call, reads=True)
                 if any(one.may_be(each) for each in written):
                     return frame.source, call
         return None
+
+    def needs(
+        self, source: Source, scope: ScopeNode, call: ast.Call, written: Iterable[Opened]
+    ) -> bool:
+        """Whether a library is given what is written, and fails without it: to upload or remove."""
+        program, word = self.facts.program, callee(call)
+        name = program.names.qualified(source, scope, call.func)
+        takes = _TAKES_FILE.search(word) is not None
+        if not takes and (
+            name.startswith(_LEAVE) or self.facts.objects.tells(source, scope, call) or not name
+        ):
+            return False
+        removes = word in ("remove", "unlink")
+        writes = libraries.effect_of(name) is Effect.SAVES and not removes
+        if self._reads_too(frame := Frame(source, scope), call):
+            return any(self._opened(frame, call, reads=True).may_be(each) for each in written)
+        if writes or self.facts.objects.saves_weights(source, scope, call):
+            return False
+        if program.resolve(source, scope, call) or self._is_asked_for(source, call):
+            return False
+        given = [part for a in arguments(call) for part in getattr(a, "elts", [a])]
+        if word in ("unlink", "stat") and not name and isinstance(call.func, ast.Attribute):
+            given.append(call.func.value)
+        kept = [one for one in map(_named, written) if one.paths]
+        each = (_named(Opened(self.of(source, scope, a))) for a in given) if kept else ()
+        return any(one.may_be(other) for one in each for other in kept)
+
+    def _is_asked_for(self, source: Source, call: ast.Call) -> bool:
+        """Below `if os.path.exists(path):`, or in a `try`."""
+        at = source.statement_of(call)
+        return at is not None and any(
+            isinstance(around, ast.Try)
+            or (
+                isinstance(around, ast.If)
+                and any(callee(c) in _EXISTS for c in below(around.test) if isinstance(c, ast.Call))
+            )
+            for around in source.parents(at)
+        )
 
     def _reads_too(self, frame: Frame, call: ast.Call) -> bool:
         """What copies a file, or gives it another name."""
@@ -111,10 +159,14 @@ class OpenedFiles(Struct, eq=False, dict=True):
         return name in _OF_TWO or name.startswith(("shutil.copy", "shutil.move"))
 
     def _opened(self, frame: Frame, call: ast.Call, *, reads: bool) -> Opened:
-        found = self._known.get((call, reads))
-        if found is None:
-            found = self._known[call, reads] = self._open(frame, call, reads=reads)
-        return found
+        question = (call, frame, reads)
+        if question not in self._known:
+            self._texts = {
+                (frame.scope, name): reach.constant for name, reach in frame.given if reach.constant
+            }
+            self._known[question] = self._open(frame, call, reads=reads)
+            self._texts = {}
+        return self._known[question]
 
     def _open(self, frame: Frame, call: ast.Call, *, reads: bool) -> Opened:
         source, scope = frame.source, frame.scope
@@ -128,9 +180,12 @@ class OpenedFiles(Struct, eq=False, dict=True):
         if given is None:
             return Opened((UNKNOWN,))
         if name in _OF_TWO or name.startswith("shutil."):
-            each = [self._of_file(source, scope, a).paths for a in arguments(call)]
-            inside = name == "shutil.rmtree"
-            return Opened(tuple((*p, "/", None) if inside else p for p in chain(*each)))
+            each = [self._of_file(source, scope, a).paths for a in arguments(call)[:2]]
+            alone = name == "shutil.rmtree"
+            named = each[:1] if reads else each if name in _MOVE else each[1:]
+            inside = each[:1] if reads or alone else each[1:]
+            folders = (p for p in chain(*inside) if not _is_named(p))
+            return Opened((*chain(*named), *(_joined((*p, "/", None)) for p in folders)))
         found = self._of_file(source, scope, given)
         if name.endswith(".from_pretrained"):
             return Opened(tuple((*p, None) for p in found.paths))
@@ -353,7 +408,8 @@ class OpenedFiles(Struct, eq=False, dict=True):
         home = program.source_of_scope.get(binder, source)
         ask = self._elements if elements else self.of
         found: list[Path] = []
-        for binding in program.bound(source, binder, name):
+        ahead = self.facts.storage.bound_ahead(Frame(source, scope), node)
+        for binding in ahead or program.bound(source, binder, name):
             match binding:
                 case Bound(value=value, path=()):
                     found += ask(home, binder, value, deep) if _is_told(value) else []
@@ -414,6 +470,9 @@ class OpenedFiles(Struct, eq=False, dict=True):
     def _passed(
         self, function: Function, name: str, deep: int, *, elements: bool = False
     ) -> Iterator[Path]:
+        if text := self._texts.get((function.node, name)):
+            yield (text,)
+            return
         given = given_by_all(self.facts.program, function, name, self._runs)
         if given is None:
             yield UNKNOWN
@@ -443,6 +502,15 @@ class OpenedFiles(Struct, eq=False, dict=True):
         if not (deep and puts) or any(put.bound.path for _, put in puts):
             return [UNKNOWN]
         return [p for s, put in puts for p in self.of(s, put.scope, put.bound.value, deep)]
+
+
+def _named(opened: Opened) -> Opened:
+    """With the paths alone that end in the name of a file."""
+    return Opened(tuple(filter(_is_named, opened.paths)))
+
+
+def _is_named(path: Path) -> bool:
+    return re.search(r"\.\w+$", path[-1] or "") is not None
 
 
 _OF_FILE = ("read", "readline", "readlines", "write", "writelines", "close", "open")

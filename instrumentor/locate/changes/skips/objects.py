@@ -13,8 +13,8 @@ from instrumentor.locate.meaning.roles import Effect, Evidence, Kind, Role
 from instrumentor.read import handed_on
 from instrumentor.read.names import external_name
 from instrumentor.read.script_options import is_namespace
-from instrumentor.read.syntax import ScopeNode, Source, argument, dotted, last
-from instrumentor.read.values import Class, External, Item, Member, Object, Value, Values
+from instrumentor.read.syntax import ScopeNode, Source, argument, arguments, dotted, last
+from instrumentor.read.values import Class, External, Group, Item, Member, Object, Value, Values
 
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
 _WALKED_THROUGH = handed_on.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
@@ -42,7 +42,8 @@ class Objects(Struct, eq=False):
     def runs(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         """A module that is called, or a method of one that may run it, as `load_from` does not."""
         word = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        told = methods.changes_module(word) or word in methods.WALKS_MODULE
+        asks = not arguments(call) and word != "forward"  # `layers.values()`
+        told = asks or methods.changes_module(word) or word in methods.WALKS_MODULE
         if word in methods.GENERATES and isinstance(call.func, ast.Attribute):
             return self.is_module(source, scope, call.func.value)
         return not (word and told) and self.is_module(source, scope, call.func)
@@ -56,6 +57,17 @@ class Objects(Struct, eq=False):
         """What a parser of options gave: whoever is given it may read all its attributes."""
         values = self._values(source, scope, node)
         return bool(values) and all(map(is_namespace, values))
+
+    def is_of_options(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """A namespace, or the table that it keeps them in: `vars(args)`, `args.__dict__`."""
+        for value in self._values(source, scope, node):
+            match value:
+                case Member(owner=owner, name="__dict__") if is_namespace(owner):
+                    return True
+                case Object(made_by=External(name="builtins.vars"), node=ast.Call(args=[one])):
+                    if value.where is not None and self.is_namespace(*value.where, one):
+                        return True
+        return self.is_namespace(source, scope, node)
 
     def is_sink(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """Takes values and gives none back: a logger, a progress bar.
@@ -212,10 +224,10 @@ class Objects(Struct, eq=False):
         )
 
     def _is_of_a_batch(self, value: Value) -> bool:
-        """What a loader gives, or a part of that."""
-        return isinstance(value, Item) and (
-            self.is_made_a_loader(value.owner) or self._is_of_a_batch(value.owner)
-        )
+        """What a loader gives, a part of that, or a tuple of such."""
+        if isinstance(value, Item):
+            return self.is_made_a_loader(value.owner) or self._is_of_a_batch(value.owner)
+        return isinstance(value, Group)
 
     def is_library(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """A module, function or class of an installed package, not one of its objects."""

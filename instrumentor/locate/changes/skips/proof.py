@@ -25,12 +25,14 @@ from instrumentor.locate.meaning.host_values import host_read
 from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
+    ScopeNode,
     Source,
     arguments,
     below,
     bound_by,
     callee,
     contains,
+    own_calls,
     own_nodes,
     path_to,
 )
@@ -175,8 +177,13 @@ class _Attempt(Struct, eq=False):
             effects = self._effects(piece)
             if piece.quiet and (self._in_training(piece).draws or effects.draws):
                 raise Stays(piece, "it draws random numbers")
-            if at := self._read_back(piece, effects) if Files.WRITES in effects.files else "":
-                raise Stays(piece, f"a file is read back at {at}")
+            if read := self._read_back(piece, effects) if Files.WRITES in effects.files else None:
+                source, call = read
+                if told := self._tells_of_it(piece, source, call):
+                    self.taken[piece].append(told)
+                    self.close()
+                    return
+                raise Stays(piece, f"a file is read back at {source.at(call.lineno)}")
             if at := self._made_inside(piece) if Files.MAKES_FOLDER in effects.files else "":
                 raise Stays(piece, f"a file is made at {at}, in a folder that this may make")
 
@@ -325,40 +332,69 @@ class _Attempt(Struct, eq=False):
 
     # -- files ---------------------------------------------------------------------------------
 
-    def _read_back(self, piece: Piece, effects: Effects) -> str:
+    def _tells_of_it(self, piece: Piece, source: Source, call: ast.Call) -> ast.stmt | None:
+        """The statement that only hands a file to an outlet: `wandb.save(path)`."""
+        statement = source.statement_of(call)
+        alone = isinstance(statement, ast.Expr) and statement.value is call
+        if not alone or (source, source.scope_of(call)) != (piece.source, piece.scope):
+            return None
+        does = self.facts.reader.of(source, piece.scope, [statement] if statement else [])
+        tells = self.facts.objects.tells(source, piece.scope, call)
+        return statement if tells and not does.unknown and Files.READS not in does.files else None
+
+    def _read_back(self, piece: Piece, effects: Effects) -> tuple[Source, ast.Call] | None:
         """A call that runs later than a piece, and may read a file that it writes."""
         written = self.files.written(effects)
         for later in self._left(piece) if written else ():
             if found := self.files.read(later, written):
-                source, call = found
-                return source.at(call.lineno)
-        return ""
+                return found
+        for source, scope, statement in self._places_left(piece) if written else ():
+            for home, where, call in self._calls_of(source, scope, statement):
+                if self.files.needs(home, where, call, written):
+                    return home, call
+        return None
 
     def _made_inside(self, piece: Piece) -> str:
         """A call that makes a file later, where nothing with it makes folders."""
         for later in self._left(piece):
             if Files.NEEDS_FOLDER in later.files and Files.MAKES_FOLDER not in later.files:
                 calls = later.opened.items()
-                return next(f.source.at(c.lineno) for c, (f, d) in calls if Files.NEEDS_FOLDER in d)
+                return next(f.source.at(c.lineno) for (c, f), d in calls if Files.NEEDS_FOLDER in d)
         return ""
 
     def _left(self, piece: Piece) -> Iterator[Effects]:
         """What statements do that run later than a piece, and stay."""
-        gone = self._gone(self.facts.never)
-        of = self.facts.reader.of
-        for source, scope, statement in self._later():
-            if not gone.holds(source, statement) and not self.facts.holds_step(statement):
-                yield of(source, scope, [statement], gone.by_source.get(source, ()))
-        for source, scope, statement in self._until_the_step(piece) if piece.initial else ():
-            if gone.holds(source, statement) or self.facts.holds_step(statement):
-                continue
-            effects = of(source, scope, [statement], gone.by_source.get(source, ()))
-            if statement in (anchor for *_, anchor in self.facts.anchors):  # what it calls follows
-                for call, (frame, files) in effects.opened.items():
+        out = Gone(self.facts.program, self._out).by_source
+        anchors = [anchor for *_, anchor in self.facts.anchors]
+        for source, scope, statement in self._places_left(piece):
+            effects = self.facts.reader.of(source, scope, [statement], out.get(source, ()))
+            if statement in anchors:  # what it calls follows
+                for (call, frame), files in effects.opened.items():
                     if contains(statement, call):
-                        yield Effects(files=files, opened={call: (frame, files)})
+                        yield Effects(files=files, opened={(call, frame): files})
             else:
                 yield effects
+
+    def _places_left(self, piece: Piece) -> Iterator[Place]:
+        """Statements that run later than a piece, and stay."""
+        gone = self._gone(self.facts.never)
+        for place in (*self._later(), *(self._until_the_step(piece) if piece.initial else ())):
+            if not gone.holds(place[0], place[2]) and not self.facts.holds_step(place[2]):
+                yield place
+
+    def _calls_of(
+        self, source: Source, scope: ScopeNode, statement: ast.stmt
+    ) -> Iterator[tuple[Source, ScopeNode, ast.Call]]:
+        """Calls of a statement and of the functions that it runs, which stay."""
+        gone, program = self._gone(self.facts.never), self.facts.program
+        follows = statement in (anchor for *_, anchor in self.facts.anchors)
+        inside = {} if follows else program.called_from(scope, [statement])
+        calls = [(source, scope, call) for call in own_calls(statement)]
+        for function in inside:
+            if isinstance(function, FUNCTIONS) and function not in gone.functions:
+                home = program.source_of_scope[function]
+                calls += [(home, function, call) for call in own_calls(function)]
+        yield from (each for each in calls if not gone.holds(each[0], each[2]))
 
     def _until_the_step(self, piece: Piece) -> Iterator[Place]:
         """Statements between a piece and the loop that it stands ahead of."""

@@ -339,7 +339,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         if lambdas and len(lambdas) == len(self.program.names.of(*where, call.func)):
             return found
         found.add(self._library.of(frame, statement, call))
-        found.opened = {call: (frame, found.files)} if found.files else {}
+        found.opened = {(call, frame): found.files} if found.files else {}
         for function in self._methods.looked_up(*where, call):
             found.add(self._summary(function, ()))
         alone = self.storage.of(frame, call.func).is_new
@@ -353,7 +353,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         if by_library.draws and (does := self._walks.does(frame, call)) is not Does.BEGINS:
             by_library.draws = [NOWHERE] if does is Does.UNKNOWN else []
         by_library.files &= ~Files.READS  # a data set reads its own
-        by_library.opened = {c: (f, d & ~Files.READS) for c, (f, d) in by_library.opened.items()}
+        by_library.opened = {at: d & ~Files.READS for at, d in by_library.opened.items()}
         found.add(by_library)
         return found
 

@@ -634,3 +634,74 @@ def test_what_is_shown_of_the_step_beside_an_evaluation_is_read_all_the_same(nam
     if read is not None:
         assert [line for line in lines if line.startswith(read)]
         assert shows not in lines
+
+
+INITIALIZES = """\
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleDict({{'a': torch.nn.Linear(4, 4)}})
+    def forward(self, x):
+        return self.layers['a'](x)
+    @torch.no_grad()
+    def begin(self):
+        for layer in self.layers.values():
+            torch.nn.init.zeros_(layer.weight)
+        {}
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model.begin()
+"""
+
+
+@pytest.mark.parametrize(("does", "runs"), [("pass", False), ("print(self(x))", True)])
+def test_what_only_sets_the_weights_of_a_model_is_no_evaluation(does: str, runs: bool) -> None:
+    plan = plan_of(looped(STEP, before=INITIALIZES.format(does)))
+    assert plan["skipped_validation"] == []
+    assert ("Validation is kept" in str(texts(plan["warnings"]))) is runs
+
+
+RECORDS = """\
+import argparse, json, os
+import matplotlib.pyplot as plt
+from torchvision.utils import save_image
+parser = argparse.ArgumentParser()
+parser.add_argument('--rate', type=float)
+args = parser.parse_args()
+os.makedirs('out', exist_ok=True)
+def note(path, text):
+    with open(path, 'w') as file:
+        file.write(text)
+def plot(values, path):
+    plt.figure()
+    plt.plot(values)
+    plt.savefig(path)
+    plt.close()
+images = torch.zeros(4, 3, 8, 8)
+"""
+#: what is written ahead of the first sample, what reads it, whether it goes
+RECORDED = {
+    "options": ("with open('out/o.json', 'w') as file:\n    json.dump(vars(args), file)", "", True),
+    "by a function": ("note('out/o.txt', str(args.__dict__))", "", True),
+    "a picture": ("save_image(images, 'out/real.png')", "", True),
+    "a plot": ("plot([1, 2], 'out/a.png')", "", True),
+    "rows": ("with open('out/rows.json', 'w') as file:\n    json.dump([1, 2], file)", "", False),
+    "a text": ("note('out/rows.txt', 'a b c')", "", False),
+    "into what stays open": ("log = open('out/o.txt', 'w')\nlog.write(str(args))", "", False),
+    "with what is no file": ("with lock:\n    note('out/o.txt', str(args))", "", True),
+    "what is read again": (
+        "note('out/o.txt', str(args))",
+        "print(open('out/o.txt').read())",
+        False,
+    ),
+    "what is uploaded": ("plot([1, 2], 'out/a.png')", "api.upload('out/a.png')", False),
+}
+
+
+@pytest.mark.parametrize(("writes", "reads", "goes"), RECORDED.values(), ids=RECORDED)
+def test_pictures_and_options_that_are_written_ahead_go_and_nothing_is_said_of_others(
+    writes: str, reads: str, goes: bool
+) -> None:
+    plan = plan_of(looped(f"{reads}\n{STEP}", before=RECORDS + writes))
+    assert bool(plan["skipped_checkpoints"]) is goes
+    assert "once before the first sample" not in str(texts(plan["warnings"]))

@@ -11,6 +11,7 @@ import pytest
 
 from instrumentor import Options
 from instrumentor.locate import locate_file
+from instrumentor.locate.changes.skips.storage import TooMuch
 from tests.locate.cases import HEAD, looped, plan_of, rewritten
 
 STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"

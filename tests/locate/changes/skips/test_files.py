@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from tests.locate.cases import HEAD, looped, plan_of
+from tests.locate.cases import HEAD, looped, plan_of, rewritten
 from tests.warned import texts
 
 STEP = """
@@ -18,6 +18,7 @@ import glob
 import os
 import pickle
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,24 @@ def named(epoch, ending=".pt"):
 
 def save(state, path):
     torch.save(state, path)
+
+
+def put(name, **more):
+    if not os.path.isabs(name):
+        name = os.path.join(unknown, name)
+    state = {"x": x}
+    state.update(more)
+    torch.save(state, name)
+
+
+def keep(name):
+    if not os.path.isabs(name):
+        name = os.path.join(unknown, name)
+    shutil.copy(name, os.path.join(unknown, "old", "%s.pt" % x))
+
+
+def keep_all(folder):
+    shutil.copytree(folder, "b")
 
 
 def load_all(paths):
@@ -134,6 +153,16 @@ OTHERS = {
         "with open('rows.txt') as one:\n    one.read()\nfor one in last, best:\n    load_all(one)",
     ),
     "what a constant leaves out": ("torch.save(weights, 'm.pt')", "choose('m.pt')"),
+    "a copy of it": ("torch.save(weights, 'm.pt')\nshutil.copy('m.pt', 'n.pt')", "pass"),
+    "a copy of another one": ("put('m.pt', state=weights)", "keep('best.pt')"),
+    "one of several that a function is given": (
+        "put('m.pt', state=weights)",
+        "put('best.pt', state=weights)\nkeep('best.pt')",
+    ),
+    "another one that takes its name": (
+        "torch.save(weights, 'm.pt')",
+        "shutil.copyfile('best.pt', 'm.pt')",
+    ),
     "a folder that is made": ("os.makedirs('runs')\nsave(weights, 'm')", "torch.load('runs/a.pt')"),
 }
 ONE = {
@@ -161,8 +190,13 @@ ONE = {
         "torch.save(weights, 'a.pt' if x else 'b.pt')",
         "torch.load('b.pt')",
     ),
-    "a path that a function is given": (
-        "save(weights, 'runs/m.pt')\nsave(weights, 'runs/n.pt')",
+    "a path that a function is given": ("save(weights, 'runs/n.pt')", "torch.load('runs/n.pt')"),
+    "one of two that a function is given": (
+        "for one in 'runs/m.pt', 'runs/n.pt':\n    save(weights, one)",
+        "torch.load('runs/n.pt')",
+    ),
+    "one of two that it is given in a statement": (
+        "save(weights, 'runs/m.pt'), save(weights, 'runs/n.pt')",
         "torch.load('runs/n.pt')",
     ),
     "a path made by a function": ("torch.save(weights, named(3))", "torch.load(named(1))"),
@@ -176,6 +210,16 @@ ONE = {
         "torch.load('b.pt')",
     ),
     "from elsewhere": ("torch.save(weights, 'b/a.pt')", "os.chdir('c')\ntorch.load('a.pt')"),
+    "a copy of it": ("put('m.pt', state=weights)", "keep('m.pt')"),
+    "a copy of its folder": ("torch.save(weights, 'a/m.pt')", "keep_all('a')"),
+    "a copy of it that is read": (
+        "torch.save(weights, 'm.pt')\nshutil.copy('m.pt', 'n.pt')",
+        "torch.load('n.pt')",
+    ),
+    "a copy, in a folder": (
+        "torch.save(weights, 'm.pt')\nshutil.copy('m.pt', 'b')",
+        "torch.load('b/m.pt')",
+    ),
     "by a link": ("torch.save(weights, 'a.pt')", "os.symlink('a.pt', 'b.pt')\ntorch.load('b.pt')"),
     "a text with what is no text": (
         "torch.save(weights, unknown)",
@@ -201,6 +245,40 @@ def test_a_save_stays_where_its_file_may_be_read_back(writes: str, reads: str) -
     _, found = plan(writes, reads)
     assert found["skipped_checkpoints"] == []
     assert "read back" in str(texts(found["warnings"]))
+
+
+#: what is done with a file behind a save of it, and whether the save goes
+NEEDED = {
+    "uploaded": ("api.upload(path='m.pt')", False),
+    "one of several that are uploaded": ("api.upload_files(['n.pt', 'm.pt'])", False),
+    "another one that is uploaded": ("api.upload(path='n.pt')", True),
+    "asked how large it is": ("print(os.path.getsize('m.pt'))", False),
+    "given to what nobody knows": ("subprocess.run(['convert', 'm.pt'])", False),
+    "removed, which goes along": ("os.remove('m.pt')", True),
+    "removed by a function": ("remove('m.pt')", False),
+    "removed if it is there": ("if os.path.exists('m.pt'):\n    os.remove('m.pt')", True),
+    "removed as far as it is there": (
+        "try:\n    os.remove('m.pt')\nexcept OSError:\n    pass",
+        True,
+    ),
+    "written again": ("torch.save(weights, 'm.pt')", True),
+    "named in a line of a log": ("logging.info('saved m.pt')\nprint('m.pt')", True),
+    "shown to a logger, which goes along": ("wandb.save('m.pt')", True),
+    "handed to another function": ("hand_on('m.pt')", False),
+}
+
+
+@pytest.mark.parametrize(("does", "goes"), NEEDED.values(), ids=NEEDED)
+def test_a_save_stays_where_its_file_has_to_be_there(does: str, goes: bool) -> None:
+    before = "import logging\nimport subprocess\nimport wandb\nimport api\n\n"
+    before += "def hand_on(path):\n    api.upload(path)\n"
+    before += "def remove(path):\n    os.remove(path)\n"
+    body = f"{STEP}if x.sum() > 0:\n    torch.save(weights, 'm.pt')\n{does}\n"
+    source = looped(body, BEFORE + before)
+    found = plan_of(source)
+    assert bool(found["skipped_checkpoints"]) is goes
+    code = rewritten(source).code.decode()
+    assert ("off| wandb.save" in code) is ("wandb" in does)
 
 
 def test_the_line_that_reads_is_named() -> None:
