@@ -408,6 +408,21 @@ for a, b in itertools.chain(loaders["one"], loaders["other"]):
 print(walk(each(val_loader)), walk(given()), walk(itertools.chain(loaders["one"])))"""
 OF_ITS_LIKE["in_turn"] = (WALKS, "pass", IN_TURN)
 
+#: what may be a loader, or an object that holds one: the run tells which
+LIMITED = """\
+from itertools import islice
+class Few:
+    def __init__(self, held):
+        self.held = held
+    def __iter__(self):
+        return islice(iter(self.held), 2)
+def limit(held):
+    return val_loader if rows else Few(held)
+limited = limit(val_loader)
+def walk(batches):
+    return sum(a.sum() for a, b in batches)"""
+OF_ITS_LIKE["limited"] = ("print(walk(limited))", "pass", LIMITED)
+
 
 @pytest.mark.parametrize("name", OF_ITS_LIKE)
 def test_what_is_done_with_its_like_goes_and_changes_nothing(

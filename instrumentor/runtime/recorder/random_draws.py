@@ -8,6 +8,15 @@ DRAWS = "Walking over a loader of %s, which draws random numbers for its samples
 HENCE = " Batches may be others than in your script; --keep-validation keeps a validation."
 
 
+def loader_of(walked: Any) -> Any:
+    """The DataLoader that is walked over: what is one, or wraps one, as a progress bar does."""
+    kind = sys.modules["torch"].utils.data.DataLoader
+    if isinstance(walked, kind):
+        return walked
+    held = [each for each in getattr(walked, "__dict__", {}).values() if isinstance(each, kind)]
+    return held[0] if len(held) == 1 else None
+
+
 def has_its_workers(loader: Any, again: bool) -> bool:
     """Whether the workers of a DataLoader stay from an earlier walk, seeded as they are."""
     stay = getattr(loader, "persistent_workers", False) and loader.num_workers

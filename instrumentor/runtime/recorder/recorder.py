@@ -25,6 +25,7 @@ from instrumentor.runtime.recorder.random_draws import (
     HENCE,
     draws_by_itself,
     has_its_workers,
+    loader_of,
 )
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.repeats import Repeats
@@ -301,9 +302,8 @@ class Recorder:
         for the order of its samples with the first of them. One whose workers stay is made once.
         """
         torch = sys.modules["torch"]
-        for loader in loaders:
-            # What loaders of other kinds would draw is not known.
-            if isinstance(loader, torch.utils.data.DataLoader):
+        for loader in map(loader_of, loaders):
+            if loader is not None:  # what loaders of other kinds would draw is not known
                 again = id(loader) in self.walked
                 self.walked.add(id(loader))
                 if not has_its_workers(loader, again):

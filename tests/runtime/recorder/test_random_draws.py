@@ -103,6 +103,33 @@ def test_an_order_that_is_drawn_as_it_goes_is_told(
     assert [e["kind"] for e in events(tmp_path) if e["event"] == "warning"] == ["random-numbers"]
 
 
+class Wrapped:
+    def __init__(self, *loaders: Any) -> None:
+        self.loader, *self.others = loaders
+
+
+@pytest.mark.parametrize(
+    ("walked", "seeds"),
+    [
+        (lambda loader: loader, 2),
+        (Wrapped, 2),
+        (lambda _: [1], 0),
+        (lambda _: Wrapped(None), 0),
+        (lambda _: iter([1]), 0),
+    ],
+)
+def test_seeds_are_those_of_the_loader_that_is_wrapped(
+    recorder: Recorder, walked: Callable[[Any], Any], seeds: int
+) -> None:
+    torch.manual_seed(0)
+    for _ in range(seeds):
+        torch.empty((), dtype=torch.int64).random_()
+    expected = torch.get_rng_state().tolist()
+    torch.manual_seed(0)
+    recorder.drawn(walked(DataLoader(Rows(int), shuffle=True)))
+    assert torch.get_rng_state().tolist() == expected
+
+
 @pytest.mark.parametrize(("stay", "seeds"), [(True, 3), (False, 4)])
 def test_workers_that_stay_are_seeded_once(recorder: Recorder, *, stay: bool, seeds: int) -> None:
     loader = DataLoader(Rows(int), shuffle=True, num_workers=1, persistent_workers=stay)

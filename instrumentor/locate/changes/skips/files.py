@@ -180,7 +180,8 @@ class OpenedFiles(Struct, eq=False, dict=True):
         if given is None:
             return Opened((UNKNOWN,))
         if name in _OF_TWO or name.startswith("shutil."):
-            each = [self._of_file(source, scope, a).paths for a in arguments(call)[:2]]
+            pair = [argument(call, "src", "path", at=0), argument(call, "dst", at=1)]
+            each = [self._of_file(source, scope, a).paths for a in pair if a is not None]
             alone = name == "shutil.rmtree"
             named = each[:1] if reads else each if name in _MOVE else each[1:]
             inside = each[:1] if reads or alone else each[1:]

@@ -792,9 +792,20 @@ def test_nothing_goes_where_too_much_leads_to_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("instrumentor.locate.changes.skips.storage._MOST", 3)
     plan = plan_of(GOES["deleted"].source)
     assert plan["skipped_validation"] == []
-    assert any(
-        "more leads to and from them than can be followed" in str(w) for w in plan["warnings"]
-    )
+    why = "because more leads to and from it than can be followed"
+    assert [why in w["message"] for w in plan["warnings"] if "kept" in w["message"]] == [True]
+
+
+def test_a_search_that_finds_nothing_for_what_leads_there_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def too_much(*_: object) -> None:
+        raise TooMuch
+
+    monkeypatch.setattr("instrumentor.locate.changes.skips.find_pieces", too_much)
+    plan = plan_of(GOES["deleted"].source)
+    assert plan["skipped_validation"] == []
+    assert "more leads to and from them than can be followed" in str(plan["warnings"])
 
 
 COUNTED = """\

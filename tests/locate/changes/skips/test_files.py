@@ -211,6 +211,10 @@ ONE = {
     ),
     "from elsewhere": ("torch.save(weights, 'b/a.pt')", "os.chdir('c')\ntorch.load('a.pt')"),
     "a copy of it": ("put('m.pt', state=weights)", "keep('m.pt')"),
+    "a copy of it by name": (
+        "torch.save(weights, 'm.pt')\nshutil.copy(dst='n.pt', src='m.pt')",
+        "torch.load('n.pt')",
+    ),
     "a copy of its folder": ("torch.save(weights, 'a/m.pt')", "keep_all('a')"),
     "a copy of it that is read": (
         "torch.save(weights, 'm.pt')\nshutil.copy('m.pt', 'n.pt')",
