@@ -455,6 +455,55 @@ def test_a_named_loop_holds_the_steps_of_a_loop_inside() -> None:
         assert (plan.explanation["loop"]["line"], plan.label) == (line, label)
 
 
+@pytest.mark.parametrize(
+    "held",
+    [
+        "from sklearn.preprocessing import StandardScaler\nStandardScaler().fit(rows)",
+        "agent = registry.make(name)\nagent.fit(loader)",
+        "scaler(rows, columns)",
+        "from pytorch_lightning import seed_everything\nseed_everything(1)",
+        "import tensorflow as tf\nshown = tf.summary\nfeatures.fit(rows)\n"
+        "class Apart:\n    def step(self):\n        loss.backward()",
+    ],
+    ids=["features", "unknown", "rows", "seeds", "plots"],
+)
+def test_who_holds_the_loop_is_said_where_it_is_known(held: str) -> None:
+    """What is named like a trainer's method, or only imported, may hold anything."""
+    assert reason_of(f"import torch\n\n{held}\nregistry.start(name)\n").kind == "no-loop"
+
+
+def test_a_trainer_in_what_is_not_seen_to_run_holds_no_loop(tmp_path: Path) -> None:
+    (tmp_path / "others.py").write_text(
+        "import trl\n\ndef tune():\n    trl.SFTTrainer(model).train()\n"
+    )
+    script = tmp_path / "train.py"
+    script.write_text("import others\n\nregistry.start(name)\n")
+    with pytest.raises(Declined) as caught:
+        locate_file(script, Options(), [tmp_path])
+    assert caught.value.reasons[0].kind == "no-loop"
+    script.write_text("import others\n\nothers.tune()\n")
+    with pytest.raises(Declined) as caught:
+        locate_file(script, Options(), [tmp_path])
+    assert caught.value.reasons[0].kind == "hf-trainer"
+
+
+def test_a_loop_that_is_not_seen_to_be_called_goes_before_a_backward_apart(tmp_path: Path) -> None:
+    """Of another module: there a probe of gradients says nothing of the script."""
+    (tmp_path / "probes.py").write_text(
+        "def probe(net, xs):\n    for x in xs:\n        net(x).sum().backward()\n"
+    )
+    trainer = "import torch\n\nclass Trainer:\n    def train(self):\n" + indent(LOOP, "        ")
+    (tmp_path / "trainers.py").write_text(trainer)
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import probes\nimport trainers\n\nprobes.probe(net, xs)\n"
+        "registry.start(trainers.Trainer)\n"
+    )
+    with pytest.raises(Declined) as caught:
+        locate_file(script, Options(), [tmp_path])
+    assert "train(), which holds one at trainers.py:5, is not seen" in str(caught.value.reasons[0])
+
+
 def test_a_named_loop_of_another_module_that_is_not_seen_to_be_reached(tmp_path: Path) -> None:
     client = "class Client:\n    def train(self):\n" + indent(LOOP, "        ")
     (tmp_path / "clients.py").write_text(PREAMBLE + client)

@@ -34,6 +34,7 @@ from instrumentor.locate.rules.no_loop import (
     HiddenInCall,
     HiddenInScaler,
     InNoLoop,
+    InNoSeenLoop,
     Library,
     NoLoop,
     Unreached,
@@ -60,8 +61,8 @@ from instrumentor.locate.rules.unreadable import BrokenImport, FileTooLarge, Syn
 #: Declines under what they are about.
 TOPICS: dict[str, tuple[type[Decline], ...]] = {
     "No loop to be seen": (
-        *(NoLoop, Unreached, InNoLoop, BackwardHidden, ChosenAtRunTime, Library),
-        NoInferenceLoop,
+        *(NoLoop, Unreached, InNoLoop, InNoSeenLoop, BackwardHidden, ChosenAtRunTime),
+        *(Library, NoInferenceLoop),
         *(HfTrainer, LightningTrainer, Lightning, ManualBackward, InTrainer),
         *(HiddenInCall, HiddenInScaler, ForeignRuntime, Jax, Keras),
     ),

@@ -225,20 +225,21 @@ def runtimes(sources: Iterable[Source]) -> Iterator[Reason]:
 
 
 def imports(entry: Source) -> Iterator[Reason]:
-    """Frameworks that hold the loop of every script that imports them."""
+    """Frameworks that hold the loop of every script that makes what they run."""
     for each, _, statement in _imports(entry):
-        if each.imported:
+        if each.imported and any(word in entry.data for word in each.trains):
             yield _BY_KIND[each.imported].at(entry, statement)
 
 
 def without_torch(program: Program) -> Iterator[Reason]:
     """A script of another framework, itself or by the modules of its repository."""
     own = imported_roots(program.entry)
+    by_torch = any(b".backward(" in source.data for source in program.sources.values())
     for source in program.sources.values():
         torch = "torch" in imported_roots(source)
         for each, name, statement in _imports(source):
             # beside torch it may only bring data: `keras.datasets`
-            if torch and not any(word in source.data for word in each.trains):
+            if torch and (by_torch or not any(word in source.data for word in each.trains)):
                 continue
             if each.without_torch and (name in own or "torch" not in own):
                 decline = _BY_KIND[each.without_torch]
@@ -259,11 +260,16 @@ def trainers(knowledge: Knowledge) -> Iterator[Reason]:
     program = knowledge.program
     for source in program.sources.values():
         for call in source.calls:
-            if callee(call) not in ("fit", "train"):
+            if callee(call) not in ("fit", "train") or not _may_run(program, source, call):
                 continue
             for value in knowledge.values(source, program.scope_of(source, call), call.func):
                 for name, trainer, decline in _trainer_of(program, value):
                     yield decline.at(source, call, library=name, trainer=trainer)
+
+
+def _may_run(program: Program, source: Source, call: ast.Call) -> bool:
+    """Whether a call is the entry's own, or in what that is seen to run."""
+    return source is program.entry or program.scope_of(source, call) in program.reached
 
 
 def _trainer_of(program: Program, function: object) -> Iterator[tuple[str, str, type[Decline]]]:
@@ -282,6 +288,8 @@ def engines(knowledge: Knowledge) -> Iterator[Reason]:
     """`Engine(update).run(loader)`, of any installed package."""
     for word in _STARTS:
         for source, scope, call in knowledge.program.calls_named(word):
+            if not _may_run(knowledge.program, source, call):
+                continue
             for value in knowledge.values(source, scope, call.func):
                 owner = value.owner if isinstance(value, Member) else None
                 made = external_name(owner.made_by) if isinstance(owner, Object) else ""

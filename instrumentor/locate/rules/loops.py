@@ -165,7 +165,7 @@ class BackwardOnly(Decline):
     """
 
     kind = "no-optimizer-step"
-    message = "a backward runs in this loop, but no optimizer step follows it"
+    message = "a backward runs in this loop, but no optimizer step is seen to follow it"
     remedy = "A training loop steps an optimizer; if this is one: --loop {place}."
     timeable = True
 

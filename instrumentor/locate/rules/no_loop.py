@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate, find_candidates
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.meaning.libraries import is_on_host
+from instrumentor.locate.meaning.roles import Kind
 from instrumentor.locate.rules.compiled_step import steps_handed_to_a_compiler
 from instrumentor.locate.rules.decline import Decline
 from instrumentor.locate.rules.frameworks import (
@@ -24,6 +26,7 @@ from instrumentor.locate.rules.unreadable import BrokenImport
 from instrumentor.read.configured import INSTANTIATE
 from instrumentor.read.program import Class, Program
 from instrumentor.read.syntax import FUNCTIONS, SOURCE_BYTES, ScopeNode, Source, callee, dotted
+from instrumentor.read.values import External, Item, Member, Object
 from instrumentor_analysis.shared.files import read_bytes
 
 
@@ -106,13 +109,31 @@ class Unreached(Decline):
 class InNoLoop(Decline):
     """A forward and a backward run once, as in a test of gradients: there is nothing to sample.
 
-    Unless who calls them in a loop is not seen.
-
     ```python
     import torch
 
     model(x).sum().backward()
     print(model.weight.grad)
+    ```
+    """
+
+    kind = "no-loop"
+    message = f"{NoLoop.message}: the backward at {{place}} stands in no loop"
+    remedy = "Repeat the step in a loop, and give the script that does."
+    timeable = True
+
+
+class InNoSeenLoop(Decline):
+    """A function with a forward and a backward is called once, or by somebody who is not seen.
+
+    ```python
+    import torch
+
+    def step():
+        model(x).sum().backward()
+        print(model.weight.grad)
+
+    step()
     ```
     """
 
@@ -123,7 +144,7 @@ class InNoLoop(Decline):
 
 
 class BackwardHidden(Decline):
-    """An optimizer is stepped, and what runs the backward is chosen at run time: by a name, say.
+    """An optimizer is stepped, and what runs the backward is not seen: a name chooses it, say.
 
     ```python
     import importlib
@@ -139,8 +160,8 @@ class BackwardHidden(Decline):
 
     kind = "no-loop"
     message = (
-        f"{NoLoop.message}: {{optimizer}} is stepped at {{place}}, and what runs the backward "
-        "there is chosen at run time"
+        f"{NoLoop.message}: {{optimizer}} is stepped at {{place}}, and no backward is seen there; "
+        "it may be chosen at run time, or be an installed package's"
     )
     remedy = Unreached.remedy
     timeable = True
@@ -202,16 +223,47 @@ def _holders(knowledge: Knowledge, without_update: Sequence[Candidate]) -> Itera
     yield from without_torch(program)
     for source, call in ((s, c) for s in program.sources.values() for c in s.calls):
         name = dotted(call.func)
-        if re.search(r"(loss_)?scaler$", name) and len(call.args) >= 2:
+        if re.search(r"(loss_)?scaler$", name) and _steps_by_itself(knowledge, source, call):
             yield HiddenInScaler.at(source, call, name=name)
     for call in entry.calls:
-        here = program.resolve(entry, program.scope_of(entry, call), call)
-        if callee(call) in ("train_batch", "fit") and not here:
+        if callee(call) in ("train_batch", "fit") and _is_installed(program, entry, call):
             yield HiddenInCall.at(entry, call, name=dotted(call.func))
     yield from steps_handed_to_a_compiler(knowledge)
     for candidate in without_update:
-        place = candidate.source.at(candidate.loop.lineno)
-        yield BackwardOnly.at(candidate.source, candidate.loop, place=place)
+        # beside a loop that is not seen to be called, another module's says less
+        if candidate.source is entry or _unreached(knowledge, program.reached) is None:
+            place = candidate.source.at(candidate.loop.lineno)
+            yield BackwardOnly.at(candidate.source, candidate.loop, place=place)
+
+
+def _steps_by_itself(knowledge: Knowledge, source: Source, call: ast.Call) -> bool:
+    """Whether a call that is not read is given a loss and an optimizer."""
+    program = knowledge.program
+    where = source, program.scope_of(source, call)
+    given = any(knowledge.kinds.is_a(*where, a, Kind.OPTIMIZER) for a in call.args[1:])
+    return given and not program.resolve(*where, call)
+
+
+def _is_installed(program: Program, source: Source, call: ast.Call) -> bool:
+    """Whether a call is known to be of a method of an installed package's, for models of torch."""
+    names: list[str] = []
+    for value in program.of(source, program.scope_of(source, call), call.func):
+        while isinstance(value, (Item, Member, Object)):
+            value = value.made_by if isinstance(value, Object) else value.owner
+        names += program.external_bases(value) if isinstance(value, Class) else []
+        names += [value.name] if isinstance(value, External) else []
+    return bool(names) and not any(is_on_host(name.partition(".")[0]) for name in names)
+
+
+def _unreached(knowledge: Knowledge, reached: Collection[ScopeNode]) -> Reason | None:
+    """That a training loop is there, in a function that nothing is seen to call."""
+    path = knowledge.program.entry.path
+    for loop in find_candidates(knowledge):
+        if loop.updates and loop.scope not in reached and isinstance(loop.scope, FUNCTIONS):
+            place = loop.source.at(loop.loop.lineno)
+            apart = f"{loop.scope.name}(), which holds one at {place},"
+            return Unreached.of(path, apart=apart)
+    return None
 
 
 def _broken(program: Program) -> Iterator[Reason]:
@@ -231,15 +283,14 @@ def _nothing(knowledge: Knowledge, test: str | None) -> Reason:
         for scope in (source.tree, *source.functions)
         for call, _ in program.calls.get(scope, ())
     ]
-    for loop in (c for c in find_candidates(knowledge) if c.updates and c.scope not in reached):
-        if isinstance(loop.scope, FUNCTIONS):
-            place = loop.source.at(loop.loop.lineno)
-            apart = f"{loop.scope.name}(), which holds one at {place},"
-            return Unreached.of(path, apart=apart)
+    apart_from_it = _unreached(knowledge, reached)
+    if apart_from_it is not None:
+        return apart_from_it
     backwards = [made for made in calls if knowledge.is_backward(*made)]
     for source, scope, call in backwards:
         if scope in reached:
-            return InNoLoop.at(source, call, place=source.at(call.lineno))
+            decline = InNoSeenLoop if isinstance(scope, FUNCTIONS) else InNoLoop
+            return decline.at(source, call, place=source.at(call.lineno))
     for source, scope, call in backwards:
         if isinstance(scope, FUNCTIONS):
             apart = f"{scope.name}(), which runs a backward at {source.at(call.lineno)},"

@@ -31,7 +31,10 @@ class LineSearch(Decline):
     """
 
     kind = "line-search"
-    message = "a line search: the optimizer is stepped in a loop that runs the forward again"
+    message = (
+        "the optimizer is stepped in a loop of the iteration that runs the forward again, as a "
+        "line search does"
+    )
     remedy = "Give a script with one optimizer step per backward."
     timeable = True
 

@@ -41,7 +41,8 @@ class Library(Struct, frozen=True, kw_only=True):
         on_host: nothing that its functions give is differentiable for torch.
         trainer: kind of the decline where a script starts a class `*Trainer` of these packages, or
             one derived from it.
-        imported: kind of that where the entry script imports one of them and shows no loop.
+        imported: kind of that where the entry script imports one of them, shows one of `trains` and
+            no loop.
         runtime: where any module of the step imports one of them: torch sees no backward.
         without_torch: of a script that imports one of them and not torch, or also torch when the
             script shows one of `trains`.

@@ -10,4 +10,5 @@ LIBRARY = Library(
     makes=((Kind.ACCELERATOR, ("*Fabric",)),),
     trainer="lightning",
     imported="lightning",
+    trains=(b"Trainer", b"LightningModule", b"LightningDataModule", b"LightningCLI"),
 )
