@@ -510,13 +510,21 @@ def _as_called_step(
     candidate: Candidate, called_with: ScriptOptions
 ) -> tuple[Candidate, list[Place]]:
     """Without the ways through a step that the script's options rule out, and what these are."""
+
+    def runs(update: Update) -> bool:
+        return not _ruled_out(candidate, called_with, update)
+
+    if candidate.updates and not any(map(runs, candidate.updates)):
+        # with these options another one completes the step: behind the micro-batches, say
+        candidate = replace(
+            candidate, updates=tuple(find_updates(candidate, runs)) or candidate.updates
+        )
     out = {s: at for s in candidate.sites if (at := _ruled_out(candidate, called_with, s))}
     sites = [s for s in candidate.sites if s not in out]
     if not out or not sites:
         return candidate, []
-    updates = candidate.updates
-    left = [u for u in updates if not _ruled_out(candidate, called_with, u)]
-    taken = replace(candidate, sites=tuple(sites), updates=tuple(left) or updates)
+    left = [*filter(runs, candidate.updates)]
+    taken = replace(candidate, sites=tuple(sites), updates=tuple(left) or candidate.updates)
     return taken, [*out.values()]
 
 

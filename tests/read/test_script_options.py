@@ -282,6 +282,42 @@ def test_of_two_ways_through_a_step_the_one_that_the_options_leave(
     assert told.place == f"train.py:{25 + 29 - line}"
 
 
+ACCUMULATING = """\
+import argparse
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--accumulate", type=int, default=1)
+args = parser.parse_args()
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def update(batches):
+    for x in batches:
+        loss = model(x).mean()
+        loss.backward()
+        if args.accumulate == 1:
+            optimizer.step()
+    if args.accumulate > 1:
+        optimizer.step()
+
+
+for batches in torch.ones(100, 2, 8, 4):
+    update(batches)
+"""
+
+
+@pytest.mark.parametrize(("arguments", "line"), [((), 16), (("--accumulate", "2"), 18)])
+def test_the_stop_stands_behind_the_update_that_the_options_leave(
+    arguments: tuple[str, ...], line: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(ACCUMULATING, encoding="utf-8")
+    located = locate_file(path, Options(), [tmp_path], arguments)
+    assert [stop.after.lineno for stop in located.stops] == [line]
+
+
 STEPPING = """\
 import argparse
 import torch

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
@@ -279,12 +279,14 @@ def leaves_out_all(
     )
 
 
-def find_updates(candidate: Candidate) -> list[Update]:
+def find_updates(
+    candidate: Candidate, runs: Callable[[Update], bool] = lambda _: True
+) -> list[Update]:
     """Updates inside the loop; else around or behind it, and likewise in its callers."""
     at = candidate.source, candidate.scope
     outside = _outside(candidate.program, *at, candidate.loop)
     bodies = chain([(*at, candidate.loop.body)], outside)
-    found = (list(_updates_below(candidate.knowledge, *body)) for body in bodies)
+    found = ([*filter(runs, _updates_below(candidate.knowledge, *body))] for body in bodies)
     return next(filter(None, found), [])
 
 
