@@ -90,7 +90,6 @@ DRAWN = {
     "walk(pairs[1])": "pairs[1]",
     "walk(give())": "val_loader",
     "walk(tqdm(val_loader))": "val_loader",
-    "walk(each(val_loader))": "val_loader",
     "for batch in itertools.chain(val_loader, other_loader):\n    print(batch)": (
         "val_loader, other_loader"
     ),
@@ -104,6 +103,7 @@ DRAWN = {
     "print([batch for batch in [val_loader.dataset]])": "",
 }
 TOLD = (
+    "walk(each(val_loader))",  # it draws where the generator is walked over, and may elsewhere
     "walk(itertools.chain(val_loader, other_loader))",
     "for batch in itertools.chain(val_loader, other_loader):\n    break",
     "walk(itertools.chain(*pairs))",
