@@ -237,6 +237,24 @@ for x, y in loader:
     > end
     optimizer.step()
     > stop
+=== a look at gradients ahead of a training by epochs is no loop of steps either
+def train(net, rows):
+    for x, y in rows:
+        optimizer.zero_grad()
+        > begin
+        loss = criterion(net(x), y)
+        loss.backward()
+        > end
+        optimizer.step()
+        > stop
+def train_epochs(net, rows):
+    for epoch in range(9):
+        train(net, rows)
+def prune(net, rows):
+    for x, y in rows:
+        net(x).sum().backward()
+prune(model, loader)
+train_epochs(model, loader)
 === the loop whose call clears, differentiates and updates is no look at gradients
 def part(rows):
     > begin
