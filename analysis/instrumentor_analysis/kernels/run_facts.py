@@ -16,6 +16,8 @@ from instrumentor_analysis.shared.documents import object_in, sound
 #: A size or a count that sums and products of which are figures still.
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]
 Shape = Annotated[tuple[Count, ...], Meta(max_length=16)]
+#: No kernel has more buffers, threads or tensors.
+_MOST_NAMES = 1 << 10
 
 
 class _Named(Struct):
@@ -61,9 +63,9 @@ _SHAPES: dict[str, Any] = {
     "warnings": list[str],
     "invocation": _Call | None,
     "grid": _Grid | None,
-    "buffers": list[_Buffer],
-    "threads": list[_Named],
-    "tensors": list[str],
+    "buffers": Annotated[list[_Buffer], Meta(max_length=_MOST_NAMES)],
+    "threads": Annotated[list[_Named], Meta(max_length=_MOST_NAMES)],
+    "tensors": Annotated[list[str], Meta(max_length=_MOST_NAMES)],
     "production": _Production | None,
     "line_map": dict[str, int],
     "chained": list[dict[str, Any]],

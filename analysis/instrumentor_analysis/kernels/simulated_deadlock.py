@@ -58,8 +58,8 @@ def _balances(facts: Simulated, rows: Sequence[Waiting]) -> Iterator[str]:
 def _by_thread(
     simulation: Simulation, buffer: str, what: str, node: int
 ) -> Iterator[tuple[str, int]]:
-    for row in simulation.blocks:
-        if (row.node, row.buffer, row.operation) == (node, buffer, what):
+    for row in simulation.used.get((buffer, what), ()):
+        if row.node == node:
             yield row.thread, row.count
 
 
@@ -103,10 +103,16 @@ def _cause(facts: Simulated, problem: Problem) -> tuple[Waiting, str]:
 def _behind(thread: str, givers: Sequence[tuple[Waiting, list[str]]]) -> set[str]:
     """A thread, and all that wait for it in the end."""
     found: set[str] = set()
-    more = {thread}
+    waits: dict[str, list[str]] = {}
+    for row, threads in givers:
+        for giver in threads:
+            waits.setdefault(giver, []).append(row.thread)
+    more = [thread]
     while more:
-        found |= more
-        more = {row.thread for row, threads in givers if found.intersection(threads)} - found
+        each = more.pop()
+        if each not in found:
+            found.add(each)
+            more += waits.get(each, ())
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from instrumentor_analysis.shared.documents import listed
 CORRECT, CORES, TRAFFIC, BLOCKS = 4, 1, 2, 3
 
 
-class Simulated(Struct, frozen=True):
+class Simulated(Struct, frozen=True, dict=True):
     """A simulation, and what the source and the run say about its kernel.
 
     Attributes:
@@ -28,9 +29,15 @@ class Simulated(Struct, frozen=True):
 
     def line_of(self, name: str) -> str:
         """Where the source defines a buffer or a thread: `` (line 12)``, else nothing."""
-        known = [*(self.run.get("buffers") or ()), *(self.run.get("threads") or ())]
-        lines = [entry["line"] for entry in known if entry.get("name") == name]
-        return f" (line {lines[0]})" if lines else ""
+        line = self._lines.get(name)
+        return "" if line is None else f" (line {line})"
+
+    @cached_property
+    def _lines(self) -> Mapping[str, int]:
+        found: dict[str, int] = {}
+        for entry in (*(self.run.get("buffers") or ()), *(self.run.get("threads") or ())):
+            found.setdefault(entry["name"], entry["line"])
+        return found
 
     def named(self, name: str) -> str:
         """A buffer or thread with its line."""
@@ -51,11 +58,15 @@ class Simulated(Struct, frozen=True):
 
     def places(self, what: str, name: str, thread: str = "") -> tuple[Place, ...]:
         """Where a tensor is read or written, or a block of a buffer first asked for."""
-        return tuple(
-            place
-            for place in self.simulation.places
-            if (place.what, place.name) == (what, name) and thread in ("", place.thread)
-        )
+        known = self._places.get((what, name), ())
+        return tuple(place for place in known if thread in ("", place.thread))
+
+    @cached_property
+    def _places(self) -> Mapping[tuple[str, str], Sequence[Place]]:
+        found: dict[tuple[str, str], list[Place]] = {}
+        for place in self.simulation.places:
+            found.setdefault((place.what, place.name), []).append(place)
+        return found
 
     def where(self, places: Iterable[Place]) -> str:
         """``line 12``, ``lines 12 and 15``, ``ops.py:12``; '' where no line is known."""

@@ -47,6 +47,8 @@ SHORT = 0.1
 UNEVEN = 1.25
 #: With fewer copies on every node their size does not matter.
 FEW_COPIES = 16
+#: Tensors that are listed; more than a kernel has.
+_MOST_TENSORS = 100
 
 
 def simulated_findings(facts: Simulated) -> tuple[Finding, ...]:
@@ -170,17 +172,23 @@ def _l1(facts: Simulated) -> Iterator[Finding]:
 
 def _untouched(facts: Simulated) -> Iterator[Finding]:
     moved = {row.tensor: row.direction for row in facts.simulation.copies}
-    same = facts.simulation.same
-    for name in facts.run.get("tensors") or ():
-        if moved and name not in moved and same.get(name) not in moved:
-            line = facts.parameters.get(name)
-            uses = [f"{t} ({_lines(facts, t)})" if _lines(facts, t) else t for t in sorted(moved)]
+    same, lines = facts.simulation.same, facts.parameters
+    missing = [
+        name
+        for name in facts.run.get("tensors") or ()
+        if moved and name not in moved and same.get(name) not in moved
+    ]
+    if missing:
+        uses = [f"{t} ({_lines(facts, t)})" if _lines(facts, t) else t for t in sorted(moved)]
+        twice, those = _twice(facts), listed(uses, _MOST_TENSORS)
+        for name in missing:
+            line = lines.get(name)
             yield Finding(
                 "untouched",
                 CORRECT,
                 f"{name}{f' (line {line})' if line else ''} is never read or written",
-                f"it is a tensor that the kernel is given; moved are {', '.join(uses) or 'none'}",
-                f"If the kernel is to use {name}, a copy names another tensor{_twice(facts)}.",
+                f"it is a tensor that the kernel is given; moved are {those}",
+                f"If the kernel is to use {name}, a copy names another tensor{twice}.",
             )
 
 
@@ -465,7 +473,7 @@ def _depth(facts: Simulated) -> Iterator[Finding]:
 def _behind(facts: Simulated) -> Iterator[Finding]:
     """The thread that others wait for while it hardly waits itself."""
     simulation = facts.simulation
-    waits = {thread: _waits(simulation, thread) for thread in _threads(simulation)}
+    waits = _waits(simulation)
     own = {thread: blocked / asked for thread, (asked, blocked) in waits.items() if asked}
     slowest = min(own, key=lambda thread: own[thread], default="")
     late = [row for row in _late(simulation, slowest) if row.blocked > BEHIND * row.count]
@@ -528,18 +536,15 @@ def _room_is_short(simulation: Simulation, thread: str) -> str:
     return max(rows, key=lambda row: row.blocked).buffer if rows else ""
 
 
-def _threads(simulation: Simulation) -> list[str]:
-    return list(dict.fromkeys(row.thread for row in simulation.blocks))
-
-
-def _waits(simulation: Simulation, thread: str) -> tuple[int, int]:
-    """How often a thread asked for a block or for room, and how often in vain."""
-    rows = [
-        row
-        for row in simulation.blocks
-        if row.thread == thread and row.operation in ("wait", "reserve")
-    ]
-    return sum(row.count for row in rows), sum(row.blocked for row in rows)
+def _waits(simulation: Simulation) -> Mapping[str, tuple[int, int]]:
+    """How often each thread asked for a block or for room, and how often in vain."""
+    found: dict[str, tuple[int, int]] = {}
+    for row in simulation.blocks:
+        asked, blocked = found.get(row.thread, (0, 0))
+        if row.operation in ("wait", "reserve"):
+            asked, blocked = asked + row.count, blocked + row.blocked
+        found[row.thread] = asked, blocked
+    return found
 
 
 def _late(simulation: Simulation, slowest: str) -> Iterator[Used]:

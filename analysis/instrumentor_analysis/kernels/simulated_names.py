@@ -5,7 +5,6 @@ A suspicion, not a proof: it is told where a result is wrong, or where nothing c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import combinations
 
@@ -20,8 +19,8 @@ _LONGER = 2
 def called_like(name: str, other: str) -> bool:
     """Whether a variable is named after another one: x_dfb, x_dev or xd after x."""
     longer, short = name.lower(), other.lower()
-    inside = re.search(rf"(?:^|_){re.escape(short)}(?:_|$)", longer)
-    return bool(inside) or (longer.startswith(short) and len(longer) <= len(short) + _LONGER)
+    inside = f"_{short}_" in f"_{longer}_"
+    return inside or (longer.startswith(short) and len(longer) <= len(short) + _LONGER)
 
 
 def misplaced(facts: Simulated) -> Iterator[Finding]:

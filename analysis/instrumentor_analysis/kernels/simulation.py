@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,8 +20,10 @@ from instrumentor_analysis.shared.documents import converted, read
 from instrumentor_analysis.shared.errors import NothingMeasured
 
 FILE = "simulation.json"
-#: No grid is larger, and no kernel has more tensors and buffers, or lines that move them.
+#: No grid is larger, and no kernel has more tensors and buffers, or lines that move them, or more
+#: of a thread that stands before a buffer.
 MOST_NODES, MOST_NAMES, MOST_PLACES = 1 << 16, 1 << 10, 1 << 14
+MOST_EXTENTS, MOST_WAITING = 16, 1 << 10
 
 
 class Copied(Struct, frozen=True, array_like=True):
@@ -140,7 +143,7 @@ class Problem(Struct, frozen=True):
     thread: str = ""
     node: int = -1
     buffer: str = ""
-    blocked: tuple[Waiting, ...] = ()
+    blocked: Annotated[tuple[Waiting, ...], Meta(max_length=MOST_WAITING)] = ()
     lacks: str = ""
 
 
@@ -210,7 +213,7 @@ class Written(Reached, frozen=True):
     clashes: tuple[Clash, ...] = ()
 
 
-class Simulation(Struct, frozen=True):
+class Simulation(Struct, frozen=True, dict=True):
     """The sums of one invocation.
 
     Attributes:
@@ -229,7 +232,7 @@ class Simulation(Struct, frozen=True):
     complete: bool
     events: int
     operations: int
-    grid: tuple[int, ...] = ()
+    grid: Annotated[tuple[int, ...], Meta(max_length=MOST_EXTENTS)] = ()
     problem: Problem | None = None
     tensors: Annotated[Mapping[str, TensorFacts], Meta(max_length=MOST_NAMES)] = field(
         default_factory=dict
@@ -253,6 +256,14 @@ class Simulation(Struct, frozen=True):
     starts: tuple[tuple[int, str, int, int], ...] = ()
     reached: Mapping[str, Reached] = field(default_factory=dict)
     written: Mapping[str, Written] = field(default_factory=dict)
+
+    @cached_property
+    def used(self) -> Mapping[tuple[str, str], Sequence[Used]]:
+        """The rows of ``blocks`` by buffer and operation; absent where there are none."""
+        found: dict[tuple[str, str], list[Used]] = {}
+        for row in self.blocks:
+            found.setdefault((row.buffer, row.operation), []).append(row)
+        return found
 
     @property
     def nodes(self) -> int:
@@ -331,20 +342,16 @@ class Simulation(Struct, frozen=True):
     def uses(self, buffer: str, operation: str) -> dict[str, Used]:
         """By thread, the uses of a buffer on all nodes."""
         found: dict[str, list[int]] = {}
-        for row in self.blocks:
-            if (row.buffer, row.operation) == (buffer, operation):
-                sums = found.setdefault(row.thread, [0] * 4)
-                more = (row.count, row.blocked, row.tiles, row.implied)
-                sums[:] = [a + b for a, b in zip(sums, more, strict=True)]
+        for row in self.used.get((buffer, operation), ()):
+            sums = found.setdefault(row.thread, [0] * 4)
+            more = (row.count, row.blocked, row.tiles, row.implied)
+            sums[:] = [a + b for a, b in zip(sums, more, strict=True)]
         return {t: Used(-1, t, buffer, operation, *sums) for t, sums in found.items()}
 
     def count(self, buffer: str, operation: str, node: int | None = None) -> int:
         """How often something was done to a buffer, on one node or on all."""
-        return sum(
-            row.count
-            for row in self.blocks
-            if (row.buffer, row.operation) == (buffer, operation) and node in (None, row.node)
-        )
+        rows = self.used.get((buffer, operation), ())
+        return sum(row.count for row in rows if node in (None, row.node))
 
     @property
     def idle(self) -> tuple[int, ...]:

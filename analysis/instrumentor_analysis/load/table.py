@@ -22,6 +22,8 @@ Positions = npt.NDArray[np.intp]
 
 #: Lookup tables are used for keys below this, sorting above.
 _DENSE = 1 << 22
+#: Values that a few rows may keep although they have fewer: leaving them out costs more.
+_FEW_VALUES = 64
 
 
 class Categorical:
@@ -29,7 +31,8 @@ class Categorical:
 
     Attributes:
         codes: one per row. Columns that were read together share the array itself.
-        values: what the codes stand for; the same value may stand there twice.
+        values: what the codes stand for; the same value may stand there twice. A part of the rows
+            has no more than a few times as many as it has rows: each step of a file has its own.
     """
 
     __slots__ = ("codes", "values")
@@ -53,7 +56,13 @@ class Categorical:
         return iter(self.tolist())
 
     def __getitem__(self, rows: Any) -> Categorical:
-        return Categorical(self.codes[rows], self.values)
+        codes, used = _renumbered(self.codes[rows], len(self.values))
+        return self._of(codes, used)
+
+    def _of(self, codes: npt.NDArray[Any], used: list[int] | None) -> Categorical:
+        """Other codes, for these of the values; None for all of them."""
+        values = self.values
+        return Categorical(codes, values if used is None else [values[at] for at in used])
 
     def tolist(self) -> list[Any]:
         """A value per row, None where blank."""
@@ -130,14 +139,15 @@ class Table:
     def take(self, rows: Any) -> Table:
         """Some rows: a mask, positions, or a slice."""
         # Columns that share their codes go on sharing them.
-        shared: dict[int, npt.NDArray[Any]] = {}
+        shared: dict[tuple[int, int], tuple[npt.NDArray[Any], list[int] | None]] = {}
 
         def part(column: Column) -> Column:
             if not isinstance(column, Categorical):
                 return column[rows]
-            if id(column.codes) not in shared:
-                shared[id(column.codes)] = column.codes[rows]
-            return Categorical(shared[id(column.codes)], column.values)
+            key = id(column.codes), len(column.values)
+            if key not in shared:
+                shared[key] = _renumbered(column.codes[rows], key[1])
+            return column._of(*shared[key])
 
         return Table({name: part(column) for name, column in self._columns.items()})
 
@@ -176,6 +186,15 @@ def _joined(parts: Sequence[Column]) -> Column:
         codes.append(np.where(part.codes < 0, -1, part.codes + len(values)))
         values += part.values
     return Categorical(np.concatenate(codes), values)
+
+
+def _renumbered(codes: npt.NDArray[Any], values: int) -> tuple[npt.NDArray[Any], list[int] | None]:
+    """The codes of some rows, and which of so many values they stand for; None for all."""
+    if values <= 2 * len(codes) + _FEW_VALUES:
+        return codes, None
+    used, anew = np.unique(codes, return_inverse=True)
+    blanks = int(np.searchsorted(used, 0))
+    return anew.reshape(-1).astype(codes.dtype) - blanks, used[blanks:].tolist()
 
 
 def number(*columns: Column) -> tuple[Positions, Positions]:
@@ -317,6 +336,17 @@ def distinct(values: Floats) -> Floats:
     first = np.ones(len(known), np.bool_)
     first[1:] = known[1:] != known[:-1]
     return known[first]
+
+
+def by_figure(values: Floats) -> tuple[Floats, list[Positions]]:
+    """The known figures, rising, and the positions of each."""
+    found, known = distinct(values), np.flatnonzero(values == values)
+    codes = np.searchsorted(found, values[known])
+    ends = np.cumsum(np.bincount(codes, minlength=len(found)))
+    # Numbers of 16 bits are sorted in a single pass.
+    codes = codes.astype(np.uint16) if len(found) <= 1 << 16 else codes
+    rows = known[np.argsort(codes, kind="stable")]
+    return found, np.split(rows, ends[:-1]) if len(found) else []
 
 
 def any_known(values: Floats) -> bool:

@@ -14,6 +14,7 @@ from instrumentor_analysis.load.table import (
     Mask,
     Table,
     any_known,
+    by_figure,
     concat,
     distinct,
     total,
@@ -234,8 +235,7 @@ def _span(rows: Table) -> tuple[float | None, float | None]:
     )
     good = ~np.isnan(start + end + spent + rows["device_id"])
     best: tuple[float, float, float] | None = None
-    for device in distinct(rows["device_id"][good]):
-        at = np.flatnonzero(good & (rows["device_id"] == device))
+    for at in by_figure(np.where(good, rows["device_id"], np.nan))[1]:
         found = _busy(start[at], end[at], spent[at])
         if found is not None and (best is None or found[0] > best[0]):
             best = found

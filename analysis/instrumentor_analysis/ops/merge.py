@@ -7,12 +7,12 @@ as in tt-perf-report 1.4.1.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor_analysis.load.ops_csv import DEVICE_OP, device_ids
 from instrumentor_analysis.load.table import (
@@ -22,7 +22,7 @@ from instrumentor_analysis.load.table import (
     Mask,
     Positions,
     Table,
-    distinct,
+    by_figure,
     quotient,
 )
 from instrumentor_analysis.shared.caveats import Caveat
@@ -47,37 +47,53 @@ class Aligned(Struct, frozen=True):
 
     Attributes:
         devices: their ids, rising.
-        blocks: per op and device the position of its row, -1 where the device did not run it.
+        per_device: positions of the rows of each.
+        rows: the same positions by op, those of one op in the order of the devices.
+        sizes: how many devices ran each op.
         warnings: what did not fit together.
     """
 
     devices: Floats
-    blocks: npt.NDArray[np.intp]
+    per_device: Sequence[Positions]
+    rows: Positions
+    sizes: Positions
     warnings: tuple[Caveat, ...] = ()
+
+    @property
+    def starts(self) -> Positions:
+        """Where each op begins in ``rows``: at the first device that ran it."""
+        found: Positions = np.cumsum(self.sizes) - self.sizes
+        return found
+
+    @property
+    def whole(self) -> Mask:
+        """Which ops every device ran."""
+        found: Mask = self.sizes == len(self.devices)
+        return found
 
 
 def align(frame: Table) -> Aligned:
     """The n-th op of every device, where the names agree, as one op."""
     ids = np.where(frame["op_type"].equals(DEVICE_OP), device_ids(frame), np.nan)
-    devices = distinct(ids)
-    per_device = [np.flatnonzero(ids == device) for device in devices]
+    devices, per_device = by_figure(ids)
+    if not per_device:
+        return Aligned(devices, (), np.empty(0, np.intp), np.empty(0, np.intp))
     names = Groups(frame["op_code"])
     sequences = [names.which[positions] for positions in per_device]
-    if not per_device:
-        return Aligned(devices, np.empty((0, 0), np.intp))
     if all(np.array_equal(sequence, sequences[0]) for sequence in sequences[1:]):
-        return Aligned(devices, np.stack(per_device, axis=1))
-    blocks = _zip(per_device, sequences)
-    lacking = blocks[(blocks < 0).any(axis=1)].max(axis=1)
+        sizes = np.full(len(sequences[0]), len(devices), np.intp)
+        return Aligned(devices, per_device, np.stack(per_device, axis=1).ravel(), sizes)
+    found = Aligned(devices, per_device, *_zip(per_device, sequences))
+    lacking = np.maximum.reduceat(found.rows, found.starts)[~found.whole]
     if not len(lacking):
-        return Aligned(devices, blocks)
+        return found
     absent = Counter(frame["op_code"][lacking].tolist())
     listed = ", ".join(f"{name} ({count} times)" for name, count in list(absent.items())[:5])
     text = (
         f"The {len(devices)} devices did not run the same ops, so figures of these, and of later "
         f"ones of the same name, are unreliable: {listed}."
     )
-    return Aligned(devices, blocks, (Caveat(DIFFERENT_OPS, text),))
+    return replace(found, warnings=(Caveat(DIFFERENT_OPS, text),))
 
 
 def merge_devices(frame: Table) -> tuple[Table, tuple[Caveat, ...]]:
@@ -88,24 +104,24 @@ def merge_devices(frame: Table) -> tuple[Table, tuple[Caveat, ...]]:
     aligned = align(frame)
     if len(aligned.devices) < 2:
         return frame, ()
-    blocks = aligned.blocks
-    present = blocks >= 0
-    durations = np.where(present, valid_duration_ns(frame)[blocks], np.nan)
-    # An unusable duration ranks below 0, an absent device below that.
-    rank = np.where(present, np.where(np.isnan(durations), -1.0, durations), -2.0)
-    slowest = rank.argmax(axis=1)
-    first = present.argmax(axis=1)
-    rows = np.arange(len(blocks))
-    collective = is_collective(frame)[blocks[rows, first]]
-    base = blocks[rows, np.where(collective, first, slowest)]
+    rows, starts, sizes = aligned.rows, aligned.starts, aligned.sizes
+    durations = valid_duration_ns(frame)[rows]
+    known = ~np.isnan(durations)
+    # An unusable duration ranks below 0; of equal ones the first device's counts.
+    rank = np.where(known, durations, -1.0)
+    slow = np.flatnonzero(rank == np.repeat(np.maximum.reduceat(rank, starts), sizes))
+    slowest = rows[slow[np.searchsorted(slow, starts)]]
+    collective = is_collective(frame)[rows[starts]]
+    base = np.where(collective, rows[starts], slowest)
 
     order = np.arange(len(frame))
-    order[base] = np.where(present, blocks, len(frame)).min(axis=1)
+    order[base] = np.minimum.reduceat(rows, starts)
     durations_ns = frame["kernel_duration_ns"].copy()
-    known = (~np.isnan(durations)).sum(axis=1)
-    durations_ns[base[collective]] = quotient(np.nansum(durations, axis=1), known)[collective]
+    sums = np.add.reduceat(np.where(known, durations, 0.0), starts)
+    counts = np.add.reduceat(known.astype(np.intp), starts)
+    durations_ns[base[collective]] = quotient(sums, counts)[collective]
     others = np.ones(len(frame), np.bool_)
-    others[blocks[present]] = False
+    others[rows] = False
     kept = np.concatenate([base, np.flatnonzero(others)])
     kept = kept[np.argsort(order[kept], kind="stable")]
     return frame.assign(kernel_duration_ns=durations_ns).take(kept), aligned.warnings
@@ -117,17 +133,30 @@ def is_collective(frame: Table) -> Mask:
     return op.spread([any(c in str(v) for c in COLLECTIVES) for v in op.values], False, np.bool_)
 
 
-def _zip(per_device: Sequence[Positions], sequences: Sequence[Positions]) -> npt.NDArray[np.intp]:
+def _zip(
+    per_device: Sequence[Positions], sequences: Sequence[Positions]
+) -> tuple[Positions, Positions]:
     """Align sequences that differ: the first device with an op left says which is next.
 
-    A device whose next op has another name waits.
+    A device whose next op has another name waits. Returns the rows and the sizes of
+    :class:`Aligned`.
     """
-    left = [
-        deque(zip(codes.tolist(), positions.tolist(), strict=True))
-        for codes, positions in zip(sequences, per_device, strict=True)
-    ]
-    blocks: list[list[int]] = []
-    while any(left):
-        wanted = next(ops[0][0] for ops in left if ops)
-        blocks.append([ops.popleft()[1] if ops and ops[0][0] == wanted else -1 for ops in left])
-    return np.asarray(blocks, dtype=np.intp)
+    names = [codes.tolist() for codes in sequences]
+    positions = [each.tolist() for each in per_device]
+    done = [0] * len(names)
+    waiting: dict[int, list[int]] = {}  # name -> the devices whose next op bears it
+    for device, codes in enumerate(names):
+        waiting.setdefault(codes[0], []).append(device)
+    rows: list[int] = []
+    sizes: list[int] = []
+    for first, codes in enumerate(names):
+        while done[first] < len(codes):
+            together = sorted(waiting.pop(codes[done[first]]))
+            for device in together:
+                at = done[device]
+                rows.append(positions[device][at])
+                done[device] = at + 1
+                if at + 1 < len(names[device]):
+                    waiting.setdefault(names[device][at + 1], []).append(device)
+            sizes.append(len(together))
+    return np.asarray(rows, np.intp), np.asarray(sizes, np.intp)

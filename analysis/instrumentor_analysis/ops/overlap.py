@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
-from instrumentor_analysis.load.table import Floats, Mask, Table, distinct
+from instrumentor_analysis.load.table import Floats, Mask, Table, by_figure
 from instrumentor_analysis.ops.merge import valid_duration_ns
 
 #: Parts of names of ops that move data between chips, waiting or not.
@@ -48,17 +48,17 @@ def communication(rows: Table) -> Mapping[int, Communication]:
     )
     known = ~np.isnan(start + end + firmware_ns + kernel_ns + rows["device_id"])
     found: dict[int, Communication] = {}
-    for device in distinct(rows["device_id"][known]):
-        at = known & (rows["device_id"] == device)
+    devices, per_device = by_figure(np.where(known, rows["device_id"], np.nan))
+    for device, at in zip(devices, per_device, strict=True):
         cycles = float((end[at] - start[at]).sum())
-        if not (at & sends).any() or cycles <= 0:
+        if not sends[at].any() or cycles <= 0:
             continue
         # No column gives the clock rate: it follows from the rows' own durations and cycles.
         ns = float(firmware_ns[at].sum()) / cycles
-        until = end * ns
-        since = until - kernel_ns
-        both, mine = union(since[at], until[at]), union(since[at & sends], until[at & sends])
-        others = union(since[at & ~sends], until[at & ~sends])
+        until = end[at] * ns
+        since, sent = until - kernel_ns[at], sends[at]
+        both, mine = union(since, until), union(since[sent], until[sent])
+        others = union(since[~sent], until[~sent])
         found[int(device)] = Communication(mine / 1e6, max(0.0, mine + others - both) / 1e6)
     return found
 

@@ -16,14 +16,13 @@ from instrumentor_analysis.load.table import (
     Categorical,
     Floats,
     Groups,
-    Mask,
     Positions,
     Table,
     any_known,
     total,
 )
 from instrumentor_analysis.model import CollectiveWait, DeviceRow, Devices, OpSkew
-from instrumentor_analysis.ops.merge import COLLECTIVES, align, valid_duration_ns
+from instrumentor_analysis.ops.merge import COLLECTIVES, Aligned, align, valid_duration_ns
 from instrumentor_analysis.ops.overlap import communication
 from instrumentor_analysis.ops.stacked import first_word
 
@@ -42,19 +41,20 @@ def compare_devices(rows: Table, pooled: int = 1) -> Devices | None:
         pooled: number of steps in it; counts and times are of one.
     """
     aligned = align(rows)
-    if len(aligned.devices) < 2 or not len(aligned.blocks):
+    if len(aligned.devices) < 2:
         return None
-    present = aligned.blocks >= 0
-    times = np.where(present, valid_duration_ns(rows)[aligned.blocks] / 1000, np.nan)
-    first = aligned.blocks[np.arange(len(present)), present.argmax(axis=1)]
+    every_us = valid_duration_ns(rows) / 1000
+    # A device that lacks the op, or its time, tells nothing of the others either.
+    together = aligned.rows[np.repeat(aligned.whole, aligned.sizes)]
+    times = every_us[together].reshape(-1, len(aligned.devices))
+    timed = ~np.isnan(times).any(axis=1)
+    times, first = times[timed], aligned.rows[aligned.starts[aligned.whole]][timed]
     op = rows["op_code"][first]
     op = op.map([first_word(str(name)) for name in op.values])
-    waits = op.spread([any(c in str(v) for c in WAITING) for v in op.values], False, np.bool_)
-    # A device that lacks the op, or its time, tells nothing of the others either.
-    whole = ~np.isnan(times).any(axis=1)
-    ours, apart = whole & waits, whole & ~waits
+    ours = op.spread([any(c in str(v) for c in WAITING) for v in op.values], False, np.bool_)
+    apart = ~ours
     devices = aligned.devices.astype(int).tolist()
-    per_device = _with_overlap(_rows(devices, times, present, ours, pooled), rows, pooled)
+    per_device = _with_overlap(_rows(aligned, every_us, times[ours], pooled), rows, pooled)
     known = [row.device_time_ms for row in per_device if row.device_time_ms is not None]
     mean = sum(known) / len(known) if known else 0.0
     least_us = max(known, default=0.0) * 1000 * LEAST_PERCENT / 100
@@ -67,22 +67,23 @@ def compare_devices(rows: Table, pooled: int = 1) -> Devices | None:
     )
 
 
-def _rows(
-    devices: Sequence[int], times: Floats, present: Mask, waits: Mask, pooled: int
-) -> tuple[DeviceRow, ...]:
-    waited = _waited(times[waits]).sum(axis=0) / 1000
-    last = np.bincount(times[waits].argmin(axis=1), minlength=len(devices))
-    return tuple(
-        DeviceRow(
-            device_id=device,
-            op_count=round(int(present[:, at].sum()) / pooled),
-            missing_ops=int((~present[:, at]).sum()),
-            device_time_ms=total(times[:, at]) / 1000 / pooled if any_known(times[:, at]) else None,
-            waited_ms=float(waited[at]) / pooled if waits.any() else None,
-            arrived_last=int(last[at]) if waits.any() else None,
+def _rows(aligned: Aligned, every_us: Floats, waits: Floats, pooled: int) -> tuple[DeviceRow, ...]:
+    waited = _waited(waits).sum(axis=0) / 1000
+    last = np.bincount(waits.argmin(axis=1), minlength=len(aligned.devices))
+    found: list[DeviceRow] = []
+    for at, (device, rows) in enumerate(zip(aligned.devices, aligned.per_device, strict=True)):
+        times = every_us[rows]
+        found.append(
+            DeviceRow(
+                device_id=int(device),
+                op_count=round(len(rows) / pooled),
+                missing_ops=len(aligned.sizes) - len(rows),
+                device_time_ms=total(times) / 1000 / pooled if any_known(times) else None,
+                waited_ms=float(waited[at]) / pooled if len(waits) else None,
+                arrived_last=int(last[at]) if len(waits) else None,
+            )
         )
-        for at, device in enumerate(devices)
-    )
+    return tuple(found)
 
 
 def _with_overlap(found: tuple[DeviceRow, ...], rows: Table, pooled: int) -> tuple[DeviceRow, ...]:

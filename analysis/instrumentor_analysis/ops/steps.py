@@ -29,8 +29,11 @@ from instrumentor_analysis.ops.pooling import spread
 from instrumentor_analysis.ops.roofline import Architecture, resolve
 from instrumentor_analysis.ops.window import Named, StepChoice, StepMarks
 from instrumentor_analysis.shared.caveats import Caveat, by_weight
-from instrumentor_analysis.shared.errors import EmptyWindow
+from instrumentor_analysis.shared.errors import EmptyWindow, NoSuchStep
 from instrumentor_analysis.shared.units import quantity
+
+#: Steps lie in each other where one is a part of another: so deep at most, all in all.
+MOST_DEEP = 16
 
 
 class DeviceSteps(Struct, frozen=True):
@@ -208,9 +211,10 @@ def _by_steps(
     architecture, notes = resolve(files.whole or chosen, arch)
     rows: dict[int, Table] = {}
     odd: list[Caveat] = []
+    shown = set(picked)
     for at, part in parts.items():
         rows[at], unequal = merge_devices(part.frame)
-        odd += unequal if at in picked else ()
+        odd += unequal if at in shown else ()
     tables = [per_op(rows[at], architecture) for at in picked]
     in_order, disorder = _in_order(chosen.frame)
     warnings = [*_unusual(marks, picked, step, unfit), *_choice(files, picked, step), *notes]
@@ -232,7 +236,9 @@ def _by_steps(
 def _parts(files: Files, picked: Sequence[int]) -> dict[int, Ops]:
     """The ops of the steps that were read, by their positions."""
     complete = [at for at, mark in enumerate(files.marks) if mark.complete]
-    parts = {at: files.part(files.marks[at]) for at in (complete if files.whole else picked)}
+    read = complete if files.whole else picked
+    _refuse_deep([files.marks[at] for at in read])
+    parts = {at: files.part(files.marks[at]) for at in read}
     for at in picked:
         if not len(parts[at].frame):
             raise EmptyWindow(
@@ -241,6 +247,22 @@ def _parts(files: Files, picked: Sequence[int]) -> dict[int, Ops]:
                 "Was the device used between its signposts? Choose another with --step.",
             )
     return parts
+
+
+def _refuse_deep(marks: Sequence[StepMarks]) -> None:
+    """Refuse steps that hold each row of the file many times over.
+
+    Raises:
+        NoSuchStep: they do.
+    """
+    parts = [part for mark in marks for part in (mark, *mark.elsewhere)]
+    spans = [(part.start.line, part.end.line) for part in parts if part.end is not None]
+    lines, last = sum(end - start for start, end in spans), max(end for _, end in spans)
+    if lines > MOST_DEEP * last:
+        raise NoSuchStep(
+            f"the {len(marks):,} steps of the file lie in each other, more than {MOST_DEEP} deep",
+            "Name a window with --start-signpost and --end-signpost.",
+        )
 
 
 def _steady(marks: Sequence[StepMarks]) -> list[int]:
@@ -272,8 +294,8 @@ def _unusual(
 ) -> list[Caveat]:
     """What is shown although it stands for no other step, and what is not shown for that."""
     numbered = isinstance(step, int)
-    odd = [at for at in _steady(marks) if marks[at].name in unfit]
-    shown = [marks[at].name for at in odd if at in picked]
+    odd, chosen = [at for at in _steady(marks) if marks[at].name in unfit], set(picked)
+    shown = [marks[at].name for at in odd if at in chosen]
     if shown or numbered:
         forced = "" if numbered else ": no other steady step is complete"
         texts = [f"{name}, which is shown, is {unfit[name]}{forced}." for name in shown]

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from instrumentor_analysis.load.ops_csv import SIGNPOST
 from instrumentor_analysis.load.scan import Region, Scan, Signpost
-from instrumentor_analysis.load.table import Mask, Table
+from instrumentor_analysis.load.table import Mask, Table, concat
 from instrumentor_analysis.shared.documents import listed
 from instrumentor_analysis.shared.errors import EmptyWindow, NoSuchSignpost, NoSuchStep
 
@@ -270,13 +270,15 @@ def _listed(names: Sequence[str]) -> str:
 
 def between(frame: Table, mark: StepMarks) -> Table:
     """The ops of a step out of a whole file: by position in the file, signposts left out."""
-    lines = frame["line"]
-    inside = np.zeros(len(lines), np.bool_)
+    # Cut out, as lines rise: a mask over the whole file for each step is its length times them.
+    lines, parts = frame["line"], list[Table]()
     for part in (mark, *mark.elsewhere):
         if part.end is None:
             raise NoSuchStep(f"step {mark.name} is not complete")
-        inside |= (lines > part.start.line) & (lines < part.end.line)
-    return frame.take(inside & ~frame["op_type"].equals(SIGNPOST))
+        first, last = np.searchsorted(lines, (part.start.line + 1, part.end.line))
+        parts.append(frame.take(slice(first, last)))
+    found = concat(parts)
+    return found.take(~found["op_type"].equals(SIGNPOST))
 
 
 def _line_of(posts: Table, name: str, nth: int = 0) -> int:

@@ -7,6 +7,7 @@ window's step. The steady mean and median stand beside it and are not mixed into
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -555,10 +556,14 @@ def _same_step_wall(timings: Timings, device: DeviceSteps) -> tuple[float | None
     if not device.chosen:
         return None, []
     found: list[float] = []
+    often = Counter(mark.name for mark in device.marks)
+    by_name: dict[str, list[float]] = {}
+    for sample in timings.samples:
+        by_name.setdefault(sample.name, []).append(sample.ms)
     for at in device.chosen:
         mark = device.marks[at]
-        of_name = [s.ms for s in timings.samples if s.name == mark.name]
-        if sum(m.name == mark.name for m in device.marks) > 1 or len(of_name) > 1:
+        of_name = by_name.get(mark.name, [])
+        if often[mark.name] > 1 or len(of_name) > 1:
             text = (
                 f"There is no overhead: step {mark.name} occurs more than once, and which wall "
                 "clock is its own is unknown."

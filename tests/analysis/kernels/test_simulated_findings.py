@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,22 @@ import pytest
 
 from instrumentor_analysis.kernels.findings import Finding
 from instrumentor_analysis.kernels.simulated_findings import Simulated, simulated_findings, tiles
-from instrumentor_analysis.kernels.simulation import read_simulation
+from instrumentor_analysis.kernels.simulation import (
+    MOST_EXTENTS,
+    MOST_NAMES,
+    MOST_WAITING,
+    BufferFacts,
+    Simulation,
+    Used,
+    read_simulation,
+)
+from instrumentor_analysis.shared.errors import NothingMeasured
 from tests.analysis.kernels.counted import RUN, changed, folder_with
+
+WAITS = {
+    **{"thread": "read", "operation": "wait", "buffer": "a_dfb"},
+    **{"file": "/x", "line": 5, "nodes": [0]},
+}
 
 
 def found(folder: Path, document: dict[str, Any], cores: int = 2, **run: Any) -> dict[str, Finding]:
@@ -375,3 +390,34 @@ def test_a_tensor_that_is_read_in_part_is_told_where_nothing_checks_the_result(
     document["copies"][0][5] = 40
     document["copies"][0][8] = 40
     assert found(tmp_path, document)["read-again"].title == "a is read 7.33 times from DRAM"
+
+
+@pytest.mark.usefixtures("no_hang")
+def test_as_many_buffers_as_there_may_be_in_many_lines() -> None:
+    names = [f"b{at}" for at in range(MOST_NAMES)]
+    counted = Simulation(
+        complete=True,
+        events=1,
+        operations=1,
+        grid=(1,),
+        buffers={name: BufferFacts(blocks=2) for name in names},
+        blocks=tuple(
+            Used(0, f"t{at % 5}", names[at % MOST_NAMES], "push", 1, 0, 1, 1)
+            for at in range(500_000)
+        ),
+    )
+    kinds = Counter(each.kind for each in simulated_findings(Simulated(counted, RUN, 2)))
+    assert kinds["left-over"] == MOST_NAMES and kinds["implied-push"] == 5 * MOST_NAMES
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        changed(grid=[1] * (MOST_EXTENTS + 1)),
+        changed(problem={"kind": "deadlock", "blocked": [WAITS] * (MOST_WAITING + 1)}),
+    ],
+    ids=["grid", "blocked"],
+)
+def test_more_than_any_kernel_has_is_refused(tmp_path: Path, document: dict[str, Any]) -> None:
+    with pytest.raises(NothingMeasured, match="cannot be read"):
+        read_simulation(folder_with(tmp_path, document))

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instrumentor_analysis.load.table import Categorical, Groups, Table, concat, number
+from instrumentor_analysis.load.table import (
+    Categorical,
+    Groups,
+    Table,
+    by_figure,
+    concat,
+    number,
+)
 
 cells = st.sampled_from(["a", "b", "c", None])
 figures = st.sampled_from([1.0, 2.0, 4.5, float("nan")])
@@ -79,3 +86,27 @@ def test_a_mapped_column_is_blank_where_there_is_nothing_to_say() -> None:
 def test_columns_have_one_length() -> None:
     with pytest.raises(ValueError, match="different lengths"):
         Table({"x": np.arange(2), "y": np.arange(3)})
+
+
+@given(st.lists(cells, min_size=1, max_size=40), st.data())
+def test_a_part_has_the_values_of_its_rows(column: list[str | None], data: st.DataObject) -> None:
+    rows = data.draw(st.lists(st.integers(0, len(column) - 1), max_size=40))
+    more = [f"v{at}" for at in range(200)]
+    whole = Categorical.of([*column, *more])
+    both = Table({"x": whole, "y": whole.map([*map(str.upper, whole.values)])})
+    part = both.take(np.asarray(rows, np.intp))
+    expected = [column[at] for at in rows]
+    assert part["x"].tolist() == whole[rows].tolist() == expected
+    assert part["y"].tolist() == [each and each.upper() for each in expected]
+    assert part["x"].codes is part["y"].codes
+    assert {*part["x"].values} == {*whole[rows].values} == {*expected} - {None} or len(rows) > 68
+
+
+@given(st.lists(st.one_of(figures, st.integers(0, 300).map(float)), max_size=60))
+def test_rows_by_figure(values: list[float]) -> None:
+    found, rows = by_figure(np.asarray(values, np.float64))
+    expected = sorted({value for value in values if value == value})
+    assert found.tolist() == expected
+    assert [each.tolist() for each in rows] == [
+        [at for at, value in enumerate(values) if value == figure] for figure in expected
+    ]

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from instrumentor_analysis.load.ops_csv import load
-from instrumentor_analysis.ops.merge import merge_devices, valid_duration_ns
+from instrumentor_analysis.ops.merge import DIFFERENT_OPS, merge_devices, valid_duration_ns
+from instrumentor_analysis.ops.skew import compare_devices
 from tests.analysis.ops_rows import FIXTURES, frame_of, host_op, op, signpost
 
 
@@ -84,3 +85,14 @@ def test_every_row_is_used_exactly_once(sequences: list[list[str]]) -> None:
     for name in "ab":
         count = merged["op_code"].tolist().count(f"{name}DeviceOperation")
         assert count >= max(names.count(name) for names in sequences)
+
+
+@pytest.mark.usefixtures("no_hang")
+def test_as_many_devices_as_rows() -> None:
+    many = 30_000
+    frame = frame_of(*(op(f"Op{at}", device=at) for at in range(many)))
+    merged, (warning,) = merge_devices(frame)
+    assert len(merged) == many and warning.kind == DIFFERENT_OPS
+    found = compare_devices(frame)
+    assert found is not None and len(found.rows) == many
+    assert {(row.op_count, row.missing_ops) for row in found.rows} == {(1, many - 1)}

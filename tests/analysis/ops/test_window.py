@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from instrumentor_analysis.load.ops_csv import load
 from instrumentor_analysis.load.scan import Header, Region, Scan, Signpost
+from instrumentor_analysis.ops.steps import read_steps
 from instrumentor_analysis.ops.window import (
     Named,
     StepChoice,
@@ -17,7 +20,7 @@ from instrumentor_analysis.ops.window import (
     steps,
 )
 from instrumentor_analysis.shared.errors import EmptyWindow, NoSuchSignpost, NoSuchStep
-from tests.analysis.ops_rows import FIXTURES, frame_of, op, signpost, step
+from tests.analysis.ops_rows import FIXTURES, frame_of, op, signpost, step, write
 
 
 def marks_of(*names: str) -> tuple[StepMarks, ...]:
@@ -171,3 +174,27 @@ def test_an_empty_window_says_what_was_found_instead() -> None:
     with pytest.raises(EmptyWindow) as caught:
         Named(ignore=True).select(frame_of(signpost("a")))
     assert "recorded no ops" in caught.value.hint
+
+
+def test_a_step_has_no_more_values_than_a_few_times_its_rows() -> None:
+    rows = [each for at in range(300) for each in step(f"s_{at}", [op(f"Op{at}"), op(f"Op{at}")])]
+    frame = frame_of(*rows)
+    for at, mark in enumerate(steps(signposts_of(frame))):
+        part = between(frame, mark)
+        assert part["op_code"].tolist() == [f"Op{at}"] * 2
+        assert len(part["op_code"].values) < 100
+
+
+def test_steps_that_lie_in_each_other(tmp_path: Path) -> None:
+    def file(deep: int) -> Path:
+        names = [f"step_steady_{at}" for at in range(deep)]
+        ends = [signpost(f"{name}_end") for name in names]
+        rows = [op()] * 100
+        starts = [signpost(f"{name}_start") for name in names]
+        return write(tmp_path / f"{deep}.csv", [*starts, *rows, *ends])
+
+    assert set(read_steps(file(10)).op_counts.values()) == {100}
+    with pytest.raises(NoSuchStep, match="the 100 steps of the file lie in each other"):
+        read_steps(file(100))
+    named = Named(start="step_steady_99_start", end="step_steady_0_end")
+    assert len(read_steps(file(100), named=named).ops) == 100
