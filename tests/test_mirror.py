@@ -50,7 +50,6 @@ TESTED_IN = {
     ),
     "tests/runtime/recorder/test_witness.py": "runtime/recorder/graph",
     "tests/end_to_end/test_discovery.py": "runtime/recorder/observer runtime/recorder/whole_step",
-    "tests/tune/test_edits.py": "shared/variant",
     "tests/workspace/test_copy_planner.py": "workspace/git_listing",
     "tests/workspace/test_kept_copy.py": "workspace/file_stamps",
     "tests/analysis/clock/test_iterations.py": "analysis/clock/populations",

@@ -50,7 +50,7 @@ def classify(lines: Iterable[bytes]) -> Iterator[tuple[Line, bytes]]:
             depth += 1
         elif text == _END:
             depth = max(depth - 1, 0)
-        elif not depth and line.lstrip(_BLANK).startswith(_OFF):
+        elif line.lstrip(_BLANK).startswith(_OFF):
             yield Line.OFF, line
             continue
         yield Line.OURS, line
@@ -67,15 +67,13 @@ def strip(instrumented: bytes) -> bytes:
 
     A file without our marker comes back as it is.
     """
-    if _MARKER not in instrumented:
-        return instrumented
     bom = BOM_UTF8 if instrumented.startswith(BOM_UTF8) else b""
     kept = []
     ours_last = False
     for kind, line in classify(instrumented[len(bom) :].splitlines(keepends=True)):
         ours_last = kind is Line.OURS
         if not ours_last:
-            kept.append(line.replace(_OFF, b"", 1) if kind is Line.OFF else line)
+            kept.append(line.replace(_OFF, b"", 1))  # an untouched line holds no marker
     if ours_last and kept and not instrumented.endswith((b"\n", b"\r")):
         # The instrumented file ends as the original did: without a newline.
         kept[-1] = kept[-1].rstrip(b"\r\n")

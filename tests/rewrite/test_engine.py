@@ -261,6 +261,14 @@ def train():
     )
 
 
+def test_blank_and_comment_lines_below_a_block_are_not_of_it() -> None:
+    source = "if a:\n    b()\n\n    # c\n\nd()\n"
+    off = "# [instrument] off| if a:\n    # [instrument] off| b()\n"
+    check(source, [disable(source, "if a")], f"{off}\n    # c\n\nd()\n")
+    moved = "if a:  # [instrument]\n    b()  # [instrument]\n"
+    check(source, [move(source, "if a", "d()")], f"{off}\n    # c\n\nd()\n{moved}")
+
+
 def test_a_block_left_empty_gets_a_pass() -> None:
     source = "for x in y:\n    a()\n    b()\nelse:\n    c()\n"
     check(
@@ -404,6 +412,16 @@ else: c()
 finally:  # [instrument]
     pass  # [instrument]
 """,
+    )
+
+
+def test_a_one_line_try_with_a_handler_that_passes() -> None:
+    source = "try: a(); b()\nexcept E: pass\n"
+    check(
+        source,
+        [after(source, "a()")],
+        "# [instrument] off| try: a(); b()\ntry:  # [instrument]\n    a()  # [instrument]\n"
+        "    new()  # [instrument]\n    b()  # [instrument]\nexcept E: pass\n",
     )
 
 
@@ -574,6 +592,7 @@ def test_a_prelude_that_does_not_parse_is_refused() -> None:
 #: What `test_engine_properties.py` does not compose.
 FORMATS: dict[str, bytes] = {
     "form feeds": b"\x0cif a:\n\x0c\n \x0c    b()\n    d()\n\x0c\nx\n\x0cy = '''\n\x0cz'''\n",
+    "a form feed and no last newline": b"\x0cb()\nd()",
     "bom": b"\xef\xbb\xbfif a:\n    b()\n    d()\n",
     "bom and form feeds": b"\xef\xbb\xbfb()\n\x0c\nd()\n\x0cx\n",
     "bom and coding": b"\xef\xbb\xbf# coding: utf-8\nif a:\n    b(); d()\n",

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from instrumentor import Declined, Options, UsageError, explain
-from instrumentor.rewrite.prepare import module_path, prepare, script_path
+from instrumentor.rewrite.line_format import strip
+from instrumentor.rewrite.prepare import config_of, module_path, prepare, script_path
+from instrumentor.shared.edits import Edit, Kind, Statement
 from instrumentor.shared.errors import ProofFailed
+from instrumentor.shared.variant import Variant
 from tests.conftest import RepoFactory
 from tests.end_to_end.small import script, snapshot
 
@@ -203,3 +206,69 @@ def test_a_module_is_found_as_python_finds_it(
     monkeypatch.setenv("PYTHONPATH", "src")
     assert module_path("other", here) == here / "src/other/__main__.py"
     assert module_path("pkg.main", here) == here / "pkg/main.py"
+
+
+def test_a_notebook_is_refused_with_the_command_that_makes_a_script(tmp_path: Path) -> None:
+    (tmp_path / "train.ipynb").touch()
+    with pytest.raises(UsageError, match="a notebook, not a script") as caught:
+        prepare(tmp_path / "train.ipynb", Options())
+    assert "nbconvert --to script" in caught.value.hint
+
+
+def test_what_else_a_trial_changes_goes_in_with_the_measuring(git_repo: RepoFactory) -> None:
+    """Modules that the training does not import, and files that are no Python."""
+    data = "- rate: 0.1\n"
+    repo = git_repo({"train.py": script(), "settings.py": "RATE = 1\n", "config.yaml": data})
+    settings, train, config = (repo / n for n in ("settings.py", "train.py", "config.yaml"))
+    edits = (
+        (settings, Edit(Kind.DISABLE, Statement(1, 0), "RATE = 2", reason="twice the rate")),
+        (settings, Edit(Kind.PRELUDE, None, "import os as _os", reason="on top")),
+        (train, Edit(Kind.INSERT_BEFORE, Statement(1, 0), "import os as _os", reason="ahead")),
+    )
+    new = b"- rate: 0.2\n"
+    made = prepare(train, Options(variant=Variant(edits, ((config, new),), ("_os",))))
+    assert made.replacements[config] == new
+    assert {path: strip(made.replacements[path]) for path in (settings, train)} == {
+        settings: b"RATE = 1\n",
+        train: script().encode(),
+    }
+    imported = b"import recorder as _instrument\n"
+    assert imported in made.replacements[settings]
+    assert made.replacements[train].count(imported) == 1
+    headers = [line for line in made.diff.splitlines() if line.startswith("@@ -1 ")]
+    said = [set(header.rpartition("@@")[2].strip().split(", ")) for header in headers]
+    assert {"twice the rate", "on top", "recorder"} in said
+    subprocess.run(["git", "apply", "-"], cwd=repo, input=made.patch, check=True)
+    assert {path: path.read_bytes() for path in made.replacements} == made.replacements
+
+
+def test_a_trials_edit_inside_of_a_statement_that_is_timed_stays(git_repo: RepoFactory) -> None:
+    """Only what the plan switches off takes the edits inside of it along."""
+    text = script().replace(
+        "        loss = model(batch)\n", "        if batch >= 0:\n            loss = model(batch)\n"
+    )
+    repo = git_repo({"train.py": text})
+    path = repo / "train.py"
+    line = text[: text.index("loss = model")].count("\n") + 1
+    assert Statement(line - 1, 8) in {edit.at for edit in prepare(path, Options()).plan.edits}
+    edit = Edit(Kind.INSERT_BEFORE, Statement(line, 12), "print(batch)")
+    made = prepare(path, Options(variant=Variant(((path, edit),))))
+    assert b"            print(batch)  # [instrument]\n" in made.replacements[path]
+
+
+def test_what_is_moved_is_told_where_it_was_and_below_what_it_follows(
+    git_repo: RepoFactory,
+) -> None:
+    text = "RATE = 1\n" + "\n" * 9 + "ALL = [\n" + "    0,\n" * 9 + "]\n"
+    repo = git_repo({"train.py": script(), "settings.py": text})
+    edit = Edit(Kind.MOVE_AFTER, Statement(1, 0), to=Statement(11, 0), reason="moved below")
+    made = prepare(repo / "train.py", Options(variant=Variant(((repo / "settings.py", edit),))))
+    headers = [line for line in made.diff.splitlines() if line.startswith("@@ ")]
+    assert sum("moved below" in header for header in headers) == 2
+
+
+def test_a_script_without_a_configuration_has_an_empty_one(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    for text in (script(), "x = (\n"):
+        path.write_text(text)
+        assert config_of(path, ["--steps", "3"], tmp_path) == {}

@@ -78,6 +78,10 @@ def test_python_warnings_of_the_file_stay_silent() -> None:
     prove_edits(insert(1, 0, "print()"), source=b"x = '\\d' is 1\n")
 
 
+def test_a_file_is_compiled_without_the_future_of_the_proofs() -> None:
+    prove_edits(insert(1, 0, "print()"), source=b"def f(x: (y := int)):\n    return x\n")
+
+
 # Faulty
 
 
@@ -109,6 +113,14 @@ def test_an_original_that_does_not_compile_is_named() -> None:
 )
 def test_reversible(instrumented: bytes) -> None:
     fails("reversible", b"a = 1\nb = 2\n", instrumented)
+
+
+@pytest.mark.parametrize(
+    ("instrumented", "line"), [(b"b\nb\n", 1), (b"a\r\nb\n", 1), (b"a\nc\n", 2), (b"a\nb\nc\n", 3)]
+)
+def test_reversible_names_the_line(instrumented: bytes, line: int) -> None:
+    with pytest.raises(ProofFailed, match=f"'reversible' failed at line {line} of the original"):
+        prove(b"a\nb\n", instrumented, [])
 
 
 @pytest.mark.parametrize(
@@ -175,6 +187,7 @@ def test_a_closure_that_lost_its_variable() -> None:
         (Edit(Kind.PRELUDE, None, "from a import b as batch"), "batch"),
         (Edit(Kind.PRELUDE, None, "class torch: pass"), "torch"),
         (insert(7, 8, "value = 2"), "value"),
+        (insert(6, 8, "value = 2"), "value"),
         (insert(7, 8, "for n in range(3): pass"), "n"),
         (insert(7, 8, "[(n := 1) for _x in []]"), "n"),
     ],
@@ -229,6 +242,26 @@ match subject:
     inside = {name for found in names.from_function.values() for name in found}
     assert inside == {"p", "local", "x", "y", "w", "z", "__class__", "attribute"}
     assert {"self", "args", "k", "listed", "_"} <= names.all and "*" not in names.all
+
+
+def test_a_name_that_is_bound_for_a_function_around_is_none_of_the_module() -> None:
+    """Nor is what a class between the two binds."""
+    names = collect_names(
+        "def f():\n    x = y = 1\n    class C:\n        nonlocal x\n        x = y = z = 2\n"
+        "        def g(self):\n            nonlocal y\n            y = x\n"
+        "            return y, z\n"
+    )
+    assert names.from_module == {".f.C.g": {"z"}}
+    assert names.from_function == {".f.C.g": {"x", "y"}}
+    assert names.of_module == {"f"} and names.all == {*"Cfgxyz", "self", "__class__"}
+
+
+def test_the_class_of_a_method_is_bound_in_methods_alone() -> None:
+    names = collect_names(
+        "def f():\n    return __class__\nclass C:\n    def g(self):\n        return __class__\n"
+    )
+    assert names.from_module == {".f": {"__class__"}}
+    assert names.from_function == {".C.g": {"__class__"}}
 
 
 def test_deferred_annotations_read_nothing() -> None:

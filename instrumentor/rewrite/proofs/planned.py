@@ -74,8 +74,6 @@ def first_difference(one: object, other: object, line: int = 1) -> int | None:
     pairs: list[tuple[object, object]] = [(one, other)]
     while pairs:
         left, right = pairs.pop()
-        if left is right:  # such as None, or what Python keeps one of
-            continue
         line = getattr(right, "lineno", line)
         if type(left) is not type(right):
             return line
@@ -91,7 +89,6 @@ def first_difference(one: object, other: object, line: int = 1) -> int | None:
                 parts = getattr(left, name, None), getattr(right, name, None)
                 if parts[0] is not parts[1]:
                     pairs.append(parts)
-        # By repr() as well: 0.0 == -0.0.
-        elif left != right or (not isinstance(left, str) and repr(left) != repr(right)):
+        elif left != right:  # a literal has no sign: equal ones of one type are the same
             return line
     return None

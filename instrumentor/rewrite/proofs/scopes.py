@@ -49,16 +49,10 @@ class Scope(Struct, eq=False):
     reads: set[str] = field(default_factory=set)
     binds: set[str] = field(default_factory=set)
     of_module: set[str] = field(default_factory=set)
-    of_others: set[str] = field(default_factory=set)
 
     def inner(self, name: str, *, hidden: bool = False, inlined: bool = False) -> Scope:
         """A scope that begins in this one."""
         return Scope(f"{self.path}.{name}", self, hidden, inlined)
-
-    def holds(self, name: str) -> bool:
-        """Whether a name is this scope's own variable."""
-        foreign = name in self.of_others or name in self.of_module
-        return name in self.binds and not foreign
 
     def is_of_module(self, name: str) -> bool:
         """Whether a name that is read here is looked for in the module."""
@@ -66,7 +60,7 @@ class Scope(Struct, eq=False):
         while scope is not None and scope.around is not None:
             if name in scope.of_module:
                 return True
-            if scope.holds(name) and (scope is self or not scope.hidden):
+            if name in scope.binds and (scope is self or not scope.hidden):
                 return False
             scope = scope.around
         return True
@@ -76,7 +70,7 @@ def collect_names(source: str | bytes | ast.Module) -> Names:
     """Collect the names of code that compiles."""
     names = Names()
     for scope in _Reader(source if isinstance(source, ast.Module) else parse(source)).scopes:
-        names.all |= scope.reads | scope.binds | scope.of_module | scope.of_others
+        names.all |= scope.reads | scope.binds | scope.of_module
         at_top = scope.around is None
         names.of_module |= scope.binds if at_top else scope.binds & scope.of_module
         for name in scope.reads:
@@ -182,13 +176,11 @@ def _each(nodes: Iterable[ast.AST], scope: Scope) -> _Parts:
 
 
 def _note(node: ast.AST, scope: Scope) -> None:
-    """What a node itself does to names."""
+    """What a node itself does to names; a `nonlocal` one is bound by a function around."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         scope.reads.add(node.id)
     elif isinstance(node, ast.Global):
         scope.of_module.update(node.names)
-    elif isinstance(node, ast.Nonlocal):
-        scope.of_others.update(node.names)
     elif not (isinstance(node, ast.alias) and node.name == "*"):
         scope.binds.update(bound_by(node))
 
