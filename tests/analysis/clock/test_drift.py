@@ -44,6 +44,13 @@ def test_steady_steps(values: list[float]) -> None:
     assert found is not None and not found.sure
 
 
+def test_the_smallest_score_that_is_more_than_chance() -> None:
+    """Of five steps all ten pairs: with one out of order the normal quantile is 1.9596."""
+    rising, swapped = drift([10.0, 11, 12, 13, 14]), drift([10.0, 11, 12, 14, 13])
+    assert rising is not None and rising.sure
+    assert swapped is not None and swapped.percent > 20 and not swapped.sure
+
+
 def test_chance_is_called_a_drift_in_few_cases() -> None:
     draw = random.Random(11)
     for rho, most in ((0.0, 0.09), (0.6, 0.2)):

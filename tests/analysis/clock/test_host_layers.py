@@ -5,9 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from instrumentor_analysis.clock.host_layers import ZONES, Zone, host_layers, read_zones
+from instrumentor_analysis.clock.host_layers import (
+    ZONES,
+    Zone,
+    host_layers,
+    layers_of_steps,
+    read_zones,
+)
+from instrumentor_analysis.load.scan import Signpost
 from instrumentor_analysis.model import HostLayer
+from instrumentor_analysis.ops.window import StepMarks
 from instrumentor_analysis.reports.summary import markdown
 from instrumentor_analysis.shared.errors import DamagedFile
 from instrumentor_analysis.summary.summarise import analyse
@@ -110,6 +119,21 @@ def test_several_steps_are_their_mean_and_what_is_not_there_is_absent() -> None:
     zones = [zone("run", 0, 100), zone("run", 1000, 1300)]
     assert host_layers(zones, [(0, 500), (1000, 1500)]) == (HostLayer("run", 2e-4, 1, ("run",)),)
     assert host_layers([], [(0, 1)]) == ()
+
+
+def test_steps_whose_end_nobody_timed_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / ZONES
+    path.write_text(EXPORT)
+
+    def marks(start_ns: int | None, end_ns: int | None) -> StepMarks:
+        start, end = (Signpost("s", 1, 0, 1, host_ns) for host_ns in (start_ns, end_ns))
+        return StepMarks("s", start, end)
+
+    odd = [marks(900, None), marks(None, 2400), replace(marks(900, 2400), end=None)]
+    assert layers_of_steps(path, odd) == ()
+    (compile_layer, run) = layers_of_steps(path, [*odd, marks(900, 2400)])
+    assert (compile_layer.count, run.count) == (1, 1)
+    assert layers_of_steps(None, [marks(900, 2400)]) == ()
 
 
 def test_steps_that_overlap_hold_a_zone_once() -> None:

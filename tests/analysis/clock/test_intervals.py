@@ -96,6 +96,9 @@ def test_the_correlation_is_not_hidden_by_an_outlier() -> None:
     values[7] = 1e6
     assert autocorrelation(values) == pytest.approx(plain, abs=0.05)
     assert autocorrelation([1.0] * 9) == 0.0
+    assert [autocorrelation([1.0, 2.0, 3.0, 4.0][:count]) > 0 for count in range(5)] == (
+        [False] * 4 + [True]
+    )
 
 
 @pytest.mark.parametrize(("count", "rho"), [(1, 0.5), (4, 0.6), (50, 0.3), (9, 0.0)])

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor_analysis.clock.memory import growing, memory
 from instrumentor_analysis.model import Sample
@@ -47,6 +48,19 @@ def test_it_grows_where_each_step_leaves_more(sizes: list[int], grows: int | Non
     found = memory([], held(*sizes))
     assert found is not None and found.growth_bytes == grows
     assert bool(growing(found)) is bool(grows)
+
+
+def test_the_first_steps_do_not_count() -> None:
+    """Allocators settle in them."""
+    settled = [replace(each, kind="warmup") for each in held(9 * MB, 9 * MB)]
+    found = memory([], [*settled, *held(*(MB * at for at in range(1, 8)))])
+    assert found is not None and found.growth_bytes == MB
+
+
+def test_full_devices_take_no_more_steps() -> None:
+    found = memory([], held(*(GB + at for at in range(7))))
+    (caveat,) = growing(found)
+    assert caveat.message.endswith("it is full after 0 more.")
 
 
 def test_a_growth_is_told_with_when_the_devices_are_full(tmp_path: Path) -> None:

@@ -73,6 +73,13 @@ def test_calls_in_another_order_say_nothing() -> None:
     assert all(row.waited_ms is None for row in found.rows)
 
 
+def test_a_step_that_one_rank_alone_recorded_says_nothing() -> None:
+    both = [step(0, 0, [10], [30]), step(1, 0, [20], [30])]
+    found = found_in([*both, step(0, 1, [0], [1000])])
+    assert (found.steps, found.calls, found.waited_ms) == (1, 1, 10.0)
+    assert found_in([step(0, 1, [0], [1000])]).calls == 0
+
+
 def test_a_broadcast_s_root_goes_on_alone() -> None:
     both = [step(rank, 0, [rank * 5], [9]) for rank in (0, 1)]
     for each in both:

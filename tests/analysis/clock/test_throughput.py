@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instrumentor_analysis.clock.throughput import PERCENTILES, percentile
+from instrumentor_analysis.clock.throughput import PERCENTILES, percentile, rate
 from instrumentor_analysis.clock.timings import read_timings, wall_clock
-from instrumentor_analysis.model import WallClock
+from instrumentor_analysis.model import Sample, WallClock
 from instrumentor_analysis.shared.errors import BadOption
 from instrumentor_analysis.summary.mfu import with_mfu
 from instrumentor_analysis.summary.summarise import analyse
@@ -31,6 +31,11 @@ def test_work_over_time(tmp_path: Path) -> None:
     assert wall.samples_per_s == 64 / 0.040
     assert wall.tokens_per_s is None
     assert wall.batch_shape == (32, 784)
+
+
+def test_steps_that_took_no_time_have_no_rate() -> None:
+    assert rate([8, 8], [Sample("a", "steady", "step", 0.0)] * 2) is None
+    assert rate([8, 8], [Sample("a", "steady", "step", 4.0)] * 2) == 2000.0
 
 
 def test_batches_of_different_sizes_count_as_what_they_are(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor_analysis.clock import timings as timings_module
+from instrumentor_analysis.clock.neighbours import Beside
 from instrumentor_analysis.clock.timings import (
     Sample,
     Timings,
@@ -147,8 +148,21 @@ def test_the_process_with_most_samples_counts(tmp_path: Path) -> None:
     path = record(tmp_path / "t.jsonl", *compiled, event("step_steady_1", 3.0, pid=8), warning)
     timings = read_timings(path)
     assert [s.ms for s in timings.samples] == [8.0, 3.0]
-    assert "2 processes recorded samples" in texts(timings.warnings)[0]
+    told = texts(timings.warnings)[0]
+    assert told.startswith("2 processes recorded samples. Those of process 8 are used, 1 of the ")
     assert "a step was left early" in texts(timings.warnings)
+
+
+def test_events_of_each_kind_are_read_as_that_alone(tmp_path: Path) -> None:
+    beside: Event = {"event": "beside", "pid": 1, "of": "phases", "seconds": 1.5, "cpus": 2}
+    phases: Event = {"event": "phases", "pid": 1, "ms": 9.0, "parts": {"forward": 9.0}}
+    whole: Event = {"event": "iteration", "pid": 1, "name": "step_steady_1", "ms": 4.0}
+    found = read_timings(record(tmp_path / "t.jsonl", event("a", 2.0), beside, phases, whole))
+    assert found.beside == (Beside("phases", 1.5, 0.0, 2),)
+    assert [each.ms for each in found.extra] == [9.0]
+    assert [each.ms for each in found.iterations] == [4.0]
+    assert [each.ms for each in found.samples] == [2.0]
+    assert found.called == found.told == found.again == ()
 
 
 def test_a_recompile_among_three_steps_is_an_outlier() -> None:

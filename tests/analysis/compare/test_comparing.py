@@ -51,7 +51,7 @@ def test_a_faster_run() -> None:
 @pytest.mark.parametrize(
     ("base", "new", "real", "said"),
     [
-        (STEADY, scaled(2.0), True, "new takes 2.00 times as long"),
+        (STEADY, scaled(2.0), True, "new takes 2.00 times as long (95 % interval 1.9"),
         (STEADY, scaled(1.05), True, "new is 5.0 % slower"),
         (STEADY, scaled(0.95), True, "new is 5.0 % faster"),
         (STEADY, scaled(1.001), False, "steady steps on each side"),
@@ -145,6 +145,31 @@ def test_categories_and_source_lines_side_by_side() -> None:
     ]
 
 
+def test_what_a_line_does_once_is_not_held_against_what_it_does_in_each_step() -> None:
+    once = SourceLine("train.py", 7, 2.0, None, 3, const_eval=True)
+    lines = Locations((SourceLine("train.py", 7, 4.0, 100.0, 3), once))
+    found = compare(side(STEADY, locations=lines), side(STEADY, "new", locations=lines))
+    assert [(s.name, s.base_ms) for s in found.lines] == [
+        ("train.py:7", 4.0),
+        ("train.py:7 (once)", 2.0),
+    ]
+
+
+@pytest.mark.parametrize("commits", [("aaa", "bbb"), ("aaa", "aaa"), ("aaa", None)])
+def test_lines_of_other_commits_may_have_moved(commits: tuple[str, str | None]) -> None:
+    lines = Locations((SourceLine("train.py", 7, 4.0, 100.0, 3),))
+    found = compare(
+        *(
+            side(
+                STEADY, name, locations=lines, environment={"git_commit": commit} if commit else {}
+            )
+            for name, commit in zip(("base", "new"), commits, strict=True)
+        )
+    )
+    told = any(note.startswith("The commits differ") for note in found.notes)
+    assert told is (commits == ("aaa", "bbb"))
+
+
 def test_every_label_that_both_have_the_main_one_first() -> None:
     labels = {"fwd+bwd": wall(STEADY), "optimizer": wall(scaled(0.1), "optimizer")}
     both = replace(side(STEADY), summary=replace(summary(STEADY), wall_clock_by_label=labels))
@@ -162,6 +187,46 @@ def test_a_drift_is_doubted() -> None:
     falling = compare(side([130.0 - 3 * at for at in range(8)]), side([100.0] * 8, "new"))
     (note,) = (each for each in falling.notes if each.startswith("Not steady"))
     assert note.endswith("with --warmup 20. [W204]")
+
+
+def test_a_drift_is_doubted_where_no_clock_is_compared() -> None:
+    drifting = side([130.0 - 3 * at for at in range(8)], device_time_ms=2.0)
+    found = compare(drifting, side([], "new", device_time_ms=1.0))
+    assert found.main is None
+    (note,) = (each for each in found.notes if each.startswith("Not steady"))
+    assert "interval" not in note
+
+
+@pytest.mark.parametrize(
+    ("slow", "said"),
+    [
+        ((900.0,), "base has 1 steady step far above the others (step_steady_9). The medians"),
+        (
+            (900.0, 800.0),
+            "base has 2 steady steps far above the others (step_steady_9, step_steady_10). The",
+        ),
+    ],
+)
+def test_outliers_are_counted_and_named(slow: tuple[float, ...], said: str) -> None:
+    found = compare(side([*[100.0] * 8, *slow]), side([100.0] * 8, "new"))
+    (note,) = (each for each in found.notes if "far above" in each)
+    assert note.startswith(said)
+
+
+def test_runs_without_a_clock_are_compared_by_their_device_time() -> None:
+    sides = [side([], name, device_time_ms=ms) for name, ms in (("base", 2.0), ("new", 1.0))]
+    found = compare(*sides)
+    assert found.main is None
+    (device,) = (each for each in found.figures if each.key == "device_time_ms")
+    assert (device.base, device.new) == (2.0, 1.0)
+
+
+@pytest.mark.parametrize("empty", [0, 1])
+def test_a_side_without_a_run_is_refused(empty: int) -> None:
+    groups = [[side(STEADY)], [side(STEADY, "new")]]
+    groups[empty] = []
+    with pytest.raises(NotComparable, match="one side has no run"):
+        compare_runs(*groups)
 
 
 def test_names_that_are_alike_are_told_apart() -> None:
@@ -444,6 +509,16 @@ def test_of_micro_steps_the_update_is_compared() -> None:
     assert compare(made("base", 80.0, 4), made("new", 40.0, 8)).iteration is None
     by_sample = compare(made("base", 80.0, 4, 16), made("new", 80.0, 4, 32)).iteration
     assert by_sample is not None and by_sample.base_median_ms == pytest.approx(80 / (4 * 16))
+
+
+def test_iterations_of_other_batch_sizes_are_compared_per_sample() -> None:
+    alike = [10.0] * 8
+    old, now = (around(side(alike, name, batch_size=size), iterations([ms] * 8))
+                for name, size, ms in (("base", 16, 40.0), ("new", 32, 60.0)))  # fmt: skip
+    found = compare(old, now)
+    assert found.iteration is not None and found.main == found.iteration
+    assert (found.iteration.base_median_ms, found.iteration.new_median_ms) == (40 / 16, 60 / 32)
+    assert compare_runs([old], [now], of_region=True).iteration is None
 
 
 def test_why_there_is_no_conclusion_is_said_once() -> None:

@@ -38,6 +38,12 @@ def test_what_would_be_meaningless_is_refused_with_a_way_out(
     assert hint in error.value.hint
 
 
+def test_the_traced_side_is_named_whichever_it_is() -> None:
+    with pytest.raises(NotComparable, match="base was measured under Tracy and new was not") as no:
+        refuse(side([1.0], profiler="tracy"), side([1.0], "new"))
+    assert "Measure base again with --untraced" in no.value.hint
+
+
 def test_torch_and_timers_are_comparable() -> None:
     base, new = side([1.0]), side([1.0], "new", profiler="torch")
     refuse(base, new)

@@ -8,9 +8,11 @@ from collections import Counter
 
 import pytest
 
+from instrumentor_analysis.compare.comparing import compare
 from instrumentor_analysis.compare.gate import MOST_RUNS, judge, runs_needed
 from instrumentor_analysis.compare.runs import Between, Noise
 from tests.analysis.compare.recorded import RECORDED, decided, reaches
+from tests.analysis.compare.sides import side
 
 PAIRS = 120
 
@@ -50,3 +52,15 @@ def test_a_noise_that_no_number_of_runs_helps() -> None:
     assert runs_needed(found, 0.0) is None
     assert judge(found, 1.0, 0.0).runs is None
     assert runs_needed(Between(1.0, 1.0, Noise(0.1, 0.0, 4), 3, 3), 0.0) in range(100, MOST_RUNS)
+
+
+def test_of_one_run_each_as_many_are_asked_for_as_the_notes_tell() -> None:
+    asked = judge(None, 1.0, 0.0).runs
+    found = compare(side([1.0] * 6), side([1.0] * 6, "new"))
+    assert any(f"(--repeat {asked})" in note for note in found.notes)
+
+
+def test_no_number_of_runs_is_asked_for_that_nobody_can_take() -> None:
+    """A change by a millionth of what runs differ by: it is none."""
+    assert Between(1.0, 1.0 + 1e-6, Noise(0.5, 0.0, 4), 3, 3).needed is None
+    assert Between(1.0, 1.1, Noise(0.5, 0.0, 4), 3, 3).needed is not None

@@ -118,6 +118,19 @@ def test_summaries_alone_are_compared_by_name() -> None:
         ("A", "same", -1.0),
         ("B", "removed", -1.0),
     ]
+    assert found.time == "device time"
+    kept, removed = found.changes
+    assert (kept.base_count, kept.new_count, kept.base, kept.new) == (2, 2, *[OpKind("A")] * 2)
+    assert (removed.base_count, removed.new_count) == (1, 0)
+    assert (removed.base, removed.new) == (OpKind("B"), None)
+    (added,) = (each for each in compare_ops(new, base).changes if each.op == "B")
+    assert (added.base, added.new, added.base_count, added.new_count) == (None, OpKind("B"), 0, 1)
+
+
+def test_summaries_of_the_host_alone_are_compared_by_self_time() -> None:
+    slow = [(SlowOp("A", 2, None, None, None, op_self_time_ms=ms),) for ms in (4.0, 3.0)]
+    found = compare_ops(side([1.0], slow_ops=slow[0]), side([1.0], slow_ops=slow[1]))
+    assert (found.time, [c.change_ms for c in found.changes]) == ("self time", [-1.0])
 
 
 def test_what_a_full_list_does_not_name_is_not_called_removed() -> None:

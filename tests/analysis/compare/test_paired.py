@@ -107,6 +107,13 @@ def test_few_pairs_tell_nothing() -> None:
     assert (told.outcome, told.interval) == ("undecided", None)
 
 
+def test_an_interval_that_is_open_at_one_end_is_none() -> None:
+    """Its low end lies beyond all that was looked at, its high one does not; and mirrored."""
+    open_below = [0.16, 0.11, -0.39, 0.17, 0.15, 0.05, 0.13]
+    assert interval(open_below) is None
+    assert interval([-each for each in open_below]) is None
+
+
 def test_equal_times_to_the_last_digit_are_no_difference() -> None:
     assert not rejected([0.0] * 30, 0.0)
     assert verdict([0.0] * 30, 1.0).outcome == "same"

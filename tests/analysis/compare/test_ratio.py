@@ -26,6 +26,12 @@ def test_two_sets_of_four_that_overlap_are_no_real_difference() -> None:
     assert found is not None and not found.real
 
 
+def test_two_samples_on_a_side_tell_what_they_would_show() -> None:
+    two, one = ratio_of_medians([100, 101], [101, 102]), ratio_of_medians([100], [101, 102])
+    assert two is not None and two.smallest_percent is not None and two.needed is not None
+    assert one is not None and one.smallest_percent is None and one.needed is None
+
+
 def test_three_and_three_cannot_be_sure_however_far_apart() -> None:
     found = ratio_of_medians([1, 2, 3], [1000, 1001, 1002])
     assert found.interval.low > 1

@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor_analysis.compare.comparing import compare, compare_runs
-from instrumentor_analysis.compare.side import load_side
+from instrumentor_analysis.compare.side import Side, load_side, side_of
 from instrumentor_analysis.model import Summary
 from instrumentor_analysis.shared.errors import NotASummary, NothingMeasured
 from tests.analysis.compare.sides import summary
@@ -50,6 +51,7 @@ def test_ops_of_torch_have_self_times_and_shapes(tmp_path: Path) -> None:
     found = load_side(torch_folder(tmp_path / "a"))
     assert found.ops.time == "self time"
     assert all(kind.op for kind in found.ops.kinds)
+    assert [kind.types for kind in found.ops.kinds] == ["float", "float", ""]
 
 
 def test_a_summary_alone_has_no_single_ops(tmp_path: Path) -> None:
@@ -127,3 +129,16 @@ def test_a_comparison_has_the_iteration_that_the_report_has(tmp_path: Path) -> N
     by_runs = compare_runs(runs[:1], runs[1:], {"iteration": [(20.0, 22.0)]})
     assert by_runs.iteration.between is not None
     assert by_runs.iteration.base_median_ms == pytest.approx(24.0)
+
+
+def test_a_batch_size_that_the_record_has_as_well_keeps_its_source() -> None:
+    made = summary([10.0] * 4, run={"batch_size": 8, "batch_size_source": "config.yaml"})
+    assert made.wall_clock is not None
+
+    def with_samples(count: int) -> Side:
+        main = replace(made.wall_clock, samples_per_s=count / 0.010)
+        return side_of(replace(made, wall_clock=main), "a", "a")
+
+    alike, other = with_samples(8), with_samples(32)
+    assert (alike.batch_size, alike.batch_source) == (8, "config.yaml")
+    assert (other.batch_size, other.batch_source) == (32, "samples of a step as recorded")
