@@ -28,7 +28,7 @@ from instrumentor.locate.region.regions import with_synced
 from instrumentor.locate.region.syncs import own_sync
 from instrumentor.locate.rules.marked_lines import NoInferenceLoop, RegionCut, RegionLeft
 from instrumentor.read.names_used import binds, reads
-from instrumentor.read.program import Program
+from instrumentor.read.program import Function, Program
 from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -142,10 +142,8 @@ def _model_statements(candidate: Candidate) -> list[ast.stmt]:
 def _gradients_off(candidate: Candidate, statement: ast.stmt) -> bool:
     """Under a `with no_grad`, in a decorated function, or called from such a place."""
     knowledge, source, scope = candidate.knowledge, candidate.source, candidate.scope
-    if isinstance(scope, FUNCTIONS):
-        outside = source.scope_of(scope)
-        if any(knowledge.is_no_grad(source, outside, d) for d in scope.decorator_list):
-            return True
+    if isinstance(scope, FUNCTIONS) and knowledge.is_no_grad_function(Function(source, scope)):
+        return True
     return any(
         knowledge.without_gradients(where, parent)
         for where, _, at in outwards(knowledge.program, source, scope, statement)

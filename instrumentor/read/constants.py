@@ -45,6 +45,15 @@ Lookup = Callable[[ast.expr], object]
 Key = tuple[tuple[str, type, object], ...]
 #: So many ways of calling a function are told apart.
 _WAYS = 12
+#: Largest number that is computed; it also bounds the work of multiplying.
+_LARGEST = 1 << 48
+_OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
 #: Of an expression that comes to no known value.
 UNKNOWN = object()
 
@@ -432,6 +441,10 @@ def came_to(node: ast.expr | None, known: Constants | Lookup) -> object:
         case ast.Compare() | ast.UnaryOp(op=ast.Not()):
             said = decided(node, known)
             return UNKNOWN if said is None else said
+        case ast.UnaryOp(op=ast.USub(), operand=one):
+            return _computed(ast.Sub(), 0, came_to(one, known))
+        case ast.BinOp(left=left, op=op, right=right):
+            return _computed(op, came_to(left, known), came_to(right, known))
         case ast.IfExp(test=test, body=one, orelse=other):
             said = decided(test, known)
             return UNKNOWN if said is None else came_to(one if said else other, known)
@@ -443,6 +456,17 @@ def came_to(node: ast.expr | None, known: Constants | Lookup) -> object:
         case ast.expr():
             found = known(node) if callable(known) else known.get(dotted(node), UNKNOWN)
     return found
+
+
+def _computed(kind: ast.operator, left: object, right: object) -> object:
+    """What two whole numbers come to; UNKNOWN of all else."""
+    operation = _OPERATIONS.get(type(kind))
+    if operation is None or type(left) is not int or type(right) is not int:
+        return UNKNOWN
+    if not right and operation in (operator.floordiv, operator.mod):
+        return UNKNOWN
+    value = operation(left, right)
+    return value if abs(value) <= _LARGEST else UNKNOWN
 
 
 def is_same(left: object, right: object) -> bool:

@@ -38,7 +38,7 @@ from instrumentor.read.syntax import (
     callee,
     last,
     own_calls,
-    own_nodes,
+    returned,
 )
 from instrumentor.read.values import (
     NOTHING,
@@ -479,8 +479,8 @@ class Names(Modules, eq=False, dict=True):
         node = function.node
 
         def compute() -> Values:
-            values = [n.value for n in own_nodes(node) if isinstance(n, ast.Return) and n.value]
-            return _union(self.of(function.source, node, value) for value in values[:_MANY])
+            values = returned(node)[:_MANY]
+            return _union(self.of(function.source, node, value) for value in values)
 
         return self._kept(("returned", node), compute)
 

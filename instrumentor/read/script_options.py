@@ -191,10 +191,10 @@ class ScriptOptions:
             case [Bound(value=ast.List() | ast.Set(), path=())]:
                 return UNKNOWN  # which may be filled
             case [Bound(value=value, path=())] if not (
-                _grows(source, name) or self._is_put(binder, name) or self._may_be_option(value)
+                any(source.grown(name)) or self._is_put(binder, name) or self._may_be_option(value)
             ):
                 return self._value(source, value)
-            case [Parameter(function=function)] if not _grows(source, name):
+            case [Parameter(function=function)] if not any(source.grown(name)):
                 given = given_by_all(self.program, Function(source, function), name)
                 return _one(self._value(home, value) for home, _, value in given or ())
         return UNKNOWN
@@ -207,7 +207,7 @@ class ScriptOptions:
         own = {self.program.class_of_self(s, p.scope, p.owner) for s, p in puts} <= made - {None}
         if not own or self._is_set_otherwise(node.attr):
             return UNKNOWN
-        if any(_grows(s, node.attr) or p.bound.path for s, p in puts):
+        if any(any(s.grown(node.attr)) or p.bound.path for s, p in puts):
             return UNKNOWN
         return _one(self._value(s, p.bound.value) for s, p in puts)
 
@@ -313,14 +313,6 @@ def _one(values: Iterable[object]) -> object:
     """The value that all of them are."""
     first, *others = [*values] or [UNKNOWN]
     return first if all(is_same(first, other) for other in others) else UNKNOWN
-
-
-def _grows(source: Source, name: str) -> bool:
-    """`name += 1`"""
-    owners = (source.statement_of(node) for node in source.mentions.get(name, ()))
-    return any(
-        isinstance(s, ast.AugAssign) and dotted(s.target).rpartition(".")[2] == name for s in owners
-    )
 
 
 class _Parser(argparse.ArgumentParser):

@@ -200,6 +200,12 @@ def own_calls(node: ast.AST) -> list[ast.Call]:
     return [n for n in (node, *own_nodes(node)) if isinstance(n, ast.Call)]
 
 
+def returned(function: ScopeNode) -> list[ast.expr]:
+    """What the `return`s of a function give back, those without a value left out."""
+    nodes = own_nodes(function)
+    return [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
+
+
 def address(statement: ast.stmt) -> Statement:
     """Where the statement starts; its `def`/`class` keyword when decorated (as ast has it)."""
     return Statement(statement.lineno, statement.col_offset)
@@ -262,6 +268,13 @@ class Source(Struct, eq=False, dict=True):
             elif isinstance(node, ast.Attribute):
                 found.setdefault(node.attr, []).append(node)
         return found
+
+    def grown(self, word: str) -> Iterator[ast.AugAssign]:
+        """Statements that count up a name or an attribute: `word += 1`."""
+        for node in self.mentions.get(word, ()):
+            statement = self.statement_of(node)
+            if isinstance(statement, ast.AugAssign) and statement.target is node:
+                yield statement
 
     @cached_property
     def methods(self) -> dict[tuple[ast.ClassDef, str], list[FunctionNode]]:

@@ -16,7 +16,6 @@ from instrumentor.read.syntax import (
     dotted,
     own_calls,
     own_nodes,
-    receiver,
     root_name,
 )
 from instrumentor.shared.edits import Kind
@@ -58,7 +57,8 @@ def _makes_bfloat16(target: Target, source: Source, call: ast.Call) -> bool:
     if callee(call) != "bfloat16" and not (callee(call) == "to" and typed):
         return False
     scope = target.program.scope_of(source, call)
-    return target.located.knowledge.is_model_named(source, scope, receiver(call))
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    return target.located.knowledge.is_model_named(source, scope, owner)
 
 
 def _apply(target: Target, changes: Changes) -> None:

@@ -83,7 +83,8 @@ def _compiles(target: Target, source: Source, call: ast.Call) -> bool:
     if receiver(call) == "torch":
         return has_torch(target, source)
     scope = target.program.scope_of(source, call)
-    return target.located.knowledge.is_model_named(source, scope, receiver(call))
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    return target.located.knowledge.is_model_named(source, scope, owner)
 
 
 def _allowed(target: Target) -> Own | None:

@@ -125,6 +125,12 @@ def chosen(folder: Path, options: str, body: str, *arguments: str) -> tuple[str,
         ("counted", ON_COUNT, ("--other=2",), "second"),
         ("counted", ON_COUNT.replace(">= 2", "< 2"), ("--other=1",), "second"),
         ("switch", f"if args.other:\n{textwrap.indent(ON_SWITCH, '    ')}{ON_SWITCH}", (), "first"),
+        (
+            "counted",
+            ON_SWITCH.replace("args.other", "args.other * 2 > 3"),
+            ("--other=2",),
+            "second",
+        ),
         ("word", ALONG_NAMES, ("--net", "b"), "second"),
     ],
 )

@@ -305,12 +305,11 @@ def _updates_below(
 ) -> Iterator[Update]:
     program = knowledge.program
     inside = {s for top in body for s in (top, *own_nodes(top))}
-    steps = set(knowledge.steps_in(source, scope, ast.Module(body=body, type_ignores=[])))
     for call, statement in program.calls.get(scope, ()):
         if statement not in inside:
             continue
         functions = program.resolve(source, scope, call)
-        if call in steps:
+        if knowledge.is_step(source, scope, call):
             helper = next(iter(functions), None)
             helper = helper if helper is not None and knowledge.stepped(helper) else None
             name = knowledge.stepped_by(source, scope, call)[0]

@@ -7,7 +7,6 @@ something is spelled is asked only when neither tells.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
 
@@ -17,6 +16,7 @@ from instrumentor.locate.meaning import libraries, methods, spelling
 from instrumentor.locate.meaning.kinds import Kinds
 from instrumentor.locate.meaning.roles import Evidence, Kind, Role
 from instrumentor.locate.meaning.trained import Trained
+from instrumentor.read.bindings import Bound
 from instrumentor.read.constants import asked_of, is_ruled_out, passed_over, unreached
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
@@ -28,6 +28,7 @@ from instrumentor.read.syntax import (
     Source,
     below,
     callee,
+    contains,
     dotted,
     last,
     own_calls,
@@ -103,15 +104,11 @@ class Knowledge(Struct, eq=False, dict=True):
         """Whether an expression stands for a model that may be trained."""
         return self.kinds.is_a(source, scope, node, Kind.MODEL, Kind.ENGINE)
 
-    def is_model_named(self, source: Source, scope: ScopeNode, name: str) -> bool:
-        node = expression(name)
-        return node is not None and self.is_model(source, scope, node)
+    def is_model_named(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Whether it goes by names alone: `self.model`."""
+        return _is_chain(node) and self.is_model(source, scope, node)
 
     # -- optimizer steps ---------------------------------------------------------------------
-
-    def steps_in(self, source: Source, scope: ScopeNode, node: ast.AST) -> Iterator[ast.Call]:
-        """Optimizer steps made directly below a node."""
-        yield from (call for call in own_calls(node) if self.is_step(source, scope, call))
 
     def is_step(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
         return self.optimizer_of(source, scope, call) is not None
@@ -212,15 +209,11 @@ class Knowledge(Struct, eq=False, dict=True):
     def _shown(self, source: Source, scope: ScopeNode, optimizer: ast.expr) -> str:
         """How an optimizer is called: by what a loop walks over where a loop binds it."""
         if isinstance(optimizer, ast.Name):
-            return dotted(_walked(source, optimizer)) or optimizer.id
+            return dotted(_walked(self.program, source, optimizer)) or optimizer.id
         if isinstance(optimizer, ast.Attribute) and optimizer.attr != "step":
             return dotted(optimizer)
         name = dotted(optimizer)
         return ast.unparse(optimizer) if name.endswith("[]") else name or ast.unparse(optimizer)
-
-    def _calls_in(self, function: Function) -> list[tuple[Source, ScopeNode, ast.Call]]:
-        entries = self.program.calls.get(function.node, ())
-        return [(function.source, function.node, call) for call, _ in entries]
 
     # -- syncs -------------------------------------------------------------------------------
 
@@ -252,8 +245,9 @@ class Knowledge(Struct, eq=False, dict=True):
         """A function that syncs, and whose other calls do nothing to the step."""
 
         def only() -> bool:
+            calls = self.program.calls.get(function.node, ())
             return (
-                any(self.is_sync(*made) for made in self._calls_in(function))
+                any(self.is_sync(function.source, function.node, call) for call, _ in calls)
                 and not self.has_backward(function)
                 and not self.stepped(function)
                 and not any(isinstance(s, LOOPS) for s in own_nodes(function.node))
@@ -280,9 +274,8 @@ class Knowledge(Struct, eq=False, dict=True):
         if cuts is None or isinstance(statement, ast.Expr):
             return cuts  # waiting for a device cuts no XLA graph
         if cuts == "True" and isinstance(statement, ast.If) and not statement.orelse:
-            name = dotted(statement.test)
-            if name and expression(name) is not None:
-                return f"bool({name})"
+            if _is_chain(statement.test):
+                return f"bool({dotted(statement.test)})"
         return None
 
     # -- backward ----------------------------------------------------------------------------
@@ -426,26 +419,17 @@ def is_stub(function: Function) -> bool:
     )
 
 
-def expression(name: str) -> ast.expr | None:
-    """`self.model` as an expression; None for what is no chain of names."""
-    if not name.replace(".", "_").isidentifier():
-        return None
-    return ast.parse(name, mode="eval").body
+def _is_chain(node: ast.expr) -> bool:
+    return dotted(node).replace(".", "_").isidentifier()
 
 
-def _walked(source: Source, name: ast.Name) -> ast.expr:
+def _walked(program: Program, source: Source, name: ast.Name) -> ast.expr:
     """What the loop around a name walks over: `optimizers` of `enumerate(optimizers.values())`."""
-    statement = source.statement_of(name)
-    loops: list[ast.AST] = [*source.loops_around(statement)] if statement is not None else []
-    inner = below(statement) if statement is not None else ()
-    loops[:0] = [n for n in inner if isinstance(n, ast.comprehension)]
-    binding = (
-        loop.iter
-        for loop in loops
-        if isinstance(loop, (ast.For, ast.comprehension))
-        and any(isinstance(n, ast.Name) and n.id == name.id for n in below(loop.target))
-    )
-    node: ast.expr = next(binding, name)
+    scope = source.scope_of(name)
+    bound = program.bound(source, program.binder(source, scope, name.id) or scope, name.id)
+    walked = [b.value for b in bound if isinstance(b, Bound) and None in b.path[:1]]
+    around = [w for w in walked if (at := source.statement_of(w)) and contains(at, name)]
+    node: ast.expr = around[-1] if around else name
     while isinstance(node, ast.Call):
         if node.args:
             node = node.args[-1 if callee(node) == "zip" else 0]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from instrumentor.locate.meaning.host_values import is_logging
+from instrumentor.read.handed_on import RETURNS_SELF
 from instrumentor.read.names_used import binds, reads
-from instrumentor.read.syntax import below, dotted, own_nodes, root_name
+from instrumentor.read.syntax import below, callee, dotted, own_nodes, root_name
 
 _MODULES = frozenset(
     (
@@ -21,7 +22,12 @@ def effects(node: ast.AST) -> set[str]:
 
     Attributes of `self` stand as `self.x`; modules, and objects that only log, are left out.
     """
-    found = binds(node)
+    return binds(node) | changed(node)
+
+
+def changed(node: ast.AST, *, modes: bool = True) -> set[str]:
+    """As `effects`, of objects alone; without modes `model.eval()` changes none."""
+    found = set[str]()
     for child in (node, *own_nodes(node)):
         target: ast.expr | None = None
         if isinstance(child, (ast.Attribute, ast.Subscript)) and isinstance(
@@ -30,7 +36,8 @@ def effects(node: ast.AST) -> set[str]:
             target = child if isinstance(child, ast.Attribute) else child.value
         elif isinstance(child, ast.Expr) and isinstance(child.value, ast.Call):
             function = child.value.func
-            if isinstance(function, ast.Attribute) and not is_logging(child.value):
+            counts = modes or callee(child.value) not in RETURNS_SELF
+            if isinstance(function, ast.Attribute) and counts and not is_logging(child.value):
                 target = function.value
         if target is None:
             continue

@@ -15,22 +15,16 @@ from typing import TypeAlias
 
 from instrumentor.locate.gradients.forward import leading_to
 from instrumentor.locate.loop.loops import Candidate, Site
-from instrumentor.locate.meaning.changed_names import effects, uses
-from instrumentor.locate.meaning.host_values import is_logging
+from instrumentor.locate.meaning.changed_names import changed, effects, uses
 from instrumentor.locate.region.modes import Region
 from instrumentor.locate.region.step_function import seen_from
-from instrumentor.read import handed_on
 from instrumentor.read.names_used import binds
 from instrumentor.read.program import Function
 from instrumentor.read.syntax import (
-    FunctionNode,
-    callee,
     contains,
     own_calls,
-    own_nodes,
     parameters,
     receiver,
-    root_name,
 )
 
 #: A file with the first and the last of its lines that are meant.
@@ -98,27 +92,10 @@ def _by_call(body: Candidate, call: ast.Call, function: Function, depth: int) ->
     inner = Candidate(body.knowledge, function.source, function.node, function.node)
     found = set[str]()
     if receiver(call) in ("self", "super()") and depth < _DEPTH:
-        changed = (_changes(inner, s, depth + 1) for s in function.node.body)
-        found = {name for names in changed for name in names if name.startswith("self.")}
-    filled = _filled(function.node)
+        inside = (_changes(inner, s, depth + 1) for s in function.node.body)
+        found = {name for names in inside for name in names if name.startswith("self.")}
+    filled = changed(function.node, modes=False)
     for name, value in body.program.given(body.source, body.scope, call, function):
         if name in filled:
             found |= uses(value)
-    return found
-
-
-def _filled(function: FunctionNode) -> set[str]:
-    """Names of objects that a function stores into, or calls a method of for its effect."""
-    found = set[str]()
-    for node in own_nodes(function):
-        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
-            found.add(root_name(node))
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            mode = callee(node.value) in handed_on.RETURNS_SELF
-            if (
-                not mode
-                and isinstance(node.value.func, ast.Attribute)
-                and not is_logging(node.value)
-            ):
-                found.add(root_name(node.value.func))
     return found

@@ -148,7 +148,7 @@ def called_model(
         # a function of the program may be spelled like a model
         if not knowledge.program.resolve(source, scope, call):
             asked.insert(0, call.func)
-        for name in map(dotted, asked):
-            if knowledge.is_model_named(source, scope, name):
-                return name, call
+        for node in asked:
+            if knowledge.is_model_named(source, scope, node):
+                return dotted(node), call
     return None

@@ -34,9 +34,9 @@ from instrumentor.read.syntax import (
     bound_by,
     callee,
     contains,
-    dotted,
     last,
     own_nodes,
+    returned,
 )
 from instrumentor.read.values import Object
 
@@ -351,9 +351,8 @@ class OpenedFiles(Struct, eq=False, dict=True):
             return [
                 path
                 for function in functions
-                for part in own_nodes(function.node)
-                if isinstance(part, ast.Return) and part.value is not None
-                for path in self.of(function.source, function.node, part.value, deep)
+                for value in returned(function.node)
+                for path in self.of(function.source, function.node, value, deep)
             ]
         return [UNKNOWN]
 
@@ -404,7 +403,9 @@ class OpenedFiles(Struct, eq=False, dict=True):
         if walked is not None and deep:
             return self._elements(source, scope, walked, deep)
         binder = program.binder(source, scope, name)
-        if binder is None or not deep or _grows(source, name):
+        if binder is None or not deep or any(source.grown(name)):
+            return [UNKNOWN]
+        if elements and self.facts.storage.is_filled(name):
             return [UNKNOWN]
         home = program.source_of_scope.get(binder, source)
         ask = self._elements if elements else self.of
@@ -497,7 +498,7 @@ class OpenedFiles(Struct, eq=False, dict=True):
             return [(told,)]
         program = self.facts.program
         cls = program.class_of_self(source, scope, node.value)
-        if cls is None or _grows(source, node.attr) or program.is_of_a_class(node.attr):
+        if cls is None or any(source.grown(node.attr)) or program.is_of_a_class(node.attr):
             return [UNKNOWN]
         puts = program.puts_of(node.attr)
         if not (deep and puts) or any(put.bound.path for _, put in puts):
@@ -544,13 +545,6 @@ def _format_of_open(call: ast.Call) -> str:
     lenient = argument(call, "errors", "encoding") is not None
     told = isinstance(mode, ast.Constant) and "b" not in str(mode.value)
     return "text" if told and not lenient else ""
-
-
-def _grows(source: Source, name: str) -> bool:
-    """`name += ".pt"`"""
-    owners = (source.statement_of(node) for node in source.mentions.get(name, ()))
-    grown = (s.target for s in owners if isinstance(s, ast.AugAssign))
-    return any(last(dotted(target)) == name for target in grown)
 
 
 def _opened_around(source: Source, node: ast.expr) -> ast.expr:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from itertools import takewhile
 
 from instrumentor.read.control_flow import END, Flow
+from instrumentor.read.names_used import binds
 from instrumentor.read.program import Program
 from instrumentor.read.syntax import (
     ScopeNode,
@@ -49,7 +50,7 @@ def reads_of(
             (found if _is_delayed(source, scope, statement, node) else reads[statement]).add(node)
     flow = _flow(scope)
     starting = {point: statement for statement, point in flow.begins.items()}
-    binding = (d for d in definitions if any(name in bound_by(n) for n in (d, *own_nodes(d))))
+    binding = (d for d in definitions if name in binds(d))
     waiting = [after for d in binding for after in _leaving(flow, flow.after(d))]
     seen: set[int] = set()
     while waiting:
@@ -130,19 +131,11 @@ def _binds(statement: ast.stmt, name: str) -> bool:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return statement.name == name
         case ast.Assign(targets=targets) | ast.Delete(targets=targets):
-            return any(binds_target(target, name) for target in targets)
+            return any(name in binds(target) for target in targets)
         case ast.With(items=items) | ast.AsyncWith(items=items):
-            return any(binds_target(item.optional_vars, name) for item in items)
+            return any(name in binds(i.optional_vars) for i in items if i.optional_vars)
         case ast.AnnAssign(value=None):
             return False
         case ast.AnnAssign() | ast.AugAssign() | ast.For() | ast.AsyncFor():
-            return binds_target(statement.target, name)
+            return name in binds(statement.target)
     return False
-
-
-def binds_target(node: ast.AST | None, name: str) -> bool:
-    if isinstance(node, (ast.Tuple, ast.List)):
-        return any(binds_target(part, name) for part in node.elts)
-    if isinstance(node, ast.Starred):
-        return binds_target(node.value, name)
-    return isinstance(node, ast.Name) and node.id == name

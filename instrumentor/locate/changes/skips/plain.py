@@ -105,6 +105,11 @@ class Plain(Struct, eq=False, dict=True):
             and self._is_grown_by_such(source, name)
         )
 
+    def _is_grown_by_such(self, source: Source, name: str) -> bool:
+        """`n += step`"""
+        grown = source.grown(name)
+        return all(self._is_told(source, source.scope_of(at), at.value) for at in grown)
+
     def _is_set_elsewhere(self, source: Source, name: str) -> bool:
         """Whether a module's variable may be set by other means than an assignment to it."""
         names = self.program.names
@@ -122,15 +127,6 @@ class Plain(Struct, eq=False, dict=True):
                 home = self.program.names.module(module, source, level)
                 return isinstance(home, Source) and self._variable(home, home.tree, name)
         return False
-
-    def _is_grown_by_such(self, source: Source, name: str) -> bool:
-        """`n += step`"""
-        for node in source.mentions.get(name, ()):
-            at = source.statement_of(node)
-            if isinstance(at, ast.AugAssign) and at.target is node:
-                if not self._is_told(source, source.scope_of(at), at.value):
-                    return False
-        return True
 
     def _parameter(self, source: Source, parameter: Parameter) -> bool:
         """Given by calls that are all known."""

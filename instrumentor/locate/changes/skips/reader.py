@@ -68,6 +68,7 @@ from instrumentor.read.syntax import (
     header,
     own_calls,
     own_nodes,
+    returned,
 )
 from instrumentor.read.values import Class, Object, Value
 
@@ -524,8 +525,8 @@ def _mode(frame: Frame, node: ast.expr, module: Reach) -> Mode:
 
 def _is_given_back(scope: ScopeNode, node: ast.expr) -> bool:
     """`return net`"""
-    returned = (n.value for n in own_nodes(scope) if isinstance(n, ast.Return) and n.value)
-    return any(ast.unparse(node) in map(ast.unparse, (v, *below(v))) for v in returned)
+    values = returned(scope)
+    return any(ast.unparse(node) in map(ast.unparse, (v, *below(v))) for v in values)
 
 
 def _hands_on(node: ast.Lambda) -> bool:

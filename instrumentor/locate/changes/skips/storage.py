@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from instrumentor.locate.changes.skips.confined import Confined
-from instrumentor.locate.changes.skips.liveness import binds_target, variables
+from instrumentor.locate.changes.skips.liveness import variables
 from instrumentor.locate.meaning import methods
 from instrumentor.locate.meaning.roles import Gives
 from instrumentor.read import handed_on
@@ -29,6 +29,7 @@ from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
 from instrumentor.read.control_flow import START, flow_of
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
+from instrumentor.read.names_used import binds
 from instrumentor.read.program import Function, Program
 from instrumentor.read.script_options import is_namespace
 from instrumentor.read.signatures import default_of, is_property, own_parameter
@@ -43,6 +44,7 @@ from instrumentor.read.syntax import (
     own_calls,
     own_nodes,
     parameters,
+    returned,
 )
 from instrumentor.read.values import Class, External, Item, Member, Object, Opaque, Value
 
@@ -318,6 +320,10 @@ class Storage(Struct, eq=False, dict=True):
                     if call.func.attr in methods.FILLS_WITH_ITS and value in call.args:
                         yield source.scope_of(call), call.func.value, Bound(value, (0,))
 
+    def is_filled(self, name: str) -> bool:
+        """Whether something is put into what a name leads to, anywhere."""
+        return name in self._filled
+
     def put_into(self, cell: Cell) -> Iterator[Cell]:
         """Storage of the values that are put where a cell leads to."""
         for filled in self._filled.get(cell.name, ()) if cell.inside else ():
@@ -457,7 +463,7 @@ class Storage(Struct, eq=False, dict=True):
                 starts.append((binding, START))
             elif at is None or at not in flow.begins:
                 return []
-            elif isinstance(at, ast.Assign) and any(binds_target(t, name) for t in at.targets):
+            elif isinstance(at, ast.Assign) and any(name in binds(t) for t in at.targets):
                 starts.append((binding, flow.after(at)))
                 ends.add(flow.after(at))
             elif at is statement:
@@ -562,13 +568,10 @@ class Storage(Struct, eq=False, dict=True):
         Args:
             lists: it may be a list.
         """
-        for node in source.mentions.get(name, ()):
-            statement = source.statement_of(node)
-            if isinstance(statement, ast.AugAssign) and statement.target is node:
-                scope = self.program.scope_of(source, node)
-                more = self.of(Frame(source, scope), statement.value)
-                held = more.elements if lists and not more.plain else frozenset[Cell]()
-                yield Reach(held=held, fresh=True, plain=more.plain)
+        for statement in source.grown(name):
+            more = self.of(Frame(source, source.scope_of(statement)), statement.value)
+            held = more.elements if lists and not more.plain else frozenset[Cell]()
+            yield Reach(held=held, fresh=True, plain=more.plain)
 
     def _passed(self, source: Source, parameter: Parameter) -> Iterator[Reach]:
         """What callers give to a parameter, wherever they stand."""
@@ -942,7 +945,7 @@ class Storage(Struct, eq=False, dict=True):
 
     def _given_back(self, frame: Frame) -> Iterator[Reach]:
         nodes = own_nodes(frame.scope)
-        values = [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
+        values = returned(frame.scope)
         yield from (self.of(frame, value) for value in values)
         for node in nodes:
             if isinstance(node, (ast.Yield, ast.YieldFrom)):

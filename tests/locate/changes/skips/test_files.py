@@ -170,6 +170,10 @@ ONE = {
     "another part that is asked for": ("torch.save(weights, 'm.pt')", "read_any(unknown)"),
     "what a list holds": ("torch.save(weights, 'm.pt')", "load_all(['a.pt', 'm.pt'])"),
     "what a list may hold": ("torch.save(weights, 'm.pt')", "load_all(cached)\nload_all(unknown)"),
+    "what a list is filled with": (
+        "torch.save(weights, 'm.pt')",
+        "names = ['a.pt']\nnames.append('m.pt')\nfor one in names:\n    torch.load(one)",
+    ),
     "one of two that are walked over": (
         "torch.save(weights, 'last.pt')",
         "for one in (last, best) if x else (last):\n    load_all(one)",
