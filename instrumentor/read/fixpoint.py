@@ -10,6 +10,8 @@ _Answer = TypeVar("_Answer")
 _NOTHING = sys.maxsize
 #: After so many questions also those are kept that led too deep: whole libraries that are read.
 _MUCH = 4000
+#: Questions in questions any deeper than this are left open: Python's own stack ends.
+_DEEP = 40
 #: A circle whose answers still change after so many rounds has none that is better than another.
 _ROUNDS = 8
 
@@ -20,13 +22,9 @@ class Answers:
     A question that is met again while it is being answered has what the round before found, at
     first a default. The one at which a circle began is asked again until its answer is the
     same; then all questions of the circle are answered (the least fixed point).
-
-    Args:
-        deep: questions in questions any deeper than this are left open: Python's own stack ends.
     """
 
-    def __init__(self, deep: int = 40) -> None:
-        self._deep = deep
+    def __init__(self) -> None:
         self._known: dict[Hashable, Any] = {}
         self._open: dict[Hashable, int] = {}  # with their depth
         self._latest: dict[Hashable, Any] = {}  # of questions in open circles, the last round's
@@ -41,7 +39,7 @@ class Answers:
             found: _Answer = self._known[question]
             return found
         depth = len(self._open)
-        if question in self._open or question in self._closed or depth > self._deep:
+        if question in self._open or question in self._closed or depth > _DEEP:
             beyond = -1 if self._asked < _MUCH else _NOTHING
             at = self._open.get(question, self._closed.get(question, beyond))
             self._leans_on = min(self._leans_on, at)

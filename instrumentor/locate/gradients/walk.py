@@ -36,7 +36,9 @@ from instrumentor.read.names import external_name
 from instrumentor.read.names_used import binds
 from instrumentor.read.program import Function
 from instrumentor.read.syntax import (
+    FUNCTIONS,
     LOOPS,
+    FunctionNode,
     ScopeNode,
     Source,
     arguments,
@@ -47,10 +49,6 @@ from instrumentor.read.syntax import (
     receiver,
 )
 from instrumentor.read.values import Class, External, Object
-
-#: Calls in calls any deeper than this are followed no further.
-_DEPTH = 8
-
 
 #: By the statement that runs a backward and the backward itself, in the order of what is made.
 Differentiated: TypeAlias = Mapping[tuple[ast.stmt, ast.Call], tuple[Made, ...]]
@@ -82,7 +80,8 @@ class Gradients(Struct, eq=False):
     """Differentiable values of a program; what its functions and iterations do is kept."""
 
     knowledge: Knowledge
-    _summaries: Answers = field(default_factory=lambda: Answers(_DEPTH))
+    _summaries: Answers = field(default_factory=Answers)
+    _asked: set[FunctionNode] = field(default_factory=set)
     _iterations: dict[tuple[tuple[ast.stmt, ...], tuple[str, ...]], Differentiated] = field(
         default_factory=dict
     )
@@ -132,7 +131,14 @@ class Gradients(Struct, eq=False):
         return walk.runs
 
     def summary(self, function: Function) -> Summary:
-        """What a function does; of one that is being read nothing is known at first."""
+        """What a function does; first what it calls, so that no chain of calls is too long."""
+        program = self.knowledge.program
+        if function.node not in self._asked:
+            called = program.called_from(function.node, function.node.body)
+            new = [n for n in called if isinstance(n, FUNCTIONS) and n not in self._asked]
+            self._asked.update(new, (function.node,))
+            for node in reversed(new):
+                self.summary(Function(program.source_of_scope[node], node))
         return self._summaries.ask(function.node, lambda: self._read(function), Summary())
 
     def _read(self, function: Function) -> Summary:
