@@ -48,7 +48,6 @@ MADE = {
     "instrumentor/locate/meaning/spelling": "words of ours, held against one name",
     "instrumentor/shared/console": "the folder one stands in, with a character behind it",
     "instrumentor/tune/yaml_override": "words of ours",
-    "instrumentor_analysis/kernels/simulated_names": "one name in another",
     "instrumentor_analysis/kernels/text": "a number behind a number",
     "instrumentor_analysis/load/attributes": "a key of ours, and what has no such character in it",
     "instrumentor_analysis/load/ops_csv": "one character",
