@@ -344,8 +344,8 @@ def by_figure(values: Floats) -> tuple[Floats, list[Positions]]:
     codes = np.searchsorted(found, values[known])
     ends = np.cumsum(np.bincount(codes, minlength=len(found)))
     # Numbers of 16 bits are sorted in a single pass.
-    codes = codes.astype(np.uint16) if len(found) <= 1 << 16 else codes
-    rows = known[np.argsort(codes, kind="stable")]
+    kind = np.uint16 if len(found) <= 1 << 16 else np.intp
+    rows = known[np.argsort(codes.astype(kind), kind="stable")]
     return found, np.split(rows, ends[:-1]) if len(found) else []
 
 

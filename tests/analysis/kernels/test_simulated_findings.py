@@ -22,9 +22,13 @@ from instrumentor_analysis.kernels.simulation import (
 from instrumentor_analysis.shared.errors import NothingMeasured
 from tests.analysis.kernels.counted import RUN, changed, folder_with
 
-WAITS = {
-    **{"thread": "read", "operation": "wait", "buffer": "a_dfb"},
-    **{"file": "/x", "line": 5, "nodes": [0]},
+WAITS: dict[str, Any] = {
+    "thread": "read",
+    "operation": "wait",
+    "buffer": "a_dfb",
+    "file": "/x",
+    "line": 5,
+    "nodes": [0],
 }
 
 
