@@ -168,7 +168,15 @@ _GIVE_NEW = words(
     "einsum no_grad inference_mode get_lr get_last_lr encode decode batch_decode shape "
     "average median percentile quantile nanmean repeat_interleave scatter astype cumprod log10 "
     "new new_tensor new_zeros new_ones new_full new_empty "
-    "log2 log1p ceil floor round clamp prod nonzero unique bincount"
+    "log2 log1p ceil floor round clamp prod nonzero unique bincount "
+    # of tensors, and of nothing else that changes by it
+    "logsumexp logcumsumexp amax amin aminmax nansum nanmedian cummax cummin diff kthvalue "
+    "expm1 rsqrt square reciprocal neg sin cos tan sinh cosh asin acos atan atan2 erf erfc erfinv "
+    "lgamma digamma fmod remainder clip isclose isposinf isneginf signbit masked_fill "
+    "masked_select index_select take_along_dim scatter_add index_add index_fill index_copy "
+    "logical_and logical_or logical_not logical_xor maximum minimum addmm bmm baddbmm mv outer "
+    "vdot tril triu diag_embed rot90 tile repeat unique_consecutive searchsorted bucketize "
+    "logdet slogdet pinverse"
 )
 #: Functions that make a container of their own, of the elements that they are given.
 COPIES = rows("builtins.", "list tuple set frozenset sorted dict")

@@ -17,7 +17,13 @@ LIBRARY = Library(
             rows("", "matplotlib.pyplot.savefig cv2.imwrite imageio.*write* imageio.*save"),
         ),
         (Effect.LOADS, rows("", "cv2.imread imageio.*read*")),
-        (Effect.NOTHING, ("matplotlib.*", "PIL.*")),
+        (Effect.SAVES, ("cv2.VideoWriter",)),
+        (Effect.PROCESS, rows("cv2.", "set* ocl.set* waitKey* imshow named* destroy*")),
+        (
+            Effect.FIRST,
+            rows("cv2.", "rectangle putText *ine circle ellipse poly* fill* draw* flood*"),
+        ),
+        (Effect.NOTHING, ("matplotlib.*", "PIL.*", "cv2.*")),
     ),
     on_host=True,
 )

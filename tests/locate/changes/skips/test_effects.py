@@ -881,6 +881,23 @@ def test_two_generators_of_a_function_are_two(more: str, *, goes: bool) -> None:
     assert plan_of(handed_out)["skipped_validation"] == []
 
 
+@pytest.mark.parametrize(
+    ("call", "goes"),
+    [
+        ("print(seen.logsumexp(1).masked_fill(seen > 0, 0.0).repeat(2, 1))", True),
+        ("print(cv2.resize(cv2.cvtColor(seen, cv2.COLOR_BGR2RGB), (2, 2)))", True),
+        ("seen.frobnicate()", False),
+        ("seen.masked_fill_(seen > 0, 0.0)", False),
+        ("cv2.rectangle(seen, (0, 0), (1, 1), 255)", False),
+        ("cv2.arrowedLine(seen, (0, 0), (1, 1), 255)", False),
+        ("cv2.setRNGSeed(seen.size)", False),
+    ],
+)
+def test_what_computes_from_an_array_changes_none(call: str, *, goes: bool) -> None:
+    case = Evaluation("import cv2\nimport shapes\nseen = shapes.one()", call, "scale(seen)")
+    assert bool(plan_of(case.source)["skipped_validation"]) is goes
+
+
 DISTRIBUTION = "noise = torch.distributions.Normal(0.0, 1.0)"
 
 
