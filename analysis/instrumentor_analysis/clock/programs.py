@@ -12,6 +12,8 @@ from instrumentor_analysis.shared.caveats import Caveat
 
 #: Where such a device time is from.
 SOURCE = "ttnn's real-time profiler: at least one program runs, from its start to its end"
+#: More than a machine has; a record of others may name one for every step.
+_MOST_CHIPS = 1 << 10
 
 
 class Ran(Struct, frozen=True):
@@ -53,7 +55,7 @@ def programs(steps: Sequence[Told]) -> DevicePrograms | None:
         return None
     chips = sorted(
         {chip for each in found for chip in each.chips}, key=lambda each: (len(each), each)
-    )
+    )[:_MOST_CHIPS]
     return DevicePrograms(
         steps=len(found),
         left_out=len(steps) - len(found),

@@ -69,7 +69,10 @@ def telemetry(
         wall: of the main label: its iteration is what a step's energy is of.
     """
     inside = _inside(read, samples)
-    rows = [_device(name, [x for x in inside if x.device == name]) for name in _names(inside)]
+    of_device: dict[str, list[Reading]] = {}
+    for each in inside:
+        of_device.setdefault(each.device, []).append(each)
+    rows = [_device(name, of_device[name]) for name in _names(inside)]
     devices = tuple(each for each in rows if each is not None)
     if not devices:
         return None
@@ -115,7 +118,8 @@ def _device(name: str, read: Sequence[Reading]) -> DeviceTelemetry | None:
     clocks = [each.clock_mhz for each in read if each.clock_mhz is not None]
     powers = [each.power_w for each in read if each.power_w is not None]
     degrees = [each.temperature_c for each in read if each.temperature_c is not None]
-    slower = [clock for clock in clocks if clock < SLOWER_SHARE * max(clocks)]
+    slow = SLOWER_SHARE * max(clocks, default=0.0)
+    slower = [clock for clock in clocks if clock < slow]
     return DeviceTelemetry(
         device=name,
         readings=len(read),

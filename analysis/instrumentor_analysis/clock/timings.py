@@ -314,7 +314,8 @@ def wall_clock(
     values = [s.ms for s in steady]
     kinds = populations([Kind(s.nodes) for s in steady], values)
     slow = outliers(steady, kinds)
-    line = drift([s.ms for s in _alike(steady, kinds) if s.name not in {o.name for o in slow}])
+    left_out = {o.name for o in slow}
+    line = drift([s.ms for s in _alike(steady, kinds) if s.name not in left_out])
     interval = None if kinds else median_interval(values)
     whole = iteration(steady, timings.iterations, accumulates=accumulates, fetches=fetches)
     return replace(
@@ -390,10 +391,12 @@ def outliers(steady: Sequence[Sample], kinds: Sequence[Population] = ()) -> tupl
     if kinds:
         return tuple(o for kind in kinds for o in outliers([steady[at] for at in kind.steps]))
     everything = [s.ms for s in steady]
-    common = _limit(everything) if len(everything) > MANY else None
+    many = len(everything) > MANY
+    common = _limit(everything) if many else None
     found: list[Outlier] = []
     for position, sample in enumerate(steady):
-        limit = common or _limit(everything[:position] + everything[position + 1 :])
+        others = everything[:position] + everything[position + 1 :] if not many else []
+        limit = common if many else _limit(others)
         if limit is not None and sample.ms > limit[1]:
             found.append(Outlier(sample.name, sample.ms, sample.ms / limit[0]))
     return tuple(found) if len(found) <= max(1, len(steady) // 4) else ()

@@ -8,6 +8,7 @@ that repeat from row to row: a run is looked up as one text and taken apart once
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ BLANKS = frozenset(
         *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     )
 )
+_ATTRIBUTED = tuple(name.encode() for name in ATTRIBUTED)
 #: Name of programs for which the file gives none.
 UNNAMED = "(unnamed program)"
 _RETURN, _ZERO = ord("\r"), ord("0")
@@ -89,6 +91,7 @@ class RowReader:
         self._runs = _runs(header.columns, texts)
         self._figures: list[Floats] = []
         self._odd: dict[str, list[tuple[int, str]]] = {}
+        self._attributed = bytearray()
         self._rows = 0
 
     def feed(self, block: bytes) -> None:
@@ -203,8 +206,10 @@ class RowReader:
         run = self._runs[0]
         if "op_code" not in run.names:
             return np.zeros(len(run.codes[-1]), np.bool_)
-        named = [any(name.encode() in text for name in ATTRIBUTED) for text in run.known]
-        return np.asarray(named, np.bool_)[run.codes[-1]]
+        known = [*islice(run.known, len(self._attributed), None)]
+        # Each name is looked at once, in whichever block it comes.
+        self._attributed += bytes(any(name in text for name in _ATTRIBUTED) for text in known)
+        return np.frombuffer(self._attributed, np.bool_)[run.codes[-1]]
 
 
 def _runs(columns: Sequence[str], texts: Mapping[int, str]) -> list[_Run]:

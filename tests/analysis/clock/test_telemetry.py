@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from instrumentor_analysis.clock.telemetry import Reading, readings, slower, telemetry, throttled
@@ -97,3 +98,10 @@ def test_a_report_names_throttling_first_and_in_the_verdict(tmp_path: Path) -> N
     text = console(summary, width=120)
     assert "Clock, power, temperature" in text and "91.0" in text and "W220" in text
     assert "energy" in text
+
+
+@pytest.mark.usefixtures("no_hang")
+def test_many_devices_and_many_readings_take_a_time_that_grows_with_them() -> None:
+    planted = [replace(at(10.0), device=str(n)) for n in range(60_000)]
+    found = telemetry([*planted, *(at(10.0, 1000.0 + n) for n in range(60_000))], STEADY, WALL)
+    assert found is not None and [each.readings for each in found.devices] == [60_001]

@@ -32,6 +32,13 @@ def steady(*values: float) -> list[Sample]:
     return [Sample(f"step_steady_{i}", "steady", "x", ms, i) for i, ms in enumerate(values, 1)]
 
 
+@pytest.mark.usefixtures("no_hang")
+def test_many_steps_without_a_time_are_held_against_one_median() -> None:
+    assert outliers(steady(*[0.0] * 60_000)) == ()
+    slow = steady(*[1.0] * 60_000, *[9.0] * 10_000)
+    assert len(outliers(slow)) == 10_000
+
+
 def test_absent_file_is_an_empty_record(tmp_path: Path) -> None:
     timings = read_timings(tmp_path / "timings.jsonl")
     assert timings == Timings()
