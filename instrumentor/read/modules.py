@@ -58,7 +58,7 @@ class Modules(Struct, eq=False, dict=True):
     # -- imports ---------------------------------------------------------------------------
 
     def find_module(self, name: str, near: Path, level: int = 0) -> Path | None:
-        """The file of a module inside the roots: `a/b.py` or `a/b/__init__.py`, else None."""
+        """The file of a module inside the roots: `a/b/__init__.py` or `a/b.py`, else None."""
         key = (name, near, level)
         if key not in self._modules:
             above, head = near.parents, name.partition(".")[0]
@@ -272,7 +272,8 @@ def _is_setter(decorator: ast.expr) -> bool:
 def _module_in(base: Path, name: str) -> Path | None:
     package = base.joinpath(*name.split("."))
     module = [package.with_name(f"{package.name}.py")] if name else []
-    return next((path for path in (*module, package / "__init__.py") if path.is_file()), None)
+    # as Python looks: a package goes ahead of a module of its name beside it
+    return next((path for path in (package / "__init__.py", *module) if path.is_file()), None)
 
 
 def _imports(source: Source) -> Iterator[tuple[str, int]]:

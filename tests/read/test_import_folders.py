@@ -148,3 +148,18 @@ def test_what_a_function_of_another_module_would_add_is_not() -> None:
         f"{IMPORTS}def later():\n    sys.path.append({LIB})\n".encode(),
     )
     assert added_by(Bindings(later), [Path("/repo")], on_import=True) == Added()
+
+
+def test_a_package_goes_ahead_of_a_module_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    package = tmp_path / "train" / "__init__.py"
+    package.write_text(
+        "def train(model, loader, optimizer):\n    for batch in loader:\n"
+        "        loss = model(batch).sum()\n        loss.backward()\n        optimizer.step()\n"
+    )
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\nfrom train import train\n\nmodel = torch.nn.Linear(2, 2)\n"
+        "train(model, [torch.ones(2)], torch.optim.SGD(model.parameters(), lr=0.1))\n"
+    )
+    assert locate_file(script, Options(), [tmp_path]).candidate.source.path == package
