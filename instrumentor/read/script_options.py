@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, NoReturn
 
@@ -47,6 +47,8 @@ _WRITTEN_OUT = (ast.List, ast.Tuple, ast.Call, ast.BinOp)
 #: Options that launchers give to a script, unless the script's own command line does.
 _BY_LAUNCHERS = ("local_rank",)
 #: Keywords of `add_argument` that a value hangs on.
+#: `--flag` and `--no-flag`.
+_EITHER = "BooleanOptionalAction"
 _READ = ("action", "const", "default", "dest", "nargs", "required", "type")
 _TYPES = {"bool": bool, "float": float, "int": int, "str": str}
 
@@ -335,6 +337,8 @@ def _add(
     elif kind is not None and not isinstance(plain.get("default", ""), str):
         given.pop("type")  # it reads what is given as text, which none is
         converted = not any(_may_be(a, flags) for a in arguments)
+    if _action(given) == _EITHER:
+        plain["action"] = argparse.BooleanOptionalAction
     elsewhere = plain.pop("required", False) or any(
         flag.lstrip("-").replace("-", "_") in _BY_LAUNCHERS for flag in flags
     )
@@ -348,15 +352,21 @@ def _add(
     return name, flags[0].startswith("-") and told and plain.keys() >= given.keys() - {"required"}
 
 
-def _holds_one(given: dict[str | None, ast.expr]) -> bool:
+def _holds_one(given: Mapping[str | None, ast.expr]) -> bool:
     """Whether what `add_argument` is given makes an option of one number or text."""
-    kind, action = given.get("type"), getattr(given.get("action"), "value", "store")
+    kind = given.get("type")
     several = "nargs" in given and getattr(given["nargs"], "value", None) != "?"
     of_its_own = kind is not None and not (isinstance(kind, ast.Name) and kind.id in _TYPES)
     default = given.get("default", ast.Constant(None))
     written = isinstance(default, (ast.Constant, ast.UnaryOp, ast.BinOp, ast.JoinedStr))
-    one = action in ("store", "store_true", "store_false", "store_const", "count")
+    one = _action(given) in ("store", "store_true", "store_false", "store_const", "count", _EITHER)
     return one and written and not (several or of_its_own or None in given)
+
+
+def _action(given: Mapping[str | None, ast.expr]) -> object:
+    """Its text, or the name of its class."""
+    node = given.get("action", ast.Constant("store"))
+    return node.value if isinstance(node, ast.Constant) else last(dotted(node))
 
 
 def _may_be(argument: str, flags: Sequence[str]) -> bool:

@@ -37,6 +37,9 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """
 OPTIONS = {
     "switch": "parser.add_argument('--other', '-o', action='store_true')",
+    "either": (
+        "parser.add_argument('--other', default=False, action=argparse.BooleanOptionalAction)"
+    ),
     "off": "parser.add_argument('--first', action='store_false', dest='other')",
     "word": "parser.add_argument('--net', default='a')",
     "empty": "parser.add_argument('--net', default='')",
@@ -105,6 +108,9 @@ def chosen(folder: Path, options: str, body: str, *arguments: str) -> tuple[str,
         ("switch", ON_SWITCH, (), "first"),
         ("switch", ON_SWITCH, ("--other",), "second"),
         ("switch", ON_SWITCH, ("--steps", "3", "-o"), "second"),
+        ("either", ON_SWITCH, (), "first"),
+        ("either", ON_SWITCH, ("--other",), "second"),
+        ("either", ON_SWITCH, ("--other", "--no-other"), "first"),
         ("off", ON_SWITCH, (), "second"),
         ("off", ON_SWITCH, ("--first",), "first"),
         ("word", ON_WORD, (), "first"),
