@@ -363,7 +363,7 @@ def _holds_one(given: Mapping[str | None, ast.expr]) -> bool:
     return one and written and not (several or of_its_own or None in given)
 
 
-def _action(given: Mapping[str | None, ast.expr]) -> object:
+def _action(given: Mapping[Any, ast.expr]) -> object:
     """Its text, or the name of its class."""
     node = given.get("action", ast.Constant("store"))
     return node.value if isinstance(node, ast.Constant) else last(dotted(node))
