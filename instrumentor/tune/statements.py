@@ -40,7 +40,11 @@ class _Rewritten(Struct, eq=False):
         """Whether each expression is put in the place of the same one."""
         if self.added:
             return False
-        pairs = ((ast.parse(text, mode="eval").body, node) for node, text in self.replaced.items())
+        try:  # what goes into the place of one may be several: more options in a table
+            made = [ast.parse(text, mode="eval").body for text in self.replaced.values()]
+        except SyntaxError:
+            return False
+        pairs = zip(made, self.replaced, strict=True)
         return all(ast.dump(new) == ast.dump(old) for new, old in pairs)
 
 
