@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.clock.flops import Flops, ModelFacts, sample_flops, work
+from instrumentor_analysis.clock.flops import SHAPES, Flops, ModelFacts, sample_flops, work
 from instrumentor_analysis.model import Mfu, WallClock
 from instrumentor_analysis.ops.roofline import architecture, known
 from instrumentor_analysis.shared.caveats import Caveat
@@ -67,7 +67,7 @@ def with_mfu(
         model = sample_flops(facts, wall.label, tokens, done)
     if model is None:
         return _with_warning(analysis, _uncounted(facts)) if facts.uncounted else analysis
-    if done.other:  # the compiler's are of the first sample, too
+    if done.kinds or done.other == SHAPES:  # the compiler's are of the first sample, too
         facts = replace(facts, reported_flops=None)
     wall = replace(wall, mfu=_utilisation(wall, model, peak, source, facts))
     by_label = {**summary.wall_clock_by_label, wall.label: wall}
