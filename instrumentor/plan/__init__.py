@@ -194,13 +194,27 @@ def _last_line(end: ast.stmt, ends: Sequence[ast.stmt]) -> int:
     return max(last.end_lineno or last.lineno for last in found or [end])
 
 
+def _timed(located: Located) -> TimedLines:
+    """From the first start to the last end, behind which a statement may stand on its line."""
+    source = located.regions[0].candidate.source
+    ends = [e.after for r in located.regions for e in r.ends]
+    last = max(ends, key=lambda end: (end.end_lineno or 0, end.end_col_offset or 0))
+    line, column = last.end_lineno, last.end_col_offset or 0
+    shared = any(s.lineno == line and s.col_offset >= column for s in source.places)
+    return TimedLines(
+        file=str(source.path),
+        start_line=min(s.lineno for r in located.regions for s in r.starts),
+        end_line=max(_last_line(end, ends) for end in ends),
+        up_to=ast.unparse(last) if shared else None,
+    )
+
+
 def explain_located(located: Located) -> dict[str, Any]:
     """The documented description of a located loop; lines are of the original files."""
     candidate = located.candidate
     source, loop = candidate.source, candidate.loop
     region, forward = located.regions[0], located.regions[0].forward
     stop = located.stop
-    ends = [e.after for r in located.regions for e in r.ends]
     document = PlanDocument(
         eligible=True,
         mode="train" if region.sites else region.label,
@@ -211,11 +225,7 @@ def explain_located(located: Located) -> dict[str, Any]:
             function=candidate.scope.name if isinstance(candidate.scope, FUNCTIONS) else None,
             outer_lines=[o.lineno for o in reversed(source.loops_around(loop))],
         ),
-        region=TimedLines(
-            file=str(region.candidate.source.path),
-            start_line=min(s.lineno for r in located.regions for s in r.starts),
-            end_line=max(_last_line(end, ends) for end in ends),
-        ),
+        region=_timed(located),
         forward=Place(file=str(forward.source.path), line=forward.statement.lineno),
         backward=_backward(located),
         call=_call(located),

@@ -50,11 +50,13 @@ class TimedLines(TypedDict):
 
     Attributes:
         file: where they stand: the loop's, or the one of the function that makes the step.
+        up_to: the last timed statement, where others stand behind it on its line; else None.
     """
 
     file: str
     start_line: int
     end_line: int
+    up_to: str | None
 
 
 class Place(TypedDict):

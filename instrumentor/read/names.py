@@ -34,6 +34,7 @@ from instrumentor.read.syntax import (
     FUNCTIONS,
     ScopeNode,
     Source,
+    alternatives,
     argument,
     callee,
     last,
@@ -88,12 +89,10 @@ class Names(Modules, eq=False, dict=True):
                 return (Group(node, (self.of(source, scope, part),)),)
             case ast.DictComp(value=part):
                 return (Group(node, (self.of(source, scope, part),)),)
-            case ast.Starred(value=part) | ast.Await(value=part) | ast.NamedExpr(value=part):
+            case ast.Starred(value=part) | ast.Await(value=part):
                 return self.of(source, scope, part)
-            case ast.IfExp(body=one, orelse=other):
-                return _union(self.of(source, scope, part) for part in (one, other))
-            case ast.BoolOp(values=parts):
-                return _union(self.of(source, scope, part) for part in parts)
+            case ast.IfExp() | ast.BoolOp() | ast.NamedExpr():
+                return _union(self.of(source, scope, part) for part in alternatives(node))
             case ast.Lambda():
                 return (Opaque(node),)
         return NOTHING

@@ -159,6 +159,24 @@ def receiver(call: ast.Call) -> str:
     return dotted(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
+def called_on(call: ast.Call) -> ast.expr:
+    """What the method is called on; of a plain call what is called."""
+    return call.func.value if isinstance(call.func, ast.Attribute) else call.func
+
+
+def alternatives(node: ast.expr) -> list[ast.expr]:
+    """The expressions one of which a choice comes to, `a or b` and `(name := value)` included;
+    empty for all others."""
+    match node:
+        case ast.IfExp(body=one, orelse=other):
+            return [one, other]
+        case ast.BoolOp(values=parts):
+            return parts
+        case ast.NamedExpr(value=one):
+            return [one]
+    return []
+
+
 def callee(call: ast.Call) -> str:
     """The called function's or method's own name, '' when it has none."""
     if isinstance(call.func, ast.Attribute):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from instrumentor.read.syntax import (
     Source,
     arguments,
+    called_on,
     callee,
     dotted,
     own_calls,
@@ -57,7 +58,7 @@ def _makes_bfloat16(target: Target, source: Source, call: ast.Call) -> bool:
     if callee(call) != "bfloat16" and not (callee(call) == "to" and typed):
         return False
     scope = target.program.scope_of(source, call)
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    owner = called_on(call)
     return target.located.knowledge.is_model_named(source, scope, owner)
 
 

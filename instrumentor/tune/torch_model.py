@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from instrumentor.read.syntax import Source, callee, dotted, receiver
+from instrumentor.read.syntax import Source, called_on, callee, dotted, receiver
 from instrumentor.shared.edits import Kind
 from instrumentor.tune.model_places import forward, has_torch, made
 from instrumentor.tune.settings import Value
@@ -83,7 +83,7 @@ def _compiles(target: Target, source: Source, call: ast.Call) -> bool:
     if receiver(call) == "torch":
         return has_torch(target, source)
     scope = target.program.scope_of(source, call)
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    owner = called_on(call)
     return target.located.knowledge.is_model_named(source, scope, owner)
 
 

@@ -39,7 +39,7 @@ def plan_of(source: str, **options: Any) -> dict[str, Any]:
 
 def timed(plan: Mapping[str, Any]) -> dict[str, int]:
     """The lines of a plan's region."""
-    return {key: value for key, value in plan["region"].items() if key != "file"}
+    return {key: plan["region"][key] for key in ("start_line", "end_line")}
 
 
 def lines_of(source: str, *marks: str) -> list[int]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -155,9 +156,9 @@ def test_a_clone_of_what_would_be_linked_is_kept_as_long_as_its_source_is_the_sa
         assert inodes(workspace)["same.py"] == before["same.py"]
     real = kept_copy.taken
 
-    def late(*given: object) -> copying.Present:
+    def late(*given: Any) -> copying.Present:
         data.unlink()
-        return real(*given)  # type: ignore[arg-type]
+        return real(*given)
 
     monkeypatch.setattr(kept_copy, "taken", late)
     with opened(repo, link=[Path("data.bin")]) as workspace:

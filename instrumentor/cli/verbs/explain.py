@@ -161,32 +161,14 @@ def _show(document: dict[str, Any]) -> None:
     common.show_edits(document["edits"])
 
 
-def _up_to(document: dict[str, Any]) -> str:
-    """``, up to loss.backward()`` where other statements stand behind it on the last line."""
-    region = document["region"]
-    file, line = region["file"], region["end_line"]
-    last = [e for e in document["evidence"] if (e["file"], e["line"]) == (file, line)]
-    names = [each["name"] for each in last if each["part"] == "backward"]
-    if not names or document["label"] != "fwd+bwd":
-        return ""
-    statements = [
-        node
-        for node in ast.walk(ast.parse(read_bytes(Path(file))))
-        if isinstance(node, ast.stmt) and node.lineno == line and not hasattr(node, "body")
-    ]
-    ended = max(statements, key=lambda node: node.col_offset, default=None)
-    if ended is None or len(statements) < 2 or names[0] in ast.unparse(ended):
-        return ""
-    return f", up to {names[0]}()"
-
-
 def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What was found, by what it is to the run."""
     loop, region, sync = document["loop"], document["region"], document["sync"]
     counter, stop = document["counter"], document["stop"]
     elsewhere = f"{console.shown(Path(region['file']))}, " if region["file"] != loop["file"] else ""
     lines = common.lines(region["start_line"], region["end_line"])
-    yield "timed region", f"{elsewhere}{lines}{_up_to(document)} ({document['label']})"
+    up_to = f", up to {region['up_to']}" if region["up_to"] else ""
+    yield "timed region", f"{elsewhere}{lines}{up_to} ({document['label']})"
     for found in document["evidence"]:
         guessed = "" if found["by"] in ("type", "use") else " (a guess)"
         place = f"{console.shown(Path(found['file']))}:{found['line']}"

@@ -42,6 +42,7 @@ from instrumentor.read.syntax import (
     ScopeNode,
     Source,
     arguments,
+    called_on,
     callee,
     children,
     dotted,
@@ -617,8 +618,7 @@ class _Call(Struct, frozen=True, dict=True):
         if key[0] is None:
             if self._shares_self() or node.name == "__init__":
                 return None
-            func = self.call.func
-            return func.value if isinstance(func, ast.Attribute) else func
+            return called_on(self.call)
         given = self._passed.get(root, ())
         return ast.Tuple(list(given), ast.Load()) if len(given) > 1 else next(iter(given), None)
 

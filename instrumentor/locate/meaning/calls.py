@@ -27,6 +27,7 @@ from instrumentor.read.syntax import (
     ScopeNode,
     Source,
     below,
+    called_on,
     callee,
     contains,
     dotted,
@@ -129,7 +130,7 @@ class Knowledge(Struct, eq=False, dict=True):
     def _step_of(
         self, source: Source, scope: ScopeNode, call: ast.Call, function: Value
     ) -> ast.expr | None:
-        owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        owner = called_on(call)
         if isinstance(function, Member) and function.name in _STEPS:
             return self._step_of_object(source, scope, call, function)
         if isinstance(function, Function) and function.owner and function.name in _STEPS:
@@ -146,7 +147,7 @@ class Knowledge(Struct, eq=False, dict=True):
         self, source: Source, scope: ScopeNode, call: ast.Call, method: Member
     ) -> ast.expr | None:
         """What `.step()` of an object that is not to be read steps: itself, or what it is given."""
-        owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        owner = called_on(call)
         found = self.kinds.of_value(method.owner)
         if found is None and owner is not call.func:
             found = self.kinds.of(source, scope, owner)

@@ -32,6 +32,7 @@ from instrumentor.read.syntax import (
     ScopeNode,
     Source,
     arguments,
+    called_on,
     callee,
     contains,
     dotted,
@@ -308,7 +309,7 @@ def _is_of_host_library(
 def _is_of_host(knowledge: Knowledge, function: Function, call: ast.Call) -> bool:
     """Whether what a call moves is a batch as a model gets it, or was made where it stands."""
     source, scope = function.source, function.node
-    node = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    node = called_on(call)
     while not isinstance(node, ast.Name):
         if any(map(_is_made_on_host, knowledge.values(source, scope, node))):
             return True

@@ -28,6 +28,7 @@ from instrumentor.read.program import Class, Function
 from instrumentor.read.syntax import (
     ScopeNode,
     Source,
+    alternatives,
     argument,
     arguments,
     below,
@@ -288,10 +289,8 @@ class OpenedFiles(Struct, eq=False, dict=True):
                 return [_holes(re.split(r"%[-+ #0-9.]*[a-zA-Z]", text.replace("%%", "%")))]
             case ast.BinOp(left=left, op=ast.Div(), right=right):
                 return self._below([left, right], where, less)
-            case ast.IfExp(body=one, orelse=other):
-                return [*self.of(*where, one, less), *self.of(*where, other, less)]
-            case ast.BoolOp(values=values):
-                return [path for value in values for path in self.of(*where, value, less)]
+            case ast.IfExp() | ast.BoolOp():
+                return [p for part in alternatives(node) for p in self.of(*where, part, less)]
             case ast.Subscript(value=value):
                 return self._elements(*where, value, less)
             case ast.Call():
@@ -388,9 +387,9 @@ class OpenedFiles(Struct, eq=False, dict=True):
                     return self._of_call(source, scope, node, deep)
             case ast.Name() if deep:
                 return self._of_name(source, scope, node, deep - 1, elements=True)
-            case ast.IfExp(body=one, orelse=other) if deep:
-                each = [self._elements(source, scope, part, deep - 1) for part in (one, other)]
-                return [*each[0], *each[1]]
+            case ast.IfExp() if deep:
+                parts = alternatives(node)
+                return [p for a in parts for p in self._elements(source, scope, a, deep - 1)]
             case ast.BinOp(op=ast.Div()):
                 return []  # a path, which nobody walks over
         return [UNKNOWN]

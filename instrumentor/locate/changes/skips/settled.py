@@ -23,12 +23,11 @@ from instrumentor.locate.meaning import methods
 from instrumentor.read.bindings import Bound, Parameter
 from instrumentor.read.control_flow import END, RAISED, START, flow_of
 from instrumentor.read.program import Function
-from instrumentor.read.signatures import is_method, passed
+from instrumentor.read.signatures import own_parameter, passed
 from instrumentor.read.syntax import (
     FUNCTIONS,
     ScopeNode,
     Source,
-    all_parameters,
     arguments,
     bound_by,
     dotted,
@@ -92,11 +91,11 @@ class Settled(Struct, eq=False):
         first, dot, rest = module.text.partition(".")
         if module.scope is not function.node:
             return module
-        given: dict[str, ast.expr] = dict(passed(call, function.node, bound=is_method(function)))
-        own = next(iter(all_parameters(function.node)), None)
-        if is_method(function) and own is not None and isinstance(call.func, ast.Attribute):
-            given[own.arg] = call.func.value
-        bound = self.facts.program.names.bound(function.source, function.node, first)
+        names = self.facts.program.names
+        given = dict(names.given(source, scope, call, function))
+        if (own := own_parameter(function)) and isinstance(call.func, ast.Attribute):
+            given.setdefault(own, call.func.value)
+        bound = names.bound(function.source, function.node, first)
         text = dotted(given[first]) if first in given else ""
         if not text or not all(isinstance(b, Parameter) for b in bound):
             return None

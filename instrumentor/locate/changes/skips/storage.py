@@ -37,6 +37,7 @@ from instrumentor.read.syntax import (
     FUNCTIONS,
     ScopeNode,
     Source,
+    alternatives,
     arguments,
     below,
     contains,
@@ -398,12 +399,8 @@ class Storage(Struct, eq=False, dict=True):
                 return self.of(frame, inner).part
             case ast.Starred(value=inner):
                 return self.of(frame, inner).element
-            case ast.NamedExpr(value=inner):
-                return self.of(frame, inner)
-            case ast.IfExp(body=body, orelse=orelse):
-                return self.of(frame, body).either(self.of(frame, orelse))
-            case ast.BoolOp(values=values):
-                return _one_of(self.of(frame, value) for value in values)
+            case ast.IfExp() | ast.BoolOp() | ast.NamedExpr():
+                return _one_of(self.of(frame, part) for part in alternatives(node))
         return self._display(frame, node)
 
     def _display(self, frame: Frame, node: ast.expr) -> Reach:

@@ -24,6 +24,7 @@ from instrumentor.read.syntax import (
     LOOPS,
     ScopeNode,
     Source,
+    alternatives,
     arguments,
     below,
     header,
@@ -154,13 +155,10 @@ class Walks(Struct, eq=False):
         if node in seen:
             return
         seen.add(node)
+        parts = alternatives(node)
         match node:
-            case ast.IfExp(body=one, orelse=other):
-                parts = [one, other]
-            case ast.BoolOp(values=parts):
+            case _ if parts:
                 pass
-            case ast.NamedExpr(value=one):
-                parts = [one]
             case ast.Call() if (
                 not self._has_begun(frame, node) and self._name(frame, node) == _CHAIN
             ):
@@ -267,18 +265,12 @@ class Walks(Struct, eq=False):
         return False
 
     def _is_one_of(self, frame: Frame, node: ast.expr, sought: ast.expr) -> bool:
-        match node:
-            case ast.IfExp(body=one, orelse=other):
-                parts = [one, other]
-            case ast.BoolOp(values=parts):
-                pass
-            case ast.Call(args=[one, *_]) if node is not sought and self.objects.is_walked_through(
-                frame.source, frame.scope, node
-            ):
-                parts = [one]
-            case _:
-                return node is sought
-        return any(self._is_one_of(frame, part, sought) for part in parts)
+        # what `(name := value)` binds others may take from
+        parts = [] if isinstance(node, ast.NamedExpr) else alternatives(node)
+        if node is not sought and isinstance(node, ast.Call):
+            if self.objects.is_walked_through(frame.source, frame.scope, node):
+                parts = node.args[:1]
+        return node is sought or any(self._is_one_of(frame, part, sought) for part in parts)
 
     # -- what may hold a loader ----------------------------------------------------------------
 

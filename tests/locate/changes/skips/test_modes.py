@@ -110,8 +110,10 @@ def test_states_follow_each_other_where_they_can() -> None:
     assert training.then(State(None, False)) is None
     assert State(None, True).then(State(False, False)) is None
     assert evaluation.then(training) == training
-    assert State(None, True).then(evaluation).mode is False  # type: ignore[union-attr]
-    assert State(False, True).then(State(True)).is_kept  # type: ignore[union-attr]
+    left = State(None, True).then(evaluation)
+    assert left is not None and left.mode is False
+    back = State(False, True).then(State(True))
+    assert back is not None and back.is_kept
 
 
 @pytest.mark.parametrize(
