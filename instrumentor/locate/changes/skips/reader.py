@@ -447,8 +447,10 @@ class EffectsReader(Struct, eq=False, dict=True):
         methods = self._methods.special(frame.source, frame.scope, owner)
         self._run(frame, owner, methods, runs)
         values = self.program.names.of(frame.source, frame.scope, owner)
-        for value in values if self.storage.of(frame, owner).once else ():
-            runs.add(self._resumed(owner, value))
+        walked = self.storage.of(frame, owner)
+        if walked.once and (walked.cells or not walked.fresh):  # else it counts where it is called
+            for value in values:
+                runs.add(self._resumed(owner, value))
         runs.draws = self._seeds_within(frame, owner, runs.draws)
         found.add(runs)
 

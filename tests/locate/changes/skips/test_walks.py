@@ -101,9 +101,9 @@ DRAWN = {
     "holder.walk()": "holder.loader",
     "print(len(kept), len(val_loader))": "",
     "print([batch for batch in [val_loader.dataset]])": "",
+    "walk(each(val_loader))": "val_loader",
 }
 TOLD = (
-    "walk(each(val_loader))",  # it draws where the generator is walked over, and may elsewhere
     "walk(itertools.chain(val_loader, other_loader))",
     "for batch in itertools.chain(val_loader, other_loader):\n    break",
     "walk(itertools.chain(*pairs))",
