@@ -8,6 +8,7 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
+from instrumentor.read.handed_on import words
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import is_property
 from instrumentor.read.syntax import (
@@ -25,6 +26,11 @@ from instrumentor.read.values import Class, External, Group, Item, Object, Value
 _MAKING = ("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__")
 #: Functions that are followed into from one call of a module.
 _MOST = 200
+_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
+#: By which a module gets at what it holds, or puts it there, other than by an attribute.
+_OF_CONTAINERS = words(
+    "_modules modules named_modules children named_children add_module register_module"
+)
 #: Functions that look an attribute up by its name, and that make such a function.
 _LOOK_UP = ("builtins.getattr", "builtins.hasattr")
 _LOOK_UP_LATER = ("operator.attrgetter", "operator.methodcaller")
@@ -173,24 +179,59 @@ class Implicit(Struct, eq=False, dict=True):
                     yield value
                 case Object(made_by=Class() as cls):
                     yield from self.program.methods(cls, "forward", overrides=False)
+                    if self._holds_layers(cls):  # which no name of it tells
+                        waiting += [*self._made_in(cls), *self._given(value)]
+                        waiting += self._put.get(value, ())
                 case Group(items=items):
                     waiting += [v for each in (*items, self._put.get(value, ())) for v in each]
                 case Item(owner=owner):
                     waiting.append(owner)
-                case Object(made_by=External(), node=ast.Call() as made) if value.where:
-                    given = [self.program.names.of(*value.where, a) for a in arguments(made)]
-                    inside = [v for each in (*given, self._put.get(value, ())) for v in each]
-                    waiting += [v for v in inside if isinstance(v, (Object, Group, Item))]
+                case Object(made_by=External()):
+                    waiting += [*self._given(value), *self._put.get(value, ())]
+
+    def _given(self, value: Object) -> Iterator[Value]:
+        """What may hold modules of what an object was made with."""
+        if isinstance(value.node, ast.Call) and value.where:
+            for argument in arguments(value.node):
+                for given in self.program.names.of(*value.where, argument):
+                    if isinstance(given, (Object, Group, Item)):
+                        yield given
+
+    def _holds_layers(self, cls: Class) -> bool:
+        """Whether its objects run modules that they hold as a container does."""
+        names = self.program.names
+        return any(base in _CONTAINERS for base in names.external_bases(cls)) or any(
+            contains(own.node, node)
+            for own in names.bases(cls)
+            for word in _OF_CONTAINERS
+            for node in own.source.mentions.get(word, ())
+        )
+
+    def _made_in(self, cls: Class) -> Iterator[Value]:
+        """The modules that methods of a class make."""
+        for own in self.program.names.bases(cls):
+            for call in own.source.calls:
+                if contains(own.node, call):
+                    scope = own.source.scope_of(call)
+                    made = self.program.names.of(own.source, scope, call)
+                    yield from (value for value in made if _is_module(value))
 
     @cached_property
     def _put(self) -> dict[Value, list[Value]]:
-        """What is appended to containers, or stored in them."""
+        """What is appended to containers, stored in them, or added to lists."""
         found: dict[Value, list[Value]] = {}
         names = self.program.names
-        for source, put in names.puts_of(""):
-            made = [v for v in names.of(source, put.scope, put.bound.value) if _is_module(v)]
-            for owner in names.of(source, put.scope, put.owner) if made else ():
-                found.setdefault(owner, []).extend(made)
+        filled = [(source, p.scope, p.owner, p.bound.value) for source, p in names.puts_of("")]
+        filled += [
+            (source, source.scope_of(s), s.target, s.value)
+            for source in self.program.sources.values()
+            for s in source.places
+            if isinstance(s, ast.AugAssign) and isinstance(s.value, (ast.List, ast.ListComp))
+        ]
+        for source, scope, owner, value in filled:
+            made = [v for v in _objects(names.of(source, scope, value)) if _is_module(v)]
+            for each in names.of(source, scope, owner) if made else ():
+                found.setdefault(each, []).extend(made)
         return found
 
 

@@ -117,3 +117,60 @@ own = Own()
 def test_reading_a_property_does_not_set_it(use: str, *, goes: bool) -> None:
     source = Evaluation(OWN, use, "scale(own.n)").source
     assert bool(plan_of(source)["skipped_validation"]) is goes
+
+
+LAYERS = """\
+state = {{'n': 0}}
+class Count(torch.nn.Module):
+    def forward(self, x):
+        state['n'] += 1
+        return x
+class Plain(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+class Walked(torch.nn.Sequential):
+    def forward(self, x):
+        for layer in self._modules.values():
+            x = layer(x)
+        return x
+class Children(torch.nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.add_module('inner', layer)
+    def forward(self, x):
+        for layer in self.children():
+            x = layer(x)
+        return x
+class Block(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__({layer}(), torch.nn.ReLU())
+class Added(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__()
+        self.add_module('inner', {layer}())
+layers = []
+{fill}
+net = {net}"""
+
+
+@pytest.mark.parametrize(("layer", "goes"), [("Count", False), ("Plain", True)])
+@pytest.mark.parametrize(
+    ("fill", "net"),
+    [
+        ("layers.append({layer}())", "torch.nn.Sequential(*layers)"),
+        ("layers.extend([{layer}(), torch.nn.ReLU()])", "torch.nn.Sequential(*layers)"),
+        ("for n in range(2):\n    layers += [{layer}()]", "torch.nn.Sequential(*layers)"),
+        ("layers += [{layer}() for n in range(2)]", "Walked(*layers)"),
+        ("", "Walked({layer}(), torch.nn.ReLU())"),
+        ("", "Children({layer}())"),
+        ("", "Block()"),
+        ("", "Added()"),
+    ],
+)
+def test_what_a_container_holds_runs_with_it(
+    layer: str, fill: str, net: str, *, goes: bool
+) -> None:
+    fill, net = (text.format(layer=layer) for text in (fill, net))
+    setup = LAYERS.format(layer=layer, fill=fill, net=net)
+    case = Evaluation(setup, "net.eval()\nprint(net(x))\nnet.train()", "scale(state['n'])")
+    assert bool(plan_of(case.source)["skipped_validation"]) is goes
