@@ -224,7 +224,7 @@ class Objects(Struct, eq=False):
         )
 
     def _is_of_a_batch(self, value: Value) -> bool:
-        """What a loader gives, a part of that, or a tuple of such."""
+        """What a loader gives, a part of that, or several values in one."""
         if isinstance(value, Item):
             return self.is_made_a_loader(value.owner) or self._is_of_a_batch(value.owner)
         return isinstance(value, Group)
