@@ -439,10 +439,15 @@ def progress_of(paired: Paired, most: int) -> str:
     """The last pair of so many at most, and what all say so far, on a line."""
     pair = paired.pairs[-1]
     names = paired.base.name, paired.new.name
-    times = column([each.times_ms[paired.figure] for each in (pair.base, pair.new)], "ms")
+    times = column([paired.compared_ms(each) for each in (pair.base, pair.new)], "ms")
     told = ", ".join(f"{name} {ms}" for name, ms in zip(names, times, strict=True))
     at = f"pair {len(paired.pairs)} of at most {most}"
-    return f"  {at}: {told}. So far: {statement(paired)}"
+    return f"  {at}: {told}{_each(paired)}. So far: {statement(paired)}"
+
+
+def _each(paired: Paired) -> str:
+    """What the times are of, where batches differ."""
+    return " per sample" if paired.per_sample else ""
 
 
 def statement(paired: Paired) -> str:
@@ -533,14 +538,13 @@ def show_earlier(
 
 def _pairs(paired: Paired) -> Iterator[str]:
     """A line for each pair: both times, the difference, and what to doubt."""
-    sides = [[each.times_ms[paired.figure] for each in (pair.base, pair.new)]
-             for pair in paired.pairs]  # fmt: skip
+    sides = [[paired.compared_ms(each) for each in (pair.base, pair.new)] for pair in paired.pairs]
     told = column([ms for side in sides for ms in side], "ms")
     for at, pair in enumerate(paired.pairs):
         change = math.expm1(paired.differences[at]) * 100
         busy = "  machine busy" if pair.base.busy or pair.new.busy else ""
         times = f"{paired.base.name} {told[2 * at]}, {paired.new.name} {told[2 * at + 1]}"
-        yield f"pair {at + 1:2}: {times} ({change:+.1f} %){busy}"
+        yield f"pair {at + 1:2}: {times}{_each(paired)} ({change:+.1f} %){busy}"
 
 
 def _show(paired: Paired, shown: common.Shown, again: Callable[[Paired, int | None], str]) -> None:
@@ -570,8 +574,7 @@ def _tell(paired: Paired) -> None:
     if paired.new.name == _HERE or not text.startswith(paired.new.name):  # a file keeps its name
         text = text[0].upper() + text[1:]
     console.out_wrapped(f"{text}, {_duration(paired.duration_s)}")
-    each = " per sample" if paired.per_sample else ""
-    console.out(f"  compared: {paired.figure}{each}, medians of each run")
+    console.out(f"  compared: {paired.figure}{_each(paired)}, medians of each run")
     busy = sum(run.busy for pair in paired.pairs for run in (pair.base, pair.new))
     if busy:
         console.out(f"  the machine was busy in {busy} of {2 * len(paired.pairs)} runs")

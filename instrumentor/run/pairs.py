@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -109,6 +110,10 @@ class Paired(Struct, frozen=True):
     def differences(self) -> list[float]:
         """Of each pair the logarithm of the new version's time over the base's."""
         return differences(self.pairs, of_region=self.of_region)
+
+    def compared_ms(self, run: Measured) -> float:
+        """What is compared of a run: a sample's share of it where batches differ."""
+        return _compared_ms(run, self.figure, per_sample=self.per_sample)
 
     @property
     def gate(self) -> Gated:
@@ -331,11 +336,16 @@ def judged(
 def differences(pairs: Sequence[Pair], *, of_region: bool = False) -> list[float]:
     """Of each pair the logarithm of the new version's time over the base's."""
     figure, per_sample = _compared(pairs, of_region=of_region)
-
-    def time_of(run: Measured) -> float:
-        return run.times_ms[figure] / (run.batch or 1.0 if per_sample else 1.0)
-
+    time_of = partial(_compared_ms, figure=figure, per_sample=per_sample)
     return [math.log(time_of(pair.new) / time_of(pair.base)) for pair in pairs]
+
+
+def _compared_ms(run: Measured, figure: str, *, per_sample: bool) -> float:
+    """The time of a run's figure, or that of one of its samples."""
+    if not per_sample:
+        return run.times_ms[figure]
+    steps = run.micro_steps or 1 if figure == UPDATE else 1
+    return run.times_ms[figure] / ((run.batch or 1.0) * steps)
 
 
 def _compared(pairs: Sequence[Pair], *, of_region: bool) -> tuple[str, bool]:

@@ -12,6 +12,7 @@ from instrumentor.cli.common import Shown
 from instrumentor.cli.compare_versions import (
     PairOptions,
     _hopeless,
+    _pairs,
     _show,
     _wanted,
     _warn_of_few,
@@ -192,6 +193,22 @@ def test_an_interval_without_0_that_is_no_verdict_says_why_and_what_to_type(
     assert "Next: instrument compare 40  # 0 s more at most" in capsys.readouterr().err
     said = "  pair 7 of at most 40: main 1.000 ms, HEAD 5.000 ms. So far: "
     assert progress_of(told, 40).startswith(said)
+
+
+@pytest.mark.parametrize(("figure", "micro_steps"), [("iteration", None), ("update", 2)])
+def test_the_times_of_pairs_are_per_sample_where_their_batches_differ(
+    figure: str, micro_steps: int | None
+) -> None:
+    sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("main", "HEAD")]
+    steps = micro_steps or 1
+    runs = (
+        Measured("run", {figure: ms * steps}, batch, micro_steps=micro_steps)
+        for ms, batch in ((80.0, 8.0), (160.0, 32.0))
+    )
+    paired = judged(Path("out"), sides[0], sides[1], [Pair("base", *runs)], 1.0, None)
+    told = "main 10.00 ms, HEAD 5.00 ms per sample"
+    assert progress_of(paired, 40).startswith(f"  pair 1 of at most 40: {told}. So far: ")
+    assert [*_pairs(paired)] == [f"pair  1: {told} (-50.0 %)"]
 
 
 @pytest.mark.parametrize("gated", [False, True])
