@@ -131,10 +131,28 @@ def instead(
     if not loops and (command := kernel_run(path, options, script)):
         said.append(command)
     # A choice of loops needs nothing else, and what does not parse no Python would run.
-    if not loops and declined.reasons[0].kind != Syntax.kind:
-        whole = console.quoted("python3", *script)
+    if not loops and declined.reasons[0].kind != Syntax.kind and _has_tracy(path, options):
+        whole = console.quoted(*_python(options), "python3", *script)
         said.append(f"instrument profile {whole}  # traces all of it with Tracy; needs no loop")
     return "\n  ".join(said)
+
+
+def _has_tracy(path: Path, options: Sequence[str]) -> bool:
+    """Whether Tracy is installed where `instrument profile` would run the script."""
+    from instrumentor.machine.environment import examine
+    from instrumentor.shared.project import find_project
+
+    try:
+        root, named = find_project(path.absolute()).root, _python(options)
+        return examine(root, python=named[-1] if named else None, preview=True).has("tracy")
+    except InstrumentError:  # nothing can be run there
+        return False
+
+
+def _python(options: Sequence[str]) -> list[str]:
+    """The interpreter among the options, as it was typed: the last one counts."""
+    at = [i for i, word in enumerate(options) if word == "--python"][-1:]
+    return [word for i in at for word in options[i : i + 2]]
 
 
 def kernel_run(path: Path, options: Sequence[str], script: Sequence[str]) -> str:
@@ -150,8 +168,7 @@ def kernel_run(path: Path, options: Sequence[str], script: Sequence[str]) -> str
         found = find_kernels(path.absolute(), find_project(path.absolute()).import_roots)
     except (InstrumentError, OSError):
         return ""
-    at = [i for i, word in enumerate(options) if word == "--python"][-1:]
-    words = console.quoted(*(word for i in at for word in options[i : i + 2]), *script)
+    words = console.quoted(*_python(options), *script)
     said = "# its tt-lang kernel; without a device on tt-lang-sim (pip install tt-lang-sim)"
     return f"instrument kernel run {words}  {said}" if found.kernels else ""
 

@@ -68,14 +68,23 @@ def test_a_variable_of_the_environment_is_not_typed_again(
     assert _next(done.stderr) == ["run", "train.py"]
 
 
+@pytest.fixture
+def with_tracy(tmp_path: Path) -> Path:
+    """What PYTHONPATH names, with Tracy's package in it."""
+    package = tmp_path / "installed" / "tracy"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    return package.parent
+
+
 @pytest.mark.parametrize("verb", [["explain"], ["--dry-run"], ["run", "--dry-run"]])
 def test_a_decline_ends_in_commands(
-    git_repo: RepoFactory, run_cli: RunCli, verb: list[str]
+    git_repo: RepoFactory, run_cli: RunCli, verb: list[str], with_tracy: Path
 ) -> None:
     repo = git_repo({"two.py": TWO, "hidden.py": HIDDEN, "plain.py": "print('hello')\n"})
 
-    def offered(name: str) -> list[str]:
-        done = run_cli(*verb, name, cwd=repo)
+    def offered(name: str, path: str = str(with_tracy)) -> list[str]:
+        done = run_cli(*verb, name, cwd=repo, env={"PYTHONPATH": path})
         assert done.returncode == 3
         said = (done.stdout if verb == ["explain"] else done.stderr).partition("hint: ")[2]
         return [line.strip() for line in said.splitlines()[1:]]
@@ -86,6 +95,7 @@ def test_a_decline_ends_in_commands(
     assert [line.split("  #")[0] for line in offered("plain.py")] == [
         "instrument profile python3 plain.py"
     ]
+    assert not offered("plain.py", "")  # without Tracy there is nothing to offer
     if verb == ["explain"]:  # what it offers, works
         command = [*shlex.split(loops[1])[1:2], "--dry-run", *shlex.split(loops[1])[2:]]
         assert run_cli(*command, cwd=Path(repo)).returncode == 0

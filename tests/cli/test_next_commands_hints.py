@@ -47,6 +47,7 @@ def test_every_hint_is_a_command_that_works(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(next_commands, "_has_tracy", lambda *_: True)
     script = tmp_path / "train.py"
     commands = offered(REFUSED[name], script)
     last = "run --loop" if name == "several" else "profile python3 train.py"
