@@ -40,7 +40,7 @@ from instrumentor_analysis.compare.in_turn import advised
 from instrumentor_analysis.compare.model import Comparison, SideFacts, Timing
 from instrumentor_analysis.compare.notes import notes
 from instrumentor_analysis.compare.ops import compare_ops
-from instrumentor_analysis.compare.ratio import ratio_of_medians
+from instrumentor_analysis.compare.ratio import has_interval, ratio_of_medians
 from instrumentor_analysis.compare.runs import ASSUMED_BUSY, between
 from instrumentor_analysis.compare.side import Side
 from instrumentor_analysis.compare.statement import by_size, statement, statement_of_runs
@@ -286,9 +286,10 @@ def _timing(
         return None
     # Noise is relative, so it does not matter whether times are per step or per sample.
     by_runs = between([*map(reach, old)], [*map(reach, now)], earlier)
+    told = by_runs is not None or has_interval(*steps)
     if by_runs is None:
         ratio, medians = by_steps.value, [statistics.median(each) for each in steps]
-        said = statement(by_steps, pair.new.name, len(steps[0]), len(steps[1]))
+        said = statement(by_steps, pair.new.name, len(steps[0]), len(steps[1]), told=told)
     else:
         ratio, medians = by_runs.ratio, [by_runs.base_ms, by_runs.new_ms]
         said = statement_of_runs(by_runs, _facts(pair.new, pair.groups[1]).name)
@@ -322,6 +323,7 @@ def _timing(
         ratio=ratio,
         interval=found.interval,
         enough=by_steps.enough or by_runs is not None,
+        told=told,
         real=found.real and not busy,
         needed=found.needed,
         smallest_percent=found.smallest_percent,

@@ -69,6 +69,7 @@ class Timing(Struct, frozen=True):
         smallest_percent: smallest slow-down that these samples would show.
         statement: the above in a sentence.
         between: how much runs differ; None where that cannot be known.
+        told: the interval is shown: not that of fewer than six independent steps on a side.
     """
 
     label: str
@@ -87,6 +88,7 @@ class Timing(Struct, frozen=True):
     base_rate: float | None = None
     new_rate: float | None = None
     between: Between | None = None
+    told: bool = True
 
     JSON_PROPERTIES: ClassVar[tuple[str, ...]] = ("change_percent",)
 

@@ -34,7 +34,11 @@ from instrumentor_analysis.clock.intervals import (
     reach,
     student_quantile,
 )
-from instrumentor_analysis.clock.order_statistics import CONFIDENCE
+from instrumentor_analysis.clock.order_statistics import (
+    CONFIDENCE,
+    FEWEST_OF_MEDIAN,
+    effective_samples,
+)
 from instrumentor_analysis.compare.runs import TOLD
 from instrumentor_analysis.model import Interval
 
@@ -106,6 +110,15 @@ def ratio_of_medians(
         needed if _at_least(base, new, 2) else None,
         smallest,
     )
+
+
+def has_interval(base: Sequence[float], new: Sequence[float]) -> bool:
+    """Whether each side has an interval of its own in a report: six independent steps.
+
+    That of the ratio is then a measured one, too. Of fewer the limit of what runs are taken to
+    differ by decides, which is an assumption: enough for a verdict, but no ends to be printed.
+    """
+    return min(map(effective_samples, (base, new))) >= FEWEST_OF_MEDIAN
 
 
 def _side(values: Sequence[float]) -> _Side:

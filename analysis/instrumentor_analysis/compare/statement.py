@@ -8,6 +8,8 @@ from instrumentor_analysis.model import Interval
 
 #: Ends of an interval that are further apart than this factor say nothing about a change.
 _TELLS_NOTHING = 10.0
+#: In the place of an interval of fewer than six independent steps on a side.
+TOO_FEW = "too few independent steps for an interval"
 
 
 def tells(interval: Interval) -> bool:
@@ -15,8 +17,14 @@ def tells(interval: Interval) -> bool:
     return interval.low > 0 and interval.high / interval.low <= _TELLS_NOTHING
 
 
-def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> str:
-    """What the samples say, and what it would take to say more: the verdict first."""
+def statement(
+    ratio: Ratio, name: str, base_samples: int, new_samples: int, *, told: bool = True
+) -> str:
+    """What the samples say, and what it would take to say more: the verdict first.
+
+    Args:
+        told: with the interval, of samples that are enough for one.
+    """
     counts = f"{base_samples} and {new_samples} steady steps"
     if ratio.interval is None:
         return (
@@ -24,7 +32,7 @@ def statement(ratio: Ratio, name: str, base_samples: int, new_samples: int) -> s
             f"No conclusion from {counts}: a significant result takes at least 4 on each side. By "
             f"the medians alone {by_size(ratio.value, name)}."
         )
-    between = _between(ratio.interval, ratio.value)
+    between = _between(ratio.interval, ratio.value) if told else TOO_FEW
     if ratio.real:
         return f"{by_size(ratio.value, name)} ({between})"
     if not ratio.enough:

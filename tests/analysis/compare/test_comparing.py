@@ -55,6 +55,12 @@ def test_a_faster_run() -> None:
         (STEADY, scaled(1.05), True, "new is 5.0 % slower"),
         (STEADY, scaled(0.95), True, "new is 5.0 % faster"),
         (STEADY, scaled(1.001), False, "steady steps on each side"),
+        (
+            [1.0, 1.1, 1.3, 1.2, 1.05],
+            [2.0, 2.1, 2.3, 2.2, 2.05],
+            True,
+            "new takes 1.91 times as long (too few independent steps for an interval)",
+        ),
         ([1.0, 2.0], [3.0, 4.0, 5.0], False, "No conclusion from 2 and 3 steady steps"),
     ],
 )
@@ -91,6 +97,14 @@ def test_device_times_are_per_sample_too_but_not_counts_and_shares() -> None:
 def test_the_same_batch_size_gives_rates_beside_step_times() -> None:
     timing = compare(side(STEADY, batch_size=50), side(STEADY, "new", batch_size=50)).timing
     assert timing.basis == "step" and timing.base_rate == 500
+
+
+@pytest.mark.parametrize(("count", "told"), [(5, False), (6, True)])
+def test_no_interval_of_few_independent_steps_is_shown(count: int, told: bool) -> None:
+    found = compare(side(STEADY[:count]), side(scaled(2.0), "new"))
+    assert found.timing is not None and found.timing.real and found.timing.told is told
+    rows = [line for line in markdown([found]).splitlines() if line.startswith("|")]
+    assert any("too few independent" in row for row in rows) is not told
 
 
 def test_device_time_of_several_steps_has_an_interval() -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instrumentor_analysis.compare.ratio import chance_of_separation, ratio_of_medians
+from instrumentor_analysis.clock.intervals import median_interval
+from instrumentor_analysis.compare.ratio import chance_of_separation, has_interval, ratio_of_medians
 from tests.analysis.series import KINDS, SIZES, correlated
 
 times = st.lists(st.floats(0.01, 1e6), min_size=1, max_size=12)
@@ -134,3 +135,19 @@ def test_many_thousand_samples_are_no_matter() -> None:
     base = [draw.uniform(99, 101) for _ in range(50_000)]
     found = ratio_of_medians(base, [value * 1.01 for value in base])
     assert found.real
+
+
+@pytest.mark.parametrize(
+    ("count", "told"), [(5, False), (6, True)], ids=["five steps", "six steps"]
+)
+def test_an_interval_is_told_where_each_side_has_its_own(count: int, told: bool) -> None:
+    few, many = [1.0, 1.3, 1.1, 1.25, 1.05, 1.2][:count], [2.0, 2.3, 2.1, 2.25, 2.05, 2.2]
+    for base, new in ((few, many), (many, few)):
+        found = ratio_of_medians(base, new)
+        assert found is not None and found.real
+        assert has_interval(base, new) is told is (median_interval(few) is not None)
+
+
+def test_many_steps_that_count_as_few_have_no_interval_to_be_told() -> None:
+    base, new = ([ms + step for step in range(11)] for ms in (60.0, 600.0))
+    assert not has_interval(base, new) and median_interval(base) is None
