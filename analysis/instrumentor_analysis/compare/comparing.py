@@ -303,7 +303,7 @@ def _timing(
         alone = by_size(ratio, _facts(pair.new, pair.groups[1]).name)
         said = (
             f"No conclusion, because the machine was busy in {who} [W201]. By the "
-            f"medians alone {alone}. Measure again when it is quiet; "
+            f"medians alone {alone}. Measure again when it is quiet"
             f"{advised(pair.base.facts(), pair.new.facts())}"
             if first
             else f"No conclusion; by the medians alone {alone}."

@@ -40,15 +40,18 @@ def in_turn(base: SideFacts, new: SideFacts, options: str = "") -> str:
 
 
 def advised(base: SideFacts, new: SideFacts) -> str:
-    """What to do about two runs that a busy machine kept from a conclusion, beside waiting."""
+    """What two runs that a busy machine kept from a conclusion may do beside waiting.
+
+    The end of the sentence that says to measure again: its full stop where the runs do not tell.
+    """
     command, old, now = in_turn(base, new), started(base.run), started(new.run)
     told = "run both in turn, so that other programs meet both alike"
     known = all(each.environment.get("git_commit") for each in (base, new))
     if command or not now or old != now or not known:
-        return f"or {told}: {command or 'instrument compare --help'}"
+        return f"; or {told}: {command}" if command else "."
     if _refs(base.environment, new.environment) == "" and not base.environment.get("git_dirty"):
-        return "there is nothing to run in turn, because both runs are of one commit."
-    return f"or commit each version and {told}: instrument compare --refs A..B {shlex.join(now)}"
+        return "; there is nothing to run in turn, because both runs are of one commit."
+    return f"; or commit each version and {told}: instrument compare --refs A..B {shlex.join(now)}"
 
 
 def _script(run: Mapping[str, Any]) -> str:

@@ -404,8 +404,7 @@ def test_nothing_is_concluded_from_a_run_on_a_busy_machine() -> None:
     assert found.timing is not None and not found.timing.real
     assert found.timing.statement == (
         "No conclusion, because the machine was busy in new [W201]. By the medians alone new "
-        "takes 2.00 times as long. Measure again when it is quiet; or run both in turn, so "
-        "that other programs meet both alike: instrument compare --help"
+        "takes 2.00 times as long. Measure again when it is quiet."
     )
     assert not any("busy" in note for note in found.notes)  # it is told once
     slower = {

@@ -71,9 +71,10 @@ def test_tracy_s_own_words_are_left_out() -> None:
         ((PLAIN, ONE), (PLAIN, ONE), "there is nothing to run in turn, because both runs are of"),
         ((PLAIN, HERE), (PLAIN, HERE), "or commit each version and run both in turn, so that"),
         ((PLAIN, HERE), (PLAIN, TWO), "alike: instrument compare --refs A..B train.py --lr 0.1"),
-        ((PLAIN, {}), (PLAIN, {}), "alike: instrument compare --help"),
-        ((None, ONE), (PLAIN, TWO), "alike: instrument compare --help"),
+        ((PLAIN, {}), (PLAIN, {}), "."),
+        ((None, ONE), (PLAIN, TWO), "."),
     ],
 )
 def test_advice_can_be_typed_as_far_as_the_runs_tell(base: Any, new: Any, said: str) -> None:
-    assert said in advised(facts(*base), facts(*new))
+    told = advised(facts(*base), facts(*new))
+    assert said in told and (told == ".") is (said == ".") and "--help" not in told
