@@ -113,7 +113,8 @@ def _percent(ratio: float) -> float:
 
 
 def _change(percent: float) -> str:
-    return f"{percent:+.3g} %" if percent else "base"
+    digits = f"{percent:+.3g}" if abs(percent) < 999.5 else f"{percent:+,.0f}"
+    return f"{digits} %" if percent else "base"
 
 
 def _axis(values: Sequence[float], width: float) -> Scale:

@@ -139,6 +139,13 @@ def test_a_narrow_page_shows_all_of_a_chart_and_breaks_an_interval_between_its_e
     assert re.search(r' range"><span class="end">[^ ]+ % ..</span> <span', document.html(found))
 
 
+def test_the_axis_of_a_large_change_has_all_its_digits() -> None:
+    drawn = charts.ratios(timed(12.0))
+    assert drawn is not None
+    texts = [shape.text for shape in drawn.shapes if isinstance(shape, Label)]
+    assert "+1,000 %" in texts and not any("e+" in text for text in texts)
+
+
 def test_the_conclusion_comes_first_and_shared_warnings_once() -> None:
     text = document.html(timed(2.0, 0.5))
     assert text.index(">Conclusion<") < text.index(">Warnings<") < text.index("<svg")
