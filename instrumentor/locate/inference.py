@@ -244,7 +244,7 @@ def _covered(source: Source, mark: tuple[str, int, int]) -> list[ast.stmt]:
     if stop > lines:
         raise UsageError(
             f"--region {file}:{start}-{stop}: the file ends at line {lines}",
-            f"Give the last line of the step: {file}:{start}-END.",
+            f"Give the last line of the step instead of {stop}: {lines} at most.",
         )
     at = [s for s in source.places if s.lineno == start]
     if not at:

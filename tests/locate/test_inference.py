@@ -142,6 +142,13 @@ def test_marked_lines(first: int, last: int, problem: str) -> None:
         assert [problem in w.message for w in plan.warnings] == ([True] if problem else [])
 
 
+def test_lines_behind_the_end_of_the_file_are_answered_with_a_line_that_there_is() -> None:
+    with pytest.raises(UsageError) as refused:
+        rewrite(MARKED, Options(region=("train.py", 4, 99)), filename="train.py")
+    last = len(MARKED.splitlines())
+    assert refused.value.hint == f"Give the last line of the step instead of 99: {last} at most."
+
+
 def test_lines_of_a_module_that_the_script_does_not_have() -> None:
     with pytest.raises(UsageError, match=r"not a module of train\.py"):
         rewrite(MARKED, Options(region=("other.py", 4, 6)), filename="train.py")
