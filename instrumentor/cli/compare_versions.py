@@ -161,10 +161,8 @@ def compare_versions(
     scripts = " -- ".join(console.quoted(*words) for words in groups)
 
     def again(paired: Paired, pairs: int | None) -> str:
-        changed = ("--resume", "--output", "-o", *(() if pairs is None else ("--pairs",)))
-        words = next_commands.without(typed, changed)
-        words += ["--resume", console.shown(paired.folder)]
-        words += [] if pairs is None else ["--pairs", str(pairs)]
+        few = options.pairs < _fewest(gated=gate_percent is not None)
+        words = _resumed(typed, console.shown(paired.folder), pairs, few=few)
         return f"instrument compare {console.quoted(*words)} {scripts}"
 
     outlook = ""
@@ -210,14 +208,31 @@ def compare_versions(
 
 def _warn_of_few(pairs: int, *, gated: bool) -> None:
     """That so few pairs cannot end in a verdict, before the first of them is run."""
-    from instrumentor_analysis.compare.paired import FALSE_VERDICT, MISSED, fewest_pairs
-
-    fewest = fewest_pairs(MISSED if gated else FALSE_VERDICT)
+    fewest = _fewest(gated=gated)
     if pairs < fewest:
         console.warn(
             f"--pairs {pairs} ends undecided: a verdict takes {fewest} pairs at least, even where "
             f"all of them agree. Give --pairs {fewest} or more (40 without it)."
         )
+
+
+def _fewest(*, gated: bool) -> int:
+    """The fewest pairs that can end in a verdict, or decide a gate."""
+    from instrumentor_analysis.compare.paired import FALSE_VERDICT, MISSED, fewest_pairs
+
+    return fewest_pairs(MISSED if gated else FALSE_VERDICT)
+
+
+def _resumed(typed: Sequence[str], folder: str, pairs: int | None, *, few: bool) -> list[str]:
+    """The options that go on with the pairs of a folder.
+
+    Args:
+        pairs: the most there may be; None for as many as were typed.
+        few: of those typed there is no verdict, so that they are left out.
+    """
+    counted = ("--pairs",) if few or pairs is not None else ()
+    words = next_commands.without(typed, ("--resume", "--output", "-o", *counted))
+    return [*words, "--resume", folder, *(() if pairs is None else ("--pairs", str(pairs)))]
 
 
 def _nothing_differs(base: Version, new: Version, options: PairOptions) -> UsageError:

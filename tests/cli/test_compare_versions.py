@@ -13,6 +13,7 @@ from instrumentor.cli.compare_versions import (
     PairOptions,
     _hopeless,
     _pairs,
+    _resumed,
     _show,
     _wanted,
     _warn_of_few,
@@ -172,6 +173,21 @@ def test_an_interrupted_comparison_says_so_and_asks_for_no_other_number_of_pairs
     told = capsys.readouterr()
     assert "in 1 of 2 pairs; interrupted before the 10 that a verdict needs, 0 s" in told.out
     assert "--pairs" not in told.err and "Next: instrument compare None  # until" in told.err
+
+
+@pytest.mark.parametrize(
+    ("pairs", "few", "said"),
+    [
+        (None, False, "--steps 6 --pairs 12 --resume out"),
+        (None, True, "--steps 6 --resume out"),  # 40 of them, not too few again
+        (40, True, "--steps 6 --resume out --pairs 40"),
+    ],
+)
+def test_pairs_are_gone_on_with_until_they_can_decide(
+    pairs: int | None, few: bool, said: str
+) -> None:
+    typed = ["--steps", "6", "--pairs", "12", "--output", "old"]
+    assert _resumed(typed, "out", pairs, few=few) == said.split()
 
 
 def test_an_interval_without_0_that_is_no_verdict_says_why_and_what_to_type(
