@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from instrumentor.tune.outcome import Outcome, finite
 from instrumentor_analysis.compare.ratio import Ratio, ratio_of_medians
+from instrumentor_analysis.compare.statement import TOO_FEW
 
 BASELINE = "baseline"
 KEPT = "kept"
@@ -53,7 +54,7 @@ class Judgement(Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         """Figures and words."""
-        interval = self.ratio.interval if self.ratio else None
+        interval = self.ratio.shown if self.ratio else None
         return {
             "verdict": self.verdict,
             "text": self.text,
@@ -110,7 +111,8 @@ class Judge(Struct, frozen=True):
         faster, interval = f"x{1 / ratio.value:.2f}", ratio.interval
         if interval is None or not ratio.enough:
             return NO_GAIN, f"{faster}, with too few samples to be significant"
-        shown = f"{faster} ({1 / interval.high:.2f} to {1 / interval.low:.2f})"
+        ends = f"{1 / interval.high:.2f} to {1 / interval.low:.2f}" if ratio.told else TOO_FEW
+        shown = f"{faster} ({ends})"
         if not ratio.real:
             return NO_GAIN, shown
         # The slow end of the interval must still gain more than two equal runs differ.

@@ -218,7 +218,7 @@ def _gain(search: Search) -> dict[str, Any] | None:
     found = ratio(base, best)
     if found is None:
         return None
-    interval = found.interval
+    interval = found.shown
     return {
         "times_as_fast": 1 / found.value,
         # How many times as fast is the reciprocal of a ratio of times: the ends change places.

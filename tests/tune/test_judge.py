@@ -46,6 +46,14 @@ def test_verdicts(new: Outcome, verdict: str) -> None:
     assert made.text
 
 
+@pytest.mark.parametrize(("count", "told"), [(5, False), (8, True)])
+def test_no_interval_of_few_independent_steps_is_shown(count: int, told: bool) -> None:
+    made = Judge().judge(BASE, measured(5, batch=4, loss=2.0, count=count), BASE)
+    assert made.verdict == j.KEPT and made.ratio is not None and made.ratio.interval is not None
+    assert ("too few independent steps for an interval" in made.text) is not told
+    assert (made.to_json()["time_ratio_interval"] is not None) is told
+
+
 def test_on_a_busy_machine_nothing_is_shown_to_be_no_gain() -> None:
     scattered, slower = (
         measured(9.999, batch=4, loss=2.0, spread=0.5),

@@ -40,7 +40,7 @@ from instrumentor_analysis.compare.in_turn import advised
 from instrumentor_analysis.compare.model import Comparison, SideFacts, Timing
 from instrumentor_analysis.compare.notes import notes
 from instrumentor_analysis.compare.ops import compare_ops
-from instrumentor_analysis.compare.ratio import has_interval, ratio_of_medians
+from instrumentor_analysis.compare.ratio import ratio_of_medians
 from instrumentor_analysis.compare.runs import ASSUMED_BUSY, between
 from instrumentor_analysis.compare.side import Side
 from instrumentor_analysis.compare.statement import by_size, statement, statement_of_runs
@@ -164,7 +164,10 @@ def judge(comparison: Comparison, percent: float) -> gate.Gate:
     busy = timing.between is None and any(
         is_busy(side.run.get("machine")) for side in (comparison.base, comparison.new)
     )
-    steps = timing.interval if timing.enough and not busy else Interval(0.0, math.inf)
+    # The limit of the assumed noise is enough for the gate, also where no interval is shown.
+    ratio = ratio_of_medians(timing.base_samples_ms, timing.new_samples_ms, noise)
+    ends = None if ratio is None or busy or not timing.enough else ratio.interval
+    steps = ends or Interval(0.0, math.inf)
     return gate.judge(timing.between, timing.ratio, percent, noise=noise, steps=steps)
 
 
@@ -286,7 +289,7 @@ def _timing(
         return None
     # Noise is relative, so it does not matter whether times are per step or per sample.
     by_runs = between([*map(reach, old)], [*map(reach, now)], earlier)
-    told = by_runs is not None or has_interval(*steps)
+    told = by_runs is not None or by_steps.told
     if by_runs is None:
         ratio, medians = by_steps.value, [statistics.median(each) for each in steps]
         said = statement(by_steps, pair.new.name, len(steps[0]), len(steps[1]), told=told)
@@ -321,7 +324,7 @@ def _timing(
         base_samples_ms=steps[0],
         new_samples_ms=steps[1],
         ratio=ratio,
-        interval=found.interval,
+        interval=by_steps.shown if by_runs is None else by_runs.interval,
         enough=by_steps.enough or by_runs is not None,
         told=told,
         real=found.real and not busy,

@@ -60,8 +60,9 @@ class Timing(Struct, frozen=True):
         base_rate, new_rate: samples a second at those medians; None without a batch size.
         base_samples_ms, new_samples_ms: the steady samples of all runs, on that basis.
         ratio: new over base; above 1 is slower.
-        interval: 95 % interval of the ratio; None where there are too few samples for one. With
-            ``between`` it is about runs of this code, else about the steps of these two runs.
+        interval: 95 % interval of the ratio; None where there are too few samples for one, or it
+            is not ``told``. With ``between`` it is about runs of this code, else about the steps
+            of these two runs.
         enough: so many samples that a difference can be sure.
         real: the interval excludes 1 and there are enough samples.
         needed: steady steps (with ``between``, runs) on each side to see a change of this size;
@@ -69,7 +70,8 @@ class Timing(Struct, frozen=True):
         smallest_percent: smallest slow-down that these samples would show.
         statement: the above in a sentence.
         between: how much runs differ; None where that cannot be known.
-        told: the interval is shown: not that of fewer than six independent steps on a side.
+        told: there may be an interval: not of fewer than six independent steps on a side, though
+            they are enough for what is concluded.
     """
 
     label: str

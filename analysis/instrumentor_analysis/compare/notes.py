@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 
-from instrumentor_analysis.clock.drift import LONG_WARMUP
 from instrumentor_analysis.clock.neighbours import BUSY, doubts, other_cpus
+from instrumentor_analysis.clock.steadiness import DRIFTING, OUTLIER
 from instrumentor_analysis.compare.differences import differences
 from instrumentor_analysis.compare.in_turn import in_turn
 from instrumentor_analysis.compare.model import Comparison, Timing
 from instrumentor_analysis.compare.side import Side
-from instrumentor_analysis.shared.documents import listed
-from instrumentor_analysis.shared.warning_codes import code_of
+from instrumentor_analysis.model import WallClock
+from instrumentor_analysis.shared.caveats import Caveat
 
 #: What tells one code from another, beside what may explain a difference by itself.
 _CODE = ("commit", "script", "arguments")
@@ -30,7 +31,11 @@ def notes(
         groups: all runs of each side.
     """
     base, new = shown
-    every, timing = [*groups[0], *groups[1]], comparison.main
+    # A run alone has a name here that tells it from the other side's.
+    alone = (
+        [side] if len(group) == 1 else group for side, group in zip(shown, groups, strict=True)
+    )
+    every, timing = [*chain(*alone)], comparison.main
     found = [
         f"{side.name}: {each.labelled}"
         for side in every
@@ -50,14 +55,8 @@ def notes(
     # The statement names what was busy itself, unless the runs on either side tell all the same.
     told = timing is not None and (timing.between is None or not timing.real)
     found += [*_doubted(every, but=BUSY if told else ""), *_not_steady(every, timing)]
-    for side in shown:
-        slow = [each.name for each in side.main_wall.outliers] if side.main_wall else []
-        if slow:
-            steps = f"{len(slow)} steady step{'s' if len(slow) > 1 else ''}"
-            found.append(
-                f"{side.name} has {steps} far above the others ({', '.join(slow[:3])}). The "
-                f"medians hardly move{_compiled(side)}. [{code_of('outlier')}]"
-            )
+    # Of many repeats the outliers of those that are shown.
+    found += [f"{side.name}: {each.labelled}" for side in shown for each in _said(side, OUTLIER)]
     for side, other in ((base, new), (new, base)) if comparison.timings else ():
         missing = [label for label in side.labels() if label not in other.labels()]
         found += [f"{', '.join(missing)} was timed in {side.name} only."] if missing else []
@@ -81,12 +80,6 @@ def _single(comparison: Comparison) -> str:
         f"{told} Run each side several times (--repeat 3) and compare all of them, with -- between "
         "the two sides."
     )
-
-
-def _compiled(side: Side) -> str:
-    """Where to look first, of a script that compiles."""
-    wall = side.main_wall
-    return "; look for recompilations" if wall and wall.compilations else ""
 
 
 def _mixed(groups: tuple[Sequence[Side], Sequence[Side]]) -> Iterator[str]:
@@ -113,26 +106,35 @@ def _doubted(sides: Sequence[Side], but: str) -> list[str]:
         name: [each.labelled for each in doubts(machine) if each.kind != but]
         for name, machine in machines.items()
     }
-    busy = {name: texts for name, texts in every.items() if texts}
+    return _once(every, len(sides), lambda name: other_cpus(machines[name]) or 0.0)
+
+
+def _not_steady(sides: Sequence[Side], timing: Timing | None) -> list[str]:
+    """Which runs drifted, as their reports say it: of several once, of the one that did most."""
+    every = {side.name: [each.labelled for each in _said(side, DRIFTING)] for side in sides}
+    walls = {side.name: side.main_wall for side in sides}
+    found = _once(every, len(sides), lambda name: abs(_trend_percent(walls[name])))
+    by_steps = timing is not None and timing.between is None and timing.told
+    widened = ["The interval is widened by what the runs drifted."] if found and by_steps else []
+    return [*found, *widened]
+
+
+def _said(side: Side, kind: str) -> list[Caveat]:
+    """The warnings of a kind that a run's own report shows."""
+    return [each for each in side.summary.warnings if each.kind == kind]
+
+
+def _trend_percent(wall: WallClock | None) -> float:
+    return 0.0 if wall is None else wall.trend_percent or 0.0
+
+
+def _once(
+    every: Mapping[str, Sequence[str]], count: int, weight: Callable[[str], float]
+) -> list[str]:
+    """What is said of runs, by their names; of three or more only of the one that weighs most."""
+    told = {name: texts for name, texts in every.items() if texts}
     # A line for each of many repeats would bury the other notes.
-    if len(busy) < 3:
-        return [f"{name}: {text}" for name, texts in busy.items() for text in texts]
-    worst = max(busy, key=lambda name: other_cpus(machines[name]) or 0.0)
-    return [f"{len(busy)} of {len(sides)} runs, such as {worst}: {text}" for text in busy[worst]]
-
-
-def _not_steady(sides: Sequence[Side], timing: Timing | None) -> Iterator[str]:
-    walls = [(side.name, side.main_wall) for side in sides]
-    changes = [(name, w.trend_percent or 0.0) for name, w in walls if w and w.drifts]
-    trends = [f"{n} {abs(x):.0f} % {'faster' if x < 0 else 'slower'}" for n, x in changes]
-    if trends:
-        by_steps = timing is not None and timing.between is None
-        widened = " The interval is widened by that." if by_steps else ""
-        # A longer warm-up is no remedy of steps that became slower.
-        longer = f"--steps {2 * max(wall.samples for _, wall in walls if wall)}"
-        remedy = f"--warmup {LONG_WARMUP}" if all(x < 0 for _, x in changes) else longer
-        yield (
-            "Not steady: steps got faster or slower during the run "
-            f"({listed(trends, 5)}).{widened} Measure again with {remedy}. "
-            f"[{code_of('not-steady')}]"
-        )
+    if len(told) < 3:
+        return [f"{name}: {text}" for name, texts in told.items() for text in texts]
+    worst = max(told, key=weight)
+    return [f"{len(told)} of {count} runs, such as {worst}: {text}" for text in told[worst]]

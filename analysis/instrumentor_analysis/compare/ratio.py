@@ -56,6 +56,10 @@ class Ratio(Struct, frozen=True):
             cases; None when there is no difference.
         smallest_percent: the smallest slow-down that this many samples would show in 8 of 10
             cases, percent; None below two samples on a side.
+        told: each side has an interval of its own in a report, of six independent steps or more:
+            that of the ratio is then a measured one, too. Of fewer the limit of what runs are
+            taken to differ by decides, which is an assumption: enough for a verdict, but no ends
+            to be shown.
     """
 
     value: float
@@ -64,6 +68,12 @@ class Ratio(Struct, frozen=True):
     real: bool
     needed: int | None
     smallest_percent: float | None
+    told: bool
+
+    @property
+    def shown(self) -> Interval | None:
+        """The interval, where it may be shown."""
+        return self.interval if self.told else None
 
 
 class _Side(Struct, frozen=True):
@@ -109,16 +119,8 @@ def ratio_of_medians(
         enough and excluded,
         needed if _at_least(base, new, 2) else None,
         smallest,
+        min(map(effective_samples, (base, new))) >= FEWEST_OF_MEDIAN,
     )
-
-
-def has_interval(base: Sequence[float], new: Sequence[float]) -> bool:
-    """Whether each side has an interval of its own in a report: six independent steps.
-
-    That of the ratio is then a measured one, too. Of fewer the limit of what runs are taken to
-    differ by decides, which is an assumption: enough for a verdict, but no ends to be printed.
-    """
-    return min(map(effective_samples, (base, new))) >= FEWEST_OF_MEDIAN
 
 
 def _side(values: Sequence[float]) -> _Side:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from instrumentor_analysis.clock.compiler_breaks import by_place, causes
-from instrumentor_analysis.clock.drift import LONG_WARMUP, drift
 from instrumentor_analysis.clock.iterations import FWD_BWD
 from instrumentor_analysis.clock.memory import growing
 from instrumentor_analysis.clock.modules import modules
 from instrumentor_analysis.clock.neighbours import busy, busy_beside, doubts, is_busy
 from instrumentor_analysis.clock.phases import phases
 from instrumentor_analysis.clock.programs import SOURCE, lost, programs
+from instrumentor_analysis.clock.steadiness import unsteady
 from instrumentor_analysis.clock.telemetry import readings, slower, telemetry
 from instrumentor_analysis.clock.timings import (
     Timings,
@@ -52,7 +52,7 @@ from instrumentor_analysis.shared.errors import (
     NoSuchStep,
     NothingMeasured,
 )
-from instrumentor_analysis.shared.units import alike, quantity
+from instrumentor_analysis.shared.units import quantity
 from instrumentor_analysis.summary.analysis import Analysis
 from instrumentor_analysis.summary.mfu import with_mfu
 from instrumentor_analysis.summary.verdict import decide, overhead_percent
@@ -70,12 +70,6 @@ _INFLATES = Caveat(
 _NO_SPLIT = Caveat("no-split", "Tracy does not split host time into Python and PJRT.")
 #: What is planned for a script that can run on any other device than the CPU.
 _OF_A_DEVICE = ("copy-inside",)
-#: Outliers that are named.
-_MOST_OUTLIERS = 3
-#: Width of the median's interval from which more steps are asked for, percent of the median.
-SCATTER_PERCENT = 50.0
-#: How many times as many steps to ask for as did not do.
-_MORE = 2
 KERNEL_TIME = "DEVICE KERNEL DURATION"
 
 
@@ -220,17 +214,18 @@ def _base(folder: RunFolder, timings: Timings) -> Summary:
     wall = None if label is None else by_label[label]
     noted = causes(folder.facts.get("causes"))
     shown = telemetry(readings(folder.path), timings.samples, wall)
+    untraced, cost_percent, why = _untraced(folder, wall)
     warnings = (
         *_of_the_record(folder, timings),
         *doubts(folder.facts.get("machine")),
         *_unfinished(folder, timings, wall),
         *(each for of in by_label.values() for each in _of_steps(of, folder, timings.why)),
+        *(_of_steps(untraced, folder, why, " without Tracy") if untraced else ()),
         *by_place(noted),
         *lost(timings.told),
         *slower(shown),
         *growing(timings.memory),
     )
-    untraced, cost_percent = _untraced(folder, wall)
     whole, machine = None if wall is None else wall.iteration, busy(folder.facts.get("machine"))
     return Summary(
         profiler=folder.profiler,
@@ -285,12 +280,14 @@ def _unfinished(folder: RunFolder, timings: Timings, wall: WallClock | None) -> 
         yield Caveat("unended-samples", text)
 
 
-def _of_steps(wall: WallClock, folder: RunFolder, why: str) -> Iterator[Caveat]:
+def _of_steps(wall: WallClock, folder: RunFolder, why: str, where: str = "") -> Iterator[Caveat]:
     """What the times of the steps tell against their median."""
-    yield from _of_several_kinds(wall)
-    # On a busy machine steps scatter and drift, and there is nothing in them to look for.
-    if not is_busy(folder.facts.get("machine")):
-        yield from _unsteady(wall, folder, why)
+    if not where:  # they are of several kinds with Tracy, too
+        yield from _of_several_kinds(wall)
+    # Without a budget of time the number of steps was chosen by the user.
+    chosen = folder.facts.get("time_budget_s") is None
+    disturbed = is_busy(folder.facts.get("machine"))
+    yield from unsteady(wall, chosen=chosen, why=why, disturbed=disturbed, where=where)
 
 
 def _what_if(timings: Timings, whole: Iteration | None, machine: Busy | None) -> tuple[WhatIf, ...]:
@@ -341,72 +338,22 @@ def _of_several_kinds(wall: WallClock) -> Iterator[Caveat]:
         yield Caveat("several-kinds", text)
 
 
-def _unsteady(wall: WallClock, folder: RunFolder, why: str) -> Iterator[Caveat]:
-    """That steps of one kind are not alike, what may be the cause, and what to type."""
-    chosen = folder.facts.get("time_budget_s") is None  # the number of steps, by the user
-    longer = f"--steps {_MORE * (wall.samples + len(wall.warmup_ms) + 1)}"
-    # More time helps only where time ended it, not its own limits.
-    longer = longer if chosen or why not in ("", "budget") else "--time-budget 120"
-    interval, middle, trend = wall.median_interval_ms, wall.median_ms, wall.trend_percent
-    if wall.drifts and trend is not None:
-        text = (
-            f"Not steady: steps got {abs(trend):.0f} % slower during the run. Give {longer} to see "
-            "whether that ends."
-        )
-        later = drift(wall.samples_ms[len(wall.samples_ms) // 2 :])
-        if trend < 0 and later is not None and later.sure and later.percent < 0:
-            text = (
-                f"Not steady: steps got {-trend:.0f} % faster during the run, in its second half "
-                "too: others on the machine or its clock changed, or the warm-up takes longer than "
-                f"the run. Give {longer} to see whether that ends."
-            )
-        elif trend < 0:
-            warmup = max(LONG_WARMUP, _MORE * (len(wall.warmup_ms) + 1))
-            steps = f" --steps {warmup + wall.samples}" if chosen else ""
-            text = (
-                f"Still warming up: steps got {-trend:.0f} % faster during the run. Give --warmup "
-                f"{warmup}{steps}."
-            )
-        yield Caveat("not-steady", text)
-    elif wall.outliers:
-        yield _outliers(wall)
-    elif interval is not None and middle:
-        if interval.high - interval.low > SCATTER_PERCENT / 100 * middle:
-            (low, high), unit = alike([interval.low, interval.high], "ms")
-            text = (
-                f"The median of {wall.label} is uncertain ({low} to {high} {unit}), because the "
-                f"{wall.samples} steps differ too much. Give {longer}."
-            )
-            yield Caveat("scatter", text)
+def _untraced(
+    folder: RunFolder, traced: WallClock | None
+) -> tuple[WallClock | None, float | None, str]:
+    """The label's clock in an earlier run without the profiler; what Tracy adds to it, percent.
 
-
-def _outliers(wall: WallClock) -> Caveat:
-    """The steps that are far above the others, the slowest of them by name."""
-    slowest = sorted(wall.outliers, key=lambda each: -each.ms)
-    told = (
-        f"{s.name} {quantity(s.ms, 'ms')}, {s.times_median:.1f}x" for s in slowest[:_MOST_OUTLIERS]
-    )
-    count = len(slowest)
-    more = f" and {count - _MOST_OUTLIERS} more" if count > _MOST_OUTLIERS else ""
-    are = "1 step is an outlier" if count == 1 else f"{count} steps are outliers"
-    text = (
-        f"{are} of {wall.label}: {', '.join(told)} the median{more} (warm-up, another process, or "
-        "a recompilation)."
-    )
-    return Caveat("outlier", text)
-
-
-def _untraced(folder: RunFolder, traced: WallClock | None) -> tuple[WallClock | None, float | None]:
-    """The label's clock in an earlier run without the profiler; what Tracy adds to it, percent."""
+    The third is what ended that run's samples.
+    """
     if folder.untraced is None or traced is None:
-        return None, None
+        return None, None, ""
     timings = read_timings(folder.untraced, folder.batch_dim, ended=folder.ended)
     if traced.label not in timings.labels():
-        return None, None
+        return None, None, ""
     untraced = wall_clock(timings, traced.label)
     if traced.median_ms is None or not untraced.median_ms:
-        return untraced, None
-    return untraced, (traced.median_ms / untraced.median_ms - 1) * 100
+        return untraced, None, timings.why
+    return untraced, (traced.median_ms / untraced.median_ms - 1) * 100, timings.why
 
 
 def _warn(summary: Summary, *warnings: Caveat) -> Summary:

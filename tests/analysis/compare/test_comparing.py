@@ -67,7 +67,7 @@ def test_a_faster_run() -> None:
 def test_the_statement(base: Sequence[float], new: Sequence[float], real: bool, said: str) -> None:
     timing = compare(side(base), side(new, "new")).timing
     assert timing.real is real and said in timing.statement
-    assert (timing.interval is None) == (len(base) < 3)
+    assert (timing.interval is None) == (len(base) < 6)
 
 
 def test_other_batch_sizes_are_compared_per_sample() -> None:
@@ -103,6 +103,9 @@ def test_the_same_batch_size_gives_rates_beside_step_times() -> None:
 def test_no_interval_of_few_independent_steps_is_shown(count: int, told: bool) -> None:
     found = compare(side(STEADY[:count]), side(scaled(2.0), "new"))
     assert found.timing is not None and found.timing.real and found.timing.told is told
+    (of_json,) = found.to_json()["timings"]
+    assert (of_json["told"], of_json["interval"] is not None) == (told, told)
+    assert judge(found, 5).outcome == "regression"  # decided by the same as ever
     rows = [line for line in markdown([found]).splitlines() if line.startswith("|")]
     assert any("too few independent" in row for row in rows) is not told
 
@@ -194,37 +197,53 @@ def test_every_label_that_both_have_the_main_one_first() -> None:
     assert "optimizer was timed in base only." in alone.notes
 
 
-def test_a_drift_is_doubted() -> None:
-    found = compare(side([100.0 + 3 * at for at in range(8)]), side([100.0] * 8, "new"))
-    (note,) = (each for each in found.notes if each.startswith("Not steady"))
-    assert "base 2" in note and "% slower" in note and note.endswith("with --steps 16. [W204]")
-    falling = compare(side([130.0 - 3 * at for at in range(8)]), side([100.0] * 8, "new"))
-    (note,) = (each for each in falling.notes if each.startswith("Not steady"))
-    assert note.endswith("with --warmup 20. [W204]")
+def told(samples: Sequence[float], kind: str, name: str = "base", **more: Any) -> Side:
+    """A run whose own report says that of its steps."""
+    return side(samples, name, warnings=(Caveat(kind, f"Said of {name}."),), **more)
+
+
+def test_a_drift_is_doubted_as_the_run_itself_says() -> None:
+    drifting = told([100.0 + 0.3 * at + 3 * (-1) ** at for at in range(40)], "not-steady")
+    found = compare(drifting, side([100.0 + 3 * (-1) ** at for at in range(40)], "new"))
+    assert "base: Said of base. [W204]" in found.notes
+    assert any("interval is widened" in note for note in found.notes)
+    # What the run does not say itself is not judged a second time.
+    unsaid = replace(drifting, summary=replace(drifting.summary, warnings=()))
+    assert not any("W204" in note for note in compare(unsaid, side(STEADY, "new")).notes)
+
+
+def test_two_runs_of_one_name_are_told_apart_in_what_is_doubted() -> None:
+    drifting = told(STEADY, "not-steady")
+    found = compare(replace(drifting, source="a/out"), replace(drifting, source="b/out"))
+    assert {"a/out: Said of base. [W204]", "b/out: Said of base. [W204]"} <= {*found.notes}
+
+
+def test_no_interval_that_is_not_shown_is_said_to_be_widened() -> None:
+    found = compare(told([100.0 + 3 * at for at in range(5)], "not-steady"), side(STEADY, "new"))
+    assert found.timing is not None and not found.timing.told
+    assert "base: Said of base. [W204]" in found.notes
+    assert not any("interval" in note for note in found.notes)
 
 
 def test_a_drift_is_doubted_where_no_clock_is_compared() -> None:
-    drifting = side([130.0 - 3 * at for at in range(8)], device_time_ms=2.0)
+    drifting = told([130.0 - 3 * at for at in range(8)], "not-steady", device_time_ms=2.0)
     found = compare(drifting, side([], "new", device_time_ms=1.0))
-    assert found.main is None
-    (note,) = (each for each in found.notes if each.startswith("Not steady"))
-    assert "interval" not in note
+    assert found.main is None and "base: Said of base. [W204]" in found.notes
+    assert not any("interval" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
-    ("slow", "said"),
-    [
-        ((900.0,), "base has 1 steady step far above the others (step_steady_9). The medians"),
-        (
-            (900.0, 800.0),
-            "base has 2 steady steps far above the others (step_steady_9, step_steady_10). The",
-        ),
-    ],
-)
-def test_outliers_are_counted_and_named(slow: tuple[float, ...], said: str) -> None:
-    found = compare(side([*[100.0] * 8, *slow]), side([100.0] * 8, "new"))
-    (note,) = (each for each in found.notes if "far above" in each)
-    assert note.startswith(said)
+def test_of_many_drifting_runs_the_worst_is_quoted() -> None:
+    runs = [
+        told([100.0 + step * at for at in range(8)], "not-steady", name)
+        for name, step in (("a", 1.0), ("b", 3.0), ("c", 2.0))
+    ]
+    notes = compare_runs(runs, [side(STEADY, "new")]).notes
+    assert "3 of 4 runs, such as b: Said of b. [W204]" in notes
+
+
+def test_outliers_are_told_as_the_run_itself_says() -> None:
+    found = compare(told([*[100.0] * 8, 900.0], "outlier"), side([100.0] * 8, "new"))
+    assert "base: Said of base. [W205]" in found.notes
 
 
 def test_runs_without_a_clock_are_compared_by_their_device_time() -> None:

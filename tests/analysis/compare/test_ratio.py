@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from instrumentor_analysis.clock.intervals import median_interval
-from instrumentor_analysis.compare.ratio import chance_of_separation, has_interval, ratio_of_medians
+from instrumentor_analysis.compare.ratio import chance_of_separation, ratio_of_medians
 from tests.analysis.series import KINDS, SIZES, correlated
 
 times = st.lists(st.floats(0.01, 1e6), min_size=1, max_size=12)
@@ -145,9 +145,12 @@ def test_an_interval_is_told_where_each_side_has_its_own(count: int, told: bool)
     for base, new in ((few, many), (many, few)):
         found = ratio_of_medians(base, new)
         assert found is not None and found.real
-        assert has_interval(base, new) is told is (median_interval(few) is not None)
+        assert found.told is told is (median_interval(few) is not None)
+        assert found.interval is not None and (found.shown is not None) is told
 
 
 def test_many_steps_that_count_as_few_have_no_interval_to_be_told() -> None:
     base, new = ([ms + step for step in range(11)] for ms in (60.0, 600.0))
-    assert not has_interval(base, new) and median_interval(base) is None
+    found = ratio_of_medians(base, new)
+    assert found is not None and not found.told and found.shown is None
+    assert median_interval(base) is None

@@ -18,8 +18,6 @@ _LEAST = 0.005
 def interval(timing: Timing, inverse: bool = False) -> str:
     """Ends of the change in percent; ``inverse`` for a rate instead of a time."""
     if timing.interval is None:
-        return formatting.ABSENT
-    if not timing.told:
         return "too few independent"
     ends = timing.interval.low, timing.interval.high
     # A rate is the reciprocal of a time, so that the ends change places.

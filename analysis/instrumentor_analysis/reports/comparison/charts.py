@@ -75,7 +75,7 @@ def _samples(base_name: str, timed: Sequence[tuple[str, Timing]], width: float) 
 def ratios(comparisons: Sequence[Comparison]) -> Drawing | None:
     """The interval of each run; None where none has one that tells anything."""
     timed = _timed(comparisons)
-    told = [(name, t, t.interval) for name, t in timed if t.interval and t.told]
+    told = [(name, t, t.interval) for name, t in timed if t.interval]
     known = [each for each in told if tells(each[2])]
     return at_every_width(lambda width: _ratios(known, width)) if known else None
 
