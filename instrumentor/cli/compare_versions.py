@@ -32,7 +32,7 @@ from instrumentor_analysis.shared.units import column
 
 if TYPE_CHECKING:
     from instrumentor.run.launchers import Started
-    from instrumentor.run.pairs import Paired, Version
+    from instrumentor.run.pairs import Command, Paired, Version
 
 #: In the record until the first pair is there.
 _BEGUN = b'{"schema": "instrument-pairs/1"}'
@@ -149,7 +149,7 @@ def compare_versions(
         UsageError: it is not clear which two versions are meant.
         RegressionFound, Undecided: what the gate, if there is one, says.
     """
-    from instrumentor.run.pairs import alike, refuse_other, run_pairs
+    from instrumentor.run.pairs import Command, alike, refuse_other, run_pairs
     from instrumentor.run.training import run_name
 
     wanted = _wanted(groups, options)
@@ -158,12 +158,11 @@ def compare_versions(
     earlier = _earlier(options, gate_percent, of_region=of_region)
     _warn_of_few(options.pairs, gated=gate_percent is not None)
 
-    scripts = " -- ".join(console.quoted(*words) for words in groups)
+    command = Command(tuple(typed), tuple(map(tuple, groups)), str(Path.cwd()))
 
     def again(paired: Paired, pairs: int | None) -> str:
         few = options.pairs < _fewest(gated=gate_percent is not None)
-        words = _resumed(typed, console.shown(paired.folder), pairs, few=few)
-        return f"instrument compare {console.quoted(*words)} {scripts}"
+        return _again(command, paired.folder, pairs, few=few)
 
     outlook = ""
 
@@ -196,6 +195,7 @@ def compare_versions(
                 progress=narrator,
                 tell=tell,
                 earlier=earlier,
+                command=command,
             )
         except InstrumentError as error:
             if error.result is not None:
@@ -221,6 +221,17 @@ def _fewest(*, gated: bool) -> int:
     from instrumentor_analysis.compare.paired import FALSE_VERDICT, MISSED, fewest_pairs
 
     return fewest_pairs(MISSED if gated else FALSE_VERDICT)
+
+
+def _again(command: Command, folder: Path, pairs: int | None, *, few: bool = False) -> str:
+    """The command that goes on with the pairs of a folder; arguments as for :func:`_resumed`."""
+    here = command.folder == str(Path.cwd())
+    place = console.shown(folder) if here else str(folder.resolve())
+    words = _resumed(command.options, place, pairs, few=few)
+    versions = " -- ".join(console.quoted(*each) for each in command.versions)
+    typed = f"instrument compare {console.quoted(*words)} {versions}"
+    # Scripts and commits are named as they were there.
+    return typed if here else f"cd {console.quoted(command.folder)} && {typed}"
 
 
 def _resumed(typed: Sequence[str], folder: str, pairs: int | None, *, few: bool) -> list[str]:
@@ -542,13 +553,19 @@ def show_earlier(
         if paired.decided:
             runs = console.quoted(console.shown(folder / paired.pairs[-1].new.folder))
             console.say(f"Next: instrument report {runs}")
-        else:  # the record does not hold what was typed
-            words = console.quoted(
-                "--resume", console.shown(folder), "--pairs", str(_more_pairs(paired))
-            )
-            console.say(f"Next: the same instrument compare with {words}  # goes on with these")
+        else:
+            console.say(f"Next: {_resuming(paired)}  # goes on with these")
     if gate_percent is not None:
         _judge(paired)
+
+
+def _resuming(paired: Paired) -> str:
+    """What goes on with pairs that did not decide."""
+    more = _more_pairs(paired)
+    if paired.command is not None:
+        return _again(paired.command, paired.folder, more)
+    words = console.quoted("--resume", console.shown(paired.folder), "--pairs", str(more))
+    return f"the same instrument compare with {words}"  # an older record does not hold it
 
 
 def _pairs(paired: Paired) -> Iterator[str]:

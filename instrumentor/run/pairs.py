@@ -82,6 +82,20 @@ class Pair(Struct, frozen=True):
     new: Measured
 
 
+class Command(Struct, frozen=True):
+    """The `instrument compare` that made the pairs, as far as another one needs its words.
+
+    Attributes:
+        options: as they were typed.
+        versions: script or module and its arguments: of one version, or of both.
+        folder: where it was typed, absolute.
+    """
+
+    options: tuple[str, ...]
+    versions: tuple[tuple[str, ...], ...]
+    folder: str
+
+
 class Paired(Struct, frozen=True):
     """What the pairs came to.
 
@@ -92,6 +106,7 @@ class Paired(Struct, frozen=True):
         gate_percent: the slow-down that is allowed, where that was asked.
         of_region: what is compared is the timed region, as was asked.
         interrupted: by the user, before it was decided.
+        command: what made the pairs; None where a record does not hold it.
     """
 
     folder: Path
@@ -105,6 +120,7 @@ class Paired(Struct, frozen=True):
     gate_percent: float | None = None
     interrupted: bool = False
     of_region: bool = False
+    command: Command | None = None
 
     @property
     def differences(self) -> list[float]:
@@ -135,6 +151,7 @@ class Paired(Struct, frozen=True):
             "base": _version_json(self.base),
             "new": _version_json(self.new),
             **{name: getattr(self, name) for name in names},
+            "command": plain(self.command),
             "verdict": {**plain(self.verdict), "percent": self.verdict.percent},
             "pairs": plain(self.pairs),
         }
@@ -167,6 +184,7 @@ class _Record(Struct):
     duration_s: float = 0.0
     interrupted: bool = False
     of_region: bool = False
+    command: Command | None = None
 
 
 def read_pairs(
@@ -205,7 +223,12 @@ def read_pairs(
         gate_percent,
         of_region=of_region or record.of_region,
     )
-    return structs.replace(found, duration_s=record.duration_s, interrupted=record.interrupted)
+    return structs.replace(
+        found,
+        duration_s=record.duration_s,
+        interrupted=record.interrupted,
+        command=record.command,
+    )
 
 
 def _version(told: _Version) -> Version:
@@ -265,6 +288,7 @@ def run_pairs(
     tell: Callable[[Paired], None] = lambda paired: None,
     coin: Callable[[], bool] | None = None,
     earlier: Paired | None = None,
+    command: Command | None = None,
 ) -> Paired:
     """Run pairs until the versions are told apart, or as many as are allowed.
 
@@ -275,6 +299,7 @@ def run_pairs(
         tell: called after each pair.
         coin: whether the new version runs first; a fair one unless given.
         earlier: pairs of the same versions, of that folder, with which to go on.
+        command: for the record, so that a later report can say how to go on.
 
     Raises:
         RunFailed and what :func:`instrumentor.run.training.run` raises: a run failed; which
@@ -291,7 +316,9 @@ def run_pairs(
             folder, base, new, pairs, resolution_percent, gate_percent, of_region=of_region
         )
         duration_s = round(spent_s + time.monotonic() - started, 1)
-        return structs.replace(found, duration_s=duration_s, interrupted=interrupted)
+        return structs.replace(
+            found, duration_s=duration_s, interrupted=interrupted, command=command
+        )
 
     found = paired()
     for number in () if found.decided else range(len(pairs) + 1, most + 1):

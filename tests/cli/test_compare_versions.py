@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from instrumentor.cli.compare_versions import (
     statement,
 )
 from instrumentor.run.options import RunOptions
-from instrumentor.run.pairs import Measured, Pair, Paired, Version, judged
+from instrumentor.run.pairs import Command, Measured, Pair, Paired, Version, judged
 from instrumentor.shared.errors import UsageError
 from instrumentor.tune.settings import parsed
 from instrumentor_analysis.compare.paired import (
@@ -272,6 +273,31 @@ def test_undecided_pairs_end_with_how_to_go_on_and_others_with_a_run(
         )
         show_earlier(Path("out"), json=False)
         assert capsys.readouterr().err.splitlines()[-1].startswith(ends)
+
+
+def test_a_report_of_undecided_pairs_ends_with_the_whole_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = ("--refs", "main..HEAD", "--pairs", "3", "--output", "out")
+    command = Command(typed, (("train.py", "--lr", "0.1"),), str(tmp_path))
+    sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("main", "HEAD")]
+    runs = [Measured("01_" + name, {"iteration": 5.0}) for name in ("base", "new")]
+    found = judged(Path("out"), *sides, (Pair("base", *runs),), 1.0, None)
+    record = replace(found, command=command).to_json()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "pairs.json").write_text(json.dumps(record))
+    monkeypatch.chdir(tmp_path)
+    show_earlier(Path("out"), json=False)
+    again = "instrument compare --refs main..HEAD --resume {} --pairs 40 train.py --lr 0.1"
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"Next: {again.format('out')}  # goes on with these"
+    # Typed elsewhere, it goes to where the script and the commits are known by these names.
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    show_earlier(Path("../out"), json=False)
+    last = capsys.readouterr().err.splitlines()[-1]
+    there = again.format((tmp_path / "out").resolve())
+    assert last == f"Next: cd {tmp_path} && {there}  # goes on with these"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from instrumentor.run import pairs
 from instrumentor.run.options import RunOptions
 from instrumentor.run.pairs import (
     ITERATION,
+    Command,
     Paired,
     Version,
     alike,
@@ -83,8 +84,11 @@ def test_it_ends_as_soon_as_it_knows(tmp_path: Path, machine: Machine) -> None:
 
 
 def test_the_record_holds_every_pair(tmp_path: Path, machine: Machine) -> None:
-    found = go(tmp_path, most=2)
+    command = Command(("--refs", "main.."), (("train.py", "--fast"),), "/work")
+    found = go(tmp_path, most=2, command=command)
     document = json.loads((tmp_path / "out" / "pairs.json").read_text())
+    assert read_pairs(tmp_path / "out").command == found.command == command
+    assert document["command"]["versions"] == [["train.py", "--fast"]]
     assert document["schema"] == "instrument-pairs/1"
     assert (document["base"]["name"], document["new"]["arguments"]) == ("main", ["--fast"])
     assert document["verdict"]["outcome"] == "undecided" and not found.decided
