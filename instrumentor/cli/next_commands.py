@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Sequence
 from importlib import import_module
@@ -95,10 +96,8 @@ def run(options: Sequence[str], script: Sequence[str]) -> str:
 
 
 def dry_run(options: Sequence[str], script: Sequence[str]) -> str:
-    """The dry run; the short form takes no arguments of the script."""
-    if not options and len(script) == 1:
-        return f"instrument --dry-run {console.quoted(*script)}"
-    return f"instrument run --dry-run {console.quoted(*options, *script)}"
+    """What shows the edits of an explanation as a diff, of scripts and modules alike."""
+    return f"instrument --dry-run {console.quoted(*options, *script)}"
 
 
 def instead(
@@ -143,10 +142,19 @@ def _has_tracy(path: Path, options: Sequence[str]) -> bool:
     from instrumentor.shared.project import find_project
 
     try:
-        root, named = find_project(path.absolute()).root, _python(options)
-        return examine(root, python=named[-1] if named else None, preview=True).has("tracy")
+        root, typed = find_project(path.absolute()).root, _python(options)
+        named = typed[-1] if typed else _configured_python()
+        return examine(root, python=named, preview=True).has("tracy")
     except InstrumentError:  # nothing can be run there
         return False
+
+
+def _configured_python() -> str | None:
+    """The interpreter that every verb is given where none is typed."""
+    from instrumentor.cli.config import find_defaults
+
+    named = os.environ.get("INSTRUMENT_PYTHON") or find_defaults(Path.cwd()).table.get("python")
+    return named if isinstance(named, str) else None
 
 
 def _python(options: Sequence[str]) -> list[str]:

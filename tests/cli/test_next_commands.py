@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
+from instrumentor.cli import next_commands
 from tests.conftest import RepoFactory, RunCli
 from tests.end_to_end.small import script
 
@@ -48,8 +50,17 @@ def _next(text: str) -> list[str]:
         ("--dry-run --loop two.py:8 --full two.py", "run --loop two.py:8 two.py"),
         ("run --dry-run --loop two.py:8 two.py --lr 3", "run --loop two.py:8 two.py --lr 3"),
         ("run --dry-run --region two.py:9-11 -m two 3", "run --region two.py:9-11 -m two 3"),
-        ("explain --loop two.py:8 two.py --x 1", "run --dry-run --loop two.py:8 two.py --x 1"),
-        ("explain --loop two.py:8 -m two --lr 3", "run --dry-run --loop two.py:8 -m two --lr 3"),
+        ("explain --loop two.py:8 two.py --x 1", "--dry-run --loop two.py:8 two.py --x 1"),
+        ("explain --loop two.py:8 -m two --lr 3", "--dry-run --loop two.py:8 -m two --lr 3"),
+        (
+            "explain --loop two.py:8 --skip validation two.py",
+            "--dry-run --loop two.py:8 --skip validation two.py",
+        ),
+        (
+            "--dry-run --loop two.py:8 --skip validation two.py",
+            "run --loop two.py:8 --skip validation two.py",
+        ),
+        ("--dry-run --loop two.py:8 -m two --lr 3", "run --loop two.py:8 -m two --lr 3"),
     ],
 )
 def test_the_next_command_repeats_what_matters(
@@ -99,6 +110,26 @@ def test_a_decline_ends_in_commands(
     if verb == ["explain"]:  # what it offers, works
         command = [*shlex.split(loops[1])[1:2], "--dry-run", *shlex.split(loops[1])[2:]]
         assert run_cli(*command, cwd=Path(repo)).returncode == 0
+
+
+@pytest.mark.parametrize("named", ["nowhere", "file", "variable"])
+def test_a_profile_is_offered_where_the_configured_interpreter_has_tracy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    own = tmp_path / "own"
+    package = own / "lib" / f"python3.{sys.version_info[1]}" / "site-packages" / "tracy"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (own / "bin").mkdir()
+    (own / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    (own / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+    (tmp_path / "train.py").write_text("print('hello')\n")
+    if named == "file":
+        (tmp_path / "pyproject.toml").write_text('[tool.instrument]\npython = "own"\n')
+    if named == "variable":
+        monkeypatch.setenv("INSTRUMENT_PYTHON", "own")
+    monkeypatch.chdir(tmp_path)
+    assert next_commands._has_tracy(tmp_path / "train.py", []) is (named != "nowhere")
 
 
 IMPORTS = "from .net import width\n"

@@ -74,7 +74,8 @@ def explain(
         _show(document)
         told = planned_here(read_caveats(document["warnings"]))
         console.warn_all(told, notes=notes.verbose, ignored=rewrite.ignore_warnings)
-        console.out(f"Next: {next_commands.dry_run(next_commands.typed(context), target)}")
+        words = next_commands.typed(context, "preview")
+        console.out(f"Next: {next_commands.dry_run(words, target)}")
     else:
         from instrumentor.locate.located import Declined
 

@@ -22,7 +22,7 @@ def preview(
     script: common.Script = None,
     arguments: common.Configuration = None,
     *,
-    rewrite: Annotated[Options, Without("profiler", "only", "skip")],
+    rewrite: Annotated[Options, Without("profiler")],
     options: Annotated[RunOptions, Only("module")],
     shown: Annotated[common.Preview, Only("full")],
     notes: common.Notes,

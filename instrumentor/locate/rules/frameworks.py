@@ -25,7 +25,9 @@ OWN_LOOP = (
     "Give a script with the loop written out "
     "(for batch in loader: loss.backward(); optimizer.step())."
 )
-AS_A_WHOLE = "`instrument profile` traces its device operations; --region times lines of it."
+AS_A_WHOLE = (
+    "--region times lines of it; with Tracy, `instrument profile` traces its device operations."
+)
 
 
 class InTrainer(Decline):

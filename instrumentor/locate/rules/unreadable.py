@@ -61,7 +61,10 @@ class FileTooLarge(Decline):
 
     kind = "too-large"
     message = "the file has {error}"
-    remedy = "Keep data out of it, in a file of its own, or use `instrument profile`."
+    remedy = (
+        "Keep data out of it, in a file of its own; with Tracy, `instrument profile` traces it as "
+        "it is."
+    )
 
 
 class TooDeep(Decline):
