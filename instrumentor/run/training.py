@@ -48,6 +48,7 @@ from instrumentor.shared.errors import (
     ProofFailed,
     RunFailed,
 )
+from instrumentor.shared.keywords import says_where
 from instrumentor.shared.options import Options
 from instrumentor.shared.outputs import write_json
 from instrumentor.shared.private import cache_folder
@@ -81,6 +82,9 @@ def run_name(script: Path) -> str:
     return script.stem
 
 
+@says_where(
+    (RunOptions, "options=RunOptions({})"), (Options, "options=RunOptions(rewrite=Options({}))")
+)
 def run(
     script: Path | str,
     arguments: Sequence[str] = (),
