@@ -14,6 +14,8 @@ from instrumentor_analysis.model import Update
 
 #: What has to be equal in `run` and in `environment` for two runs to be repeats of each other.
 _OF_RUN = ("arguments", "steps", "warmup", "time_budget_s", "batch_size")
+#: Where the arguments stand in :func:`conditions`, behind profiler and scope.
+_ARGUMENTS_AT = 2 + _OF_RUN.index("arguments")
 _OF_ENVIRONMENT = ("python_version", "torch_version", "host", "packages", "devices")
 
 
@@ -138,6 +140,16 @@ class Entry(Struct, frozen=True):
         """The run's label, else its folder, with the names under which it is a baseline."""
         own = self.label or Path(self.folder).name
         return " ".join([own, *(f"@{name}" for name in self.baselines)])
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The script's own arguments; empty where an older version did not keep them."""
+        try:
+            found = json.loads(self.conditions or "[]")
+            own = found[_ARGUMENTS_AT]
+        except (ValueError, LookupError, TypeError, RecursionError):  # a store may hold anything
+            return ()
+        return tuple(map(str, own)) if isinstance(own, list) else ()
 
     @property
     def revision(self) -> str:

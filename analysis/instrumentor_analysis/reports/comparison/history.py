@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os.path
+import shlex
 from collections.abc import Sequence
 from itertools import cycle
 from pathlib import PurePath
@@ -41,6 +43,7 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
         columns.append(Column("machine", marks, right=False))
     if device != [None] * len(device):
         columns.append(Column("device time", [_ms(value) for value in device]))
+    columns += [] if several else _apart(runs)
     columns += [
         Column("commit", texts("revision"), right=False, optional=True),
         Column("when", texts("when"), right=False, optional=True),
@@ -53,6 +56,19 @@ def console(runs: Sequence[Entry], *, width: int = 100, color: bool = False) -> 
         columns.append(Column("other load", busy, optional=True))
     columns.append(Column("", bars, right=False, colours="cyan", optional=True))
     return "\n".join(table(columns, width=width, paint=painter(color))) + "\n"
+
+
+def _apart(runs: Sequence[Entry]) -> list[Column]:
+    """The arguments of runs of one script where they differ, else their batch sizes."""
+    every = [run.arguments for run in runs]
+    if len(set(every)) > 1:
+        # What all begin with tells none apart, but for the option of a value that differs.
+        same = len(os.path.commonprefix(every))
+        same -= any(each[same - 1].startswith("-") for each in every if 0 < same <= len(each))
+        texts = [formatting.visible(shlex.join(each[same:])) for each in every]
+        return [Column("arguments", texts, right=False, least=9, comfort=24, optional=True)]
+    sizes = ["" if run.batch_size is None else str(run.batch_size) for run in runs]
+    return [Column("batch", sizes, optional=True)] if len(set(sizes)) > 1 else []
 
 
 def _scripts(runs: Sequence[Entry]) -> list[str]:

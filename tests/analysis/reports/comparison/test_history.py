@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from instrumentor_analysis.reports.comparison.history import console, figure
 from instrumentor_analysis.reports.drawing import Dot, Label, Line
 from instrumentor_analysis.reports.plots import encode
-from instrumentor_analysis.summary.history_entry import Entry
+from instrumentor_analysis.summary.history_entry import Entry, conditions
 
 
 def run(number: int, median: float | None, profiler: str = "torch", label: str = "a") -> Entry:
@@ -30,6 +30,34 @@ def test_a_busy_run_is_marked_in_80_columns_too() -> None:
     (calm, busy) = lines.splitlines()[2:4]
     assert "busy" in busy and "busy" not in calm
     assert "machine" not in console([run(1, 10.0)], width=80)
+
+
+def with_arguments(number: int, *words: str, batch: int | None = None) -> Entry:
+    document = {"run": {"arguments": list(words)}}
+    return replace(run(number, 10.0), conditions=conditions(document), batch_size=batch)
+
+
+def test_runs_of_other_arguments_are_told_apart_by_what_differs() -> None:
+    runs = [with_arguments(at, "--epochs", "1", "--batch-size", str(64 * at)) for at in (1, 2)]
+    for width in (80, 160):
+        head, _, *rows = console(runs, width=width).splitlines()
+        assert "arguments" in head and "--epochs" not in " ".join(rows)
+        assert ["--batch-size 64 " in rows[0], "--batch-size 128 " in rows[1]] == [True, True]
+    assert "arguments" not in console([runs[0], runs[0]])
+    plain = console([with_arguments(1), with_arguments(2, "--fast")]).splitlines()
+    assert "--fast" in plain[3] and "--fast" not in plain[2]
+
+
+def test_runs_of_equal_arguments_are_told_apart_by_their_batch() -> None:
+    head, _, *rows = console([with_arguments(at, batch=8 * at) for at in (1, 2)]).splitlines()
+    assert "batch" in head and [" 8 " in rows[0], " 16 " in rows[1]] == [True, True]
+    assert "batch" not in console([with_arguments(1, batch=8), with_arguments(2, batch=8)])
+
+
+def test_what_no_arguments_can_be_read_from_has_none() -> None:
+    for text in (None, "", "[", "{}", "[1]", "7", '["torch", "step", "--fast"]'):
+        assert replace(run(1, 10.0), conditions=text).arguments == ()
+    assert with_arguments(1, "--lr", "0.1").arguments == ("--lr", "0.1")
 
 
 def test_a_line_per_way_of_measuring_with_intervals() -> None:
