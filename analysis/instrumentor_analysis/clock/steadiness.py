@@ -12,8 +12,6 @@ from instrumentor_analysis.model import WallClock
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.units import alike, quantity
 
-#: Kinds of warnings that say which steps are not like the others.
-DRIFTING, OUTLIER = "not-steady", "outlier"
 #: Outliers that are named.
 _MOST_OUTLIERS = 3
 #: Width of the median's interval from which more steps are asked for, percent of the median.
@@ -44,9 +42,9 @@ def unsteady(
         told = (
             f"Not steady: {got}, {_DISTURBED}." if disturbed else _drift(wall, got, longer, chosen)
         )
-        yield Caveat(DRIFTING, told)
+        yield Caveat("not-steady", told)
     elif wall.outliers:
-        yield Caveat(OUTLIER, _outliers(wall, wall.label + where, disturbed))
+        yield Caveat("outlier", _outliers(wall, wall.label + where, disturbed))
     elif not disturbed:
         yield from _scatter(wall, wall.label + where, longer)
 

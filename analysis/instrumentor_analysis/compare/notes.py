@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from instrumentor_analysis.clock.neighbours import BUSY, doubts, other_cpus
-from instrumentor_analysis.clock.steadiness import DRIFTING, OUTLIER
 from instrumentor_analysis.compare.differences import differences
 from instrumentor_analysis.compare.in_turn import in_turn
 from instrumentor_analysis.compare.model import Comparison, Timing
@@ -56,7 +55,7 @@ def notes(
     told = timing is not None and (timing.between is None or not timing.real)
     found += [*_doubted(every, but=BUSY if told else ""), *_not_steady(every, timing)]
     # Of many repeats the outliers of those that are shown.
-    found += [f"{side.name}: {each.labelled}" for side in shown for each in _said(side, OUTLIER)]
+    found += [f"{side.name}: {each.labelled}" for side in shown for each in _said(side, "outlier")]
     for side, other in ((base, new), (new, base)) if comparison.timings else ():
         missing = [label for label in side.labels() if label not in other.labels()]
         found += [f"{', '.join(missing)} was timed in {side.name} only."] if missing else []
@@ -111,7 +110,7 @@ def _doubted(sides: Sequence[Side], but: str) -> list[str]:
 
 def _not_steady(sides: Sequence[Side], timing: Timing | None) -> list[str]:
     """Which runs drifted, as their reports say it: of several once, of the one that did most."""
-    every = {side.name: [each.labelled for each in _said(side, DRIFTING)] for side in sides}
+    every = {side.name: [each.labelled for each in _said(side, "not-steady")] for side in sides}
     walls = {side.name: side.main_wall for side in sides}
     found = _once(every, len(sides), lambda name: abs(_trend_percent(walls[name])))
     by_steps = timing is not None and timing.between is None and timing.told
