@@ -582,7 +582,9 @@ class Memory(Struct, frozen=True):
 
     Attributes:
         allocated_bytes: of the CUDA allocator, its peak.
-        resident_bytes: of the process on the host, the peak of its whole life.
+        resident_bytes: of the process on the host, the peak of its whole life, or up to the first
+            profiled step, where the record tells it: torch.profiler keeps what it needs.
+        before_profiled: whether it is that one; None without a profiled step.
         device_bytes: allocated on all devices, the most at the end of a sample: what a step needs
             within and frees is not in it. Of ttnn's devices DRAM alone.
         device_room_bytes: that there are on them.
@@ -596,6 +598,7 @@ class Memory(Struct, frozen=True):
 
     allocated_bytes: int | None = None
     resident_bytes: int | None = None
+    before_profiled: bool | None = None
     device_bytes: int | None = None
     device_room_bytes: int | None = None
     l1_bytes: int | None = None

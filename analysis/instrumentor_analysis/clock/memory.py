@@ -18,14 +18,17 @@ from instrumentor_analysis.shared.units import size
 
 #: Growths in a row from which it is one: allocators settle in the first steps.
 FEWEST = 5
+#: What the recorder calls the peak up to the first step under torch.profiler.
+BEFORE = "before_profiled"
 
 
 def memory(events: Sequence[Mapping[str, Any]], samples: Sequence[Sample]) -> Memory | None:
     """The last peaks that were read, and the samples; None where nothing was read."""
-    allocated, resident = (
-        next((number(e.get("bytes")) for e in reversed(events) if e["event"] == kind), None)
-        for kind in ("memory", "resident")
+    allocated, resident, before = (
+        next((number(e.get(key)) for e in reversed(events) if e["event"] == kind), None)
+        for kind, key in (("memory", "bytes"), ("resident", "bytes"), ("resident", BEFORE))
     )
+    profiled = any(each["event"] == "profiled" for each in events)
     told = tuple(
         MemoryAt(each.name, *map(each.memory.get, ("resident", "held", "held_l1")))
         for each in samples
@@ -35,7 +38,8 @@ def memory(events: Sequence[Mapping[str, Any]], samples: Sequence[Sample]) -> Me
         return None
     return Memory(
         allocated_bytes=None if allocated is None else int(allocated),
-        resident_bytes=None if resident is None else int(resident),
+        resident_bytes=None if resident is None else int(resident if before is None else before),
+        before_profiled=before is not None if profiled else None,
         device_bytes=_most(each.device_bytes for each in told),
         device_room_bytes=_most(each.memory.get("room") for each in samples),
         l1_bytes=_most(each.l1_bytes for each in told),
@@ -43,6 +47,19 @@ def memory(events: Sequence[Mapping[str, Any]], samples: Sequence[Sample]) -> Me
         growth_bytes=_growth(samples),
         samples=told,
     )
+
+
+def peak_of(found: Memory | None, profiler: str) -> str:
+    """What the peak of the process is of, where that is not the script alone, start to end.
+
+    Args:
+        profiler: of the run.
+    """
+    if found is None or found.resident_bytes is None:
+        return ""
+    if found.before_profiled is not None:
+        return "up to the first profiled step" if found.before_profiled else "with torch.profiler"
+    return "with Tracy" if profiler == "tracy" else ""
 
 
 def _most(sizes: Iterable[int | None]) -> int | None:

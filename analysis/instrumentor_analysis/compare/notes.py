@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
+from instrumentor_analysis.clock.memory import peak_of
 from instrumentor_analysis.clock.neighbours import BUSY, doubts, other_cpus
 from instrumentor_analysis.compare.differences import differences
 from instrumentor_analysis.compare.in_turn import in_turn
@@ -61,12 +62,25 @@ def notes(
         found += [f"{', '.join(missing)} was timed in {side.name} only."] if missing else []
     if unusable:
         found.append("A step took 0 ms, so its clock cannot be compared.")
+    found += _peaks(base, new)
     commits = {side.summary.environment.get("git_commit") for side in shown} - {None}
     if comparison.lines and len(commits) > 1:
         found.append(
             "The commits differ, so a source line may have another number on the other side."
         )
     return tuple(found)
+
+
+def _peaks(base: Side, new: Side) -> list[str]:
+    """That the peaks of memory are of different stretches of a run, or hold a profiler's own."""
+    sides = [(side.name, side.summary.memory, side.summary.profiler) for side in (base, new)]
+    of = {name: peak_of(memory, profiler) for name, memory, profiler in sides}
+    if len(set(of.values())) < 2 or any(
+        memory is None or memory.resident_bytes is None for _, memory, _ in sides
+    ):
+        return []
+    told = ", ".join(f"{name} {what or 'of the whole run'}" for name, what in of.items())
+    return [f"The peaks of memory are not of the same: {told}."]
 
 
 def _single(comparison: Comparison) -> str:

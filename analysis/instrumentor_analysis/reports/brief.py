@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from instrumentor_analysis.clock.memory import peak_of
 from instrumentor_analysis.clock.neighbours import is_busy
-from instrumentor_analysis.model import Memory, Summary, WallClock
+from instrumentor_analysis.model import Summary, WallClock
 from instrumentor_analysis.reports import formatting, headline, terminal
 from instrumentor_analysis.reports.document import Document, Figures, Line, Verdict
 from instrumentor_analysis.reports.summary import one_conclusion, verdict_of
@@ -64,18 +65,20 @@ def _lines(summary: Summary) -> Iterator[Line]:
         yield Line(
             "all ranks", rate, f"{summary.ranks.world} together; the other figures are rank 0's"
         )
-    yield from _memory(summary.memory)
+    yield from _memory(summary)
     ops = _ops(summary)
     # Profiled steps on a busy machine tell which op was interrupted.
     if ops and not is_busy(summary.run.get("machine")):
         yield Line("top ops", ops)
 
 
-def _memory(found: Memory | None) -> Iterator[Line]:
+def _memory(summary: Summary) -> Iterator[Line]:
+    found = summary.memory
     if found is None:
         return
+    process = ", ".join(filter(None, ("of the process", peak_of(found, summary.profiler))))
     peaks = found.allocated_bytes, found.resident_bytes
-    for peak, note in zip(peaks, ("on the GPU", "of the process"), strict=True):
+    for peak, note in zip(peaks, ("on the GPU", process), strict=True):
         if peak is not None:
             yield Line("peak memory", formatting.size(peak), note)
     held, room = found.device_bytes, found.device_room_bytes

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from instrumentor_analysis.clock.iterations import OTHER, region_ms
+from instrumentor_analysis.clock.memory import peak_of
 from instrumentor_analysis.clock.neighbours import BUSY
 from instrumentor_analysis.clock.order_statistics import effective_samples
 from instrumentor_analysis.clock.programs import SOURCE
@@ -37,6 +38,7 @@ from instrumentor_analysis.shared.caveats import Caveat, by_weight, together, wi
 from instrumentor_analysis.shared.documents import listed
 from instrumentor_analysis.summary.figure_table import (
     CLOCK,
+    PEAK_MEMORY,
     UNTRACED,
     Group,
     called,
@@ -169,8 +171,14 @@ def _plain(_: Any) -> Tone:
 
 
 def _of_run(summary: Summary) -> Iterator[Line]:
-    yield from _lines(summary, "run", {})
+    yield from _lines(summary, "run", {PEAK_MEMORY: _peak})
     yield from _barrier(summary.barrier)
+
+
+def _peak(summary: Summary) -> str:
+    """Whose peak it is, and up to when."""
+    process = "of the script's process"
+    return ", ".join(filter(None, (process, peak_of(summary.memory, summary.profiler))))
 
 
 def _barrier(found: Barrier | None) -> Iterator[Line]:

@@ -84,6 +84,7 @@ def _step(key: str, name: str, unit: str, about: str = "", **more: Any) -> Figur
 
 
 ITERATION = "iteration"
+PEAK_MEMORY = "memory.resident_bytes"
 
 #: In the order in which a person asks for them.
 FIGURES: tuple[Figure, ...] = (
@@ -112,8 +113,7 @@ FIGURES: tuple[Figure, ...] = (
     _clock("trend_percent", "trend", "%", better=None, signed=True),
     _row("run", "memory.allocated_bytes", "peak on the GPU", "B", "as torch allocated it",
          compared=True, tile=True),
-    _row("run", "memory.resident_bytes", "peak memory", "B", "of the script's process",
-         compared=True, tile=True),
+    _row("run", PEAK_MEMORY, "peak memory", "B", compared=True, tile=True),
     _row("run", "memory.device_bytes", "device memory", "B", "the most at the end of a step",
          compared=True, tile=True),
     _row("run", "memory.device_room_bytes", "total device memory", "B", better=None),

@@ -10,6 +10,7 @@ import time
 from typing import Any, Callable, Dict, Optional
 
 from instrumentor.runtime.recorder.flops import compiles
+from instrumentor.runtime.recorder.host_memory import peak_resident
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.runtimes import runtime_of
 
@@ -23,6 +24,8 @@ class ProfiledSteps:
 
     Attributes:
         behind: there are enough samples, so that no step is taken from them any more.
+        peak_before: the most memory of the process until the first such step: what the profiler
+            needs, and keeps, is no memory of the script's.
     """
 
     def __init__(self, records: Records) -> None:
@@ -33,6 +36,7 @@ class ProfiledSteps:
         self.running = False
         self.behind = False
         self.taken = 0
+        self.peak_before: Optional[int] = None
         self.opened_s = self.spent_s = 0.0
 
     @property
@@ -65,6 +69,8 @@ class ProfiledSteps:
         """Start the profiler."""
         # Set first: `running` has to be true where the profiler cannot be started, too.
         self.running, self.opened_s = True, time.perf_counter()
+        if not self.taken:
+            self.peak_before = peak_resident()
         try:
             self.functions = self.functions or runpy.run_path(self.hook)
             # Ranges around modules cost time: one step has them. What is compiled has no modules.

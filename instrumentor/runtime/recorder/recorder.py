@@ -419,13 +419,19 @@ class Recorder:
         peak = runtime_of(self.barrier.device).peak_memory()
         if peak is not None:
             self.records.write("memory", what=peak[0], bytes=peak[1])
-        self.records.write("resident", bytes=peak_resident())
+        self.write_peak()
         self.barrier.release()
         busy = self.sampling.other_cpus
         more = {} if busy is None else {"other_cpus": busy}
         self.records.write("complete", samples=self.taken, why=self.sampling.why, **more)
         # Called first of all, when all threads have ended: from here on the process is closing.
         atexit.register(self.records.write, "leaving")
+
+    def write_peak(self) -> None:
+        """The most memory of the process, and how much of it came ahead of any profiler."""
+        before = self.profiled.peak_before
+        more = {} if before is None else {"before_profiled": before}
+        self.records.write("resident", bytes=peak_resident(), **more)
 
     def write_causes(self) -> None:
         """What kept compilers from making one program of a step."""
@@ -455,7 +461,7 @@ class Recorder:
         if not self.done:
             self.sampling.settle()
             self.write_causes()
-            self.records.write("resident", bytes=peak_resident())
+            self.write_peak()
         for label, steady in self.sampling.steady.items():
             ordered = sorted(milliseconds for _, milliseconds in steady)
             middle = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from instrumentor_analysis.clock.memory import growing, memory
 from instrumentor_analysis.model import Sample
+from instrumentor_analysis.reports import brief
 from instrumentor_analysis.reports.perfetto import render
 from instrumentor_analysis.reports.summary import console
 from instrumentor_analysis.summary.summarise import summarise
-from tests.analysis.records import run_folder, steady_events
+from tests.analysis.records import event, run_folder, steady_events
 
 MB, GB = 10**6, 10**9
 
@@ -34,6 +35,32 @@ def test_the_most_at_the_end_of_a_step_and_the_peaks_that_were_read() -> None:
     beside = memory([], held(MB, 2 * MB, held_l1=7, room_l1=MB))
     assert beside is not None and (beside.l1_bytes, beside.l1_room_bytes) == (7, MB)
     assert memory([], [Sample("step_1", "steady", "step", 1.0)]) is None
+
+
+@pytest.mark.parametrize(
+    ("profiler", "more", "shown"),
+    [
+        (
+            "torch",
+            {"before_profiled": 380 * MB},
+            "380 MB, of the process, up to the first profiled step",
+        ),
+        ("torch", {}, "424 MB, of the process, with torch.profiler"),  # an older record
+        ("wallclock", {}, "424 MB, of the process"),
+        ("tracy", {}, "424 MB, of the process, with Tracy"),
+    ],
+)
+def test_the_peak_is_not_the_profiler_s_or_says_so(
+    tmp_path: Path, profiler: str, more: dict[str, int], shown: str
+) -> None:
+    profiled = [event("step_profiled", 5.0) | {"event": "profiled"}] * (profiler == "torch")
+    resident = {"event": "resident", "pid": 1, "bytes": 424 * MB, **more}
+    events = *steady_events(*[100.0] * 7), *profiled, resident
+    summary = summarise(run_folder(tmp_path / "run", *events, profiler=profiler))
+    (line,) = [x for x in brief.console(summary).splitlines() if x.startswith("peak memory")]
+    assert " ".join(line.split()) == f"peak memory {shown}"
+    found = shown.replace(", of the process", " of the script's process")
+    assert f"peak memory {found}" in " ".join(console(summary, width=120).split())
 
 
 @pytest.mark.parametrize(

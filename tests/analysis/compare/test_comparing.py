@@ -19,6 +19,7 @@ from instrumentor_analysis.model import (
     Category,
     Iteration,
     Locations,
+    Memory,
     Phase,
     Phases,
     Population,
@@ -37,6 +38,18 @@ STEADY = (100.0, 101.0, 99.0, 100.5, 99.5, 100.0)
 
 def scaled(factor: float) -> tuple[float, ...]:
     return tuple(value * factor for value in STEADY)
+
+
+def test_peaks_of_different_stretches_are_said_to_be() -> None:
+    whole, first = Memory(resident_bytes=350), Memory(resident_bytes=360, before_profiled=True)
+    profiled = side(STEADY, "new", profiler="torch", memory=first)
+    (note,) = [x for x in compare(side(STEADY, memory=whole), profiled).notes if "peaks" in x]
+    assert note == (
+        "The peaks of memory are not of the same: base of the whole run, new up to the first "
+        "profiled step."
+    )
+    for other in (side(STEADY, profiler="torch", memory=first), side(STEADY)):
+        assert not any("peaks" in note for note in compare(other, profiled).notes)
 
 
 def test_a_faster_run() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from instrumentor.runtime.recorder import runtimes
+from instrumentor.runtime.recorder import profiled_steps, runtimes
 from instrumentor.runtime.recorder.profiled_steps import ProfiledSteps
+from instrumentor.runtime.recorder.recorder import Recorder
 from instrumentor.runtime.recorder.runtimes import of_torch
+from tests.runtime.recorder.tensors import events
 
 
 class Records(SimpleNamespace):
@@ -44,6 +47,22 @@ def test_a_profiler_does_not_run_on_when_the_interpreter_closes(failing: bool) -
     step.abandon()
     step.abandon()
     assert stopped == [True] and len(records.warned) == failing
+
+
+def test_the_peak_ahead_of_the_first_such_step_is_kept(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the profiler needs stays in the process: the samples behind it hold it, too."""
+    peaks = iter((380, 424))
+    monkeypatch.setattr(profiled_steps, "peak_resident", lambda: next(peaks))
+    step = recorder.profiled
+    step.functions = {"open_profile": lambda _: None}
+    for _ in range(2):
+        step.open()
+        step.taken += 1
+    recorder.complete()
+    (told,) = events(tmp_path, "resident")
+    assert told["before_profiled"] == 380 < told["bytes"]
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda", "xla", "mylib", "unknown"])
