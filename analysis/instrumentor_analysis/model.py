@@ -1194,6 +1194,8 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
         op_self_time_ms: torch on CPU: sum of the ops' self times, the median of the profiled steps;
             it is no device time and is never set against the wall clock.
         profiled_steps: how many steps torch.profiler saw; of figures of ops it is their median.
+        profiled_busy: what others kept at work during these, where the steady steps were not
+            disturbed; None where it was little, or is not known.
         host_bound: overhead above 70 %; None without an overhead.
         untraced: the same label, run once without the profiler; None when that was not done.
         profiler_cost_percent: how much longer the median step takes under the profiler.
@@ -1227,6 +1229,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
     matmul_flops_percent: float | None = None
     dram_percent: float | None = None
     profiled_steps: int | None = None
+    profiled_busy: Busy | None = None
     slow_ops: tuple[SlowOp, ...] = ()
     gaps: Gaps | None = None
     limits: tuple[Limit, ...] = ()

@@ -56,7 +56,8 @@ def show(
         f"Found the {kind} at {console.shown(Path(loop['file']))}:{loop['line']} (forward "
         f"{explanation['forward']['line']}{backed}{counted})"
     )
-    console.say(console.counts_line(prepared.plan.counts(), prepared.plan.options.steps))
+    plan = prepared.plan
+    console.say(console.counts_line(plan.counts(), plan.options.steps, plan.rest_of_update))
     ignored = prepared.plan.options.ignore_warnings
     console.warn_all(planned_here(prepared.plan.warnings), notes=notes, ignored=ignored)
     console.say(f"Next: {next_commands.run(words, target)}")

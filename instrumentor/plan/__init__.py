@@ -80,6 +80,13 @@ class Plan(Struct, frozen=True):
         """The modules that are edited, each once."""
         return tuple(dict.fromkeys(e.file for e in self.edits))
 
+    @property
+    def rest_of_update(self) -> str:
+        """What is said behind a number of steps that are micro-steps: they end with an update."""
+        several = self.explanation.get("accumulation") not in (None, "none")
+        micro = several and self.explanation.get("scope") == "fwd-bwd"
+        return " and the rest of their update" if micro else ""
+
     def edits_of(self, file: Path) -> tuple[Edit, ...]:
         """The edits of one module, in their order."""
         return tuple(e for e in self.edits if e.file == file)

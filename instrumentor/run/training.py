@@ -70,6 +70,10 @@ _UNDER = {
     "tracy": " under Tracy",
     "wallclock": " with timers alone",
 }
+_NOTHING_UNTRACED = (
+    "--untraced does nothing in this run: without Tracy, no profiler takes part in the steps whose "
+    "wall clock is reported."
+)
 # tt-blacksmith has a `train.py` for each model: only the folder tells which one.
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
 _TORCH = re.compile(rb"^[ \t]*(?:import|from)\s+torch\b", re.MULTILINE)
@@ -240,7 +244,9 @@ class TrainingRun(InstrumentedRun[RunResult]):
 
         Each pass has a fresh copy: a checkpoint of one must not shorten the next.
         """
-        if self.options.untraced and self.profiler.name == "tracy":
+        if self.options.untraced and self.profiler.name != "tracy":
+            self.progress.note(_NOTHING_UNTRACED)
+        elif self.options.untraced:
             self.progress.stage("untraced", "first without a profiler, for the wall clock")
             self.untraced = self.process(WALLCLOCK, "untraced")
             if self.untraced.failure is not None:
@@ -355,7 +361,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         if not name:
             self._write_facts()
         options = self.prepared.plan.options
-        steps = f"{options.samples} steps"
+        steps = f"{options.samples} steps{self.prepared.plan.rest_of_update}"
         under = _UNDER.get(profiler.name, f" under {profiler.name}")
         if options.budget_s is not None and profiler.name != "tracy":
             at_most = f"at most {options.budget_s:g} s"

@@ -260,15 +260,19 @@ def diff(patch: bytes) -> None:
         raw(paint(line, color, sys.stdout) + "\n" if color else line + "\n")
 
 
-def counts_line(counts: dict[str, int], steps: int | None) -> str:
-    """What would be changed, in one line."""
+def counts_line(counts: dict[str, int], steps: int | None, rest: str = "") -> str:
+    """What would be changed, in one line.
+
+    Args:
+        rest: of the steps, where they end with an update.
+    """
     done = (
         _some("insert at", counts["inserted"], "place"),
         _some("move", counts["moved"], "statement"),
         _some("disable", counts["disabled"], "statement"),
     )
     edits = ", ".join(each for each in done if each) or "change nothing"
-    stop = "when the median is known" if steps is None else f"after {steps} steps"
+    stop = "when the median is known" if steps is None else f"after {steps} steps{rest}"
     return f"Would {edits}: signposts, timers, barrier, stop {stop}"
 
 

@@ -31,6 +31,7 @@ from instrumentor import (
 from instrumentor.run import execution
 from instrumentor.run.preview import dry_run
 from instrumentor.run.training import loaded, run_name
+from instrumentor.shared.console import counts_line
 from tests.conftest import ROOT, RepoFactory
 from tests.end_to_end.small import script, snapshot
 from tests.warned import texts
@@ -48,12 +49,14 @@ class Listener:
 
     def __init__(self) -> None:
         self.stages: list[str] = []
+        self.details: dict[str, str] = {}
         self.records: list[Mapping[str, Any]] = []
         self.lines: list[str] = []
         self.notes: list[str] = []
 
     def stage(self, name: str, detail: str) -> None:
         self.stages.append(name)
+        self.details[name] = detail
 
     def record(self, record: Mapping[str, Any]) -> None:
         self.records.append(record)
@@ -86,6 +89,22 @@ def test_a_run_from_python(git_repo: RepoFactory, capfd: pytest.CaptureFixture[s
     assert kinds == ["load", "witness", *["sample"] * 5, "complete", "leaving"]
     assert "hello ['a b', '--x']" in listener.lines
     assert listener.notes == []
+
+
+def test_micro_steps_end_with_an_update_and_the_console_says_so(git_repo: RepoFactory) -> None:
+    update = "        optimizer.step()\n"
+    every_third = f"        if batch % 3 == 2:\n    {update}"
+    repo = git_repo({"train.py": script().replace(update, every_third)})
+    listener = Listener()
+    options = options_for(repo, untraced=True)
+    run(repo / "train.py", (), options, listener)
+    said = "5 steps and the rest of their update"
+    assert listener.details["running"] == f"{said} with timers alone"
+    assert [r["event"] for r in listener.records].count("sample") == 6
+    plan = dry_run(repo / "train.py", (), options).prepared.plan
+    assert counts_line(plan.counts(), 5, plan.rest_of_update).endswith(f"stop after {said}")
+    (note,) = listener.notes  # Tracy alone has something to leave out
+    assert note.startswith("--untraced does nothing in this run: without Tracy, ")
 
 
 def test_a_relative_script_counts_from_the_given_folder(git_repo: RepoFactory) -> None:

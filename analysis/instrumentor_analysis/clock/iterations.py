@@ -275,14 +275,15 @@ def _means(
     label = _rest_of(pairs[0][0].label) if inside_optimizer else pairs[0][0].label
     region = max(0.0, sample_ms - inside_data - inside_optimizer)
     inside = {DATA: inside_data, label: region, OPTIMIZER: inside_optimizer}
-    if fetches:
-        # What a loader hands out, the loop takes over: tqdm, enumerate.
-        first = {DATA: loader + following} if loader or inside_data else {NEXT: following}
-        outside = {**first, BEFORE: lead, OPTIMIZER: optimizer}
-    else:
-        outside = {DATA: loader, BEFORE: lead, OPTIMIZER: optimizer}
-        if not (optimizer or inside_optimizer):  # an update without an optimizer, logging
-            outside[AFTER + pairs[0][0].label] = following
+    outside = {DATA: loader, NEXT: 0.0, BEFORE: lead, OPTIMIZER: optimizer}
+    # An update by hand may stand behind a region that holds none, where no optimizer was seen.
+    unseen = pairs[0][0].label == FWD_BWD and not (optimizer or inside_optimizer)
+    if fetches and (loader or inside_data):
+        outside[DATA] += following  # what a loader hands out, the loop takes over: tqdm, enumerate
+    elif fetches and not unseen:
+        outside[NEXT] = following
+    elif not (optimizer or inside_optimizer):
+        outside[AFTER + pairs[0][0].label] = following
     kept = " and ".join(_names(taken))
     if kept:
         outside[f"kept {kept}"] = mean(*(each.kept_ms for each in taken))

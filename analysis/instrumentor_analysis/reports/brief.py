@@ -68,7 +68,8 @@ def _lines(summary: Summary) -> Iterator[Line]:
     yield from _memory(summary)
     ops = _ops(summary)
     # Profiled steps on a busy machine tell which op was interrupted.
-    if ops and not is_busy(summary.run.get("machine")):
+    busy = is_busy(summary.run.get("machine")) or summary.profiled_busy is not None
+    if ops and not busy:
         yield Line("top ops", ops)
 
 

@@ -26,7 +26,7 @@ from instrumentor_analysis.reports.drawing import (
     grid,
     in_unit,
 )
-from instrumentor_analysis.reports.headline import shown_parts, step_word, title
+from instrumentor_analysis.reports.headline import parts_in_figures, step_word, title
 
 #: Ops of their own in a stacked bar before the rest is one part.
 MOST_PARTS = 8
@@ -298,15 +298,16 @@ def iteration(summary: Summary) -> Drawing | None:
     if wall is None or wall.iteration is None or len(wall.iteration.parts) < 2:
         return None
     found = wall.iteration
+    shown, figures, unit = parts_in_figures(found)
     parts = tuple(
         Part(
             part.name,
             part.percent,
-            f"{part.name}: {formatting.ms(part.ms)}, {formatting.percent(part.percent)}",
+            f"{part.name}: {figure} {unit}, {formatting.percent(part.percent)}",
             f"part{at % PARTS + 1}",
-            figure=formatting.ms(part.ms),
+            figure=f"{figure} {unit}",
         )
-        for at, part in enumerate(shown_parts(found))
+        for at, (part, figure) in enumerate(zip(shown, figures, strict=True))
     )
     step = step_word(wall)
     whole = f"from the start of one {step} to that of the next: {formatting.ms(found.median_ms)}"

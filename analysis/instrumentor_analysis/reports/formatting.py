@@ -11,6 +11,7 @@ from instrumentor_analysis.shared.documents import LONGEST, bounded
 from instrumentor_analysis.shared.units import (
     ABSENT,
     NOT_MEASURED,
+    adding_up,
     alike,
     column,
     measured,
@@ -23,6 +24,7 @@ __all__ = [
     "ABSENT",
     "LONGEST",
     "NOT_MEASURED",
+    "adding_up",
     "alike",
     "bounded",
     "column",

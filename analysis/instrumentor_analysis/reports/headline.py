@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from instrumentor_analysis.clock.iterations import OTHER, region_ms
 from instrumentor_analysis.clock.memory import peak_of
-from instrumentor_analysis.clock.neighbours import BUSY
+from instrumentor_analysis.clock.neighbours import BUSY, said
 from instrumentor_analysis.clock.order_statistics import effective_samples
 from instrumentor_analysis.clock.programs import SOURCE
 from instrumentor_analysis.clock.throughput import PERCENTILES
@@ -262,9 +262,14 @@ def _unseen(wall: WallClock) -> Iterator[Line]:
 
 def parts_in_words(found: Iteration) -> str:
     """``data 69.0 | fwd+bwd 7.2 | optimizer 1.1``: in the unit of the iteration."""
-    parts = shown_parts(found)
-    values, _ = formatting.alike([part.ms for part in parts], "ms", [found.median_ms])
+    parts, values, _ = parts_in_figures(found)
     return " | ".join(f"{part.name} {ms}" for part, ms in zip(parts, values, strict=True))
+
+
+def parts_in_figures(found: Iteration) -> tuple[tuple[Part, ...], list[str], str]:
+    """The parts that are worth a word, their figures, which add up, and the unit of all."""
+    parts = shown_parts(found)
+    return parts, *formatting.adding_up([part.ms for part in parts], "ms", found.median_ms)
 
 
 def _iteration(wall: WallClock) -> str:
@@ -426,12 +431,14 @@ def _model_flops(wall: WallClock) -> str:
 
 
 def _flop_rate(wall: WallClock) -> str:
-    """The peak that the rate is held against, or how to give one."""
+    """Over what it is, and how to give the peak that it is held against, where that is missing."""
+    micro = step_word(wall)
+    over = f"in {wall.label}" + (f" of a {micro}" if micro != "step" else "")
     if wall.mfu is None or wall.mfu.percent is not None:
-        return ""
+        return over
     if wall.mfu.peak_source == NO_PEAK_OF_A_CPU:
-        return ""
-    return "for the MFU give --peak-tflops N: " + wall.mfu.peak_source
+        return over
+    return f"{over}; for the MFU give --peak-tflops N: {wall.mfu.peak_source}"
 
 
 def _mfu(wall: WallClock) -> str:
@@ -495,6 +502,7 @@ def step_figures(summary: Summary) -> Figures:
         if summary.profiler == "torch":
             several = (summary.profiled_steps or 1) > 1
             title = f"{summary.profiled_steps} profiled steps" if several else "Profiled step"
+            title += "" if summary.profiled_busy is None else " (machine busy)"
     else:
         title = f"{window.step or formatting.shared_start(window.steps) or 'Ops'}: {window.how}"
     return Figures(
@@ -570,7 +578,8 @@ def _cpu_only(summary: Summary) -> str | None:
     count, wall = summary.profiled_steps or 1, summary.wall_clock
     step = f"profiled {'step' if wall is None else step_word(wall)}"
     of = f"one {step}" if count == 1 else f"median of {count} {step}s"
-    return f"elapsed, all threads, {of}"
+    busy = "" if summary.profiled_busy is None else f". {said(summary.profiled_busy)}"
+    return f"elapsed, all threads, {of}{busy}"
 
 
 def _gap(summary: Summary) -> str:

@@ -116,6 +116,25 @@ def alike(
     ], shown
 
 
+def adding_up(values: Sequence[float], unit: str, whole: float) -> tuple[list[str], str]:
+    """The parts of a whole with its unit and decimals, such that those shown add up to it as shown.
+
+    Rounded up are those that lose most by rounding down. What does not add up by itself is rounded
+    each by itself.
+    """
+    (total, *plain), shown = alike([whole, *values], unit, of=whole)
+    decimals = len(total.partition(".")[2])
+    per_value = _scaled(whole, unit)[0] / whole * 10**decimals if whole else 0.0
+    exact = [value * per_value for value in values]
+    down = [math.floor(value) for value in exact]
+    missing = round(float(total.replace(",", "")) * 10**decimals) - sum(down)
+    if not 0 <= missing <= len(down):
+        return plain, shown
+    for at in sorted(range(len(down)), key=lambda at: down[at] - exact[at])[:missing]:
+        down[at] += 1
+    return [f"{value / 10**decimals:,.{decimals}f}" for value in down], shown
+
+
 def _decimals(value: float, digits: int) -> int:
     """Digits behind the point that show so many significant ones, after rounding."""
     rounded = abs(_rounded(value, digits))

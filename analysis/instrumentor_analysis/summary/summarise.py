@@ -447,6 +447,7 @@ def _torch(analysis: Analysis, csv: Path) -> Analysis:
         device_time_ms=ops.device_time_ms,
         device_time_source="CUDA kernels of the profiled steps" if on_device else None,
         profiled_steps=len(ops.steps),
+        profiled_busy=busy_beside(analysis.timings.beside, "profiled"),
         op_self_time_ms=ops.op_self_time_ms,
         op_count=len(ops.frame),
         categories=categories(ops.frame, column="torch_category") if on_device else (),

@@ -197,7 +197,14 @@ def no_verdict(summary: Summary) -> tuple[str, str, tuple[Lever, ...]] | None:
         reason = "other programs used the CPUs, so it cannot be told what bounds the step"
         return "no conclusion", reason, fitting(_when_busy(summary), summary)
     levers = fitting(_some_data(wall), summary)
-    total_ms = summary.op_self_time_ms
+    total_ms, busy = summary.op_self_time_ms, summary.profiled_busy
+    if busy is not None:
+        text = (
+            f"other programs used {busy.other_cpus:.1f} of {busy.cpus} CPUs during the steps under "
+            f"torch.profiler, so it cannot be told what {wall.label} is spent on"
+        )
+        quiet = Lever("a quiet machine", "measure again once nothing else runs on it")
+        return "no verdict", text, (*levers, quiet)
     if total_ms is None:
         text = f"timers alone do not tell what {wall.label} is spent on"
         how = "--profiler torch names the ops, --profiler tracy those of a Tenstorrent device"
@@ -302,6 +309,8 @@ def _decided(summary: Summary, bounds: Mapping[str, float] | None, *, cuda: bool
     outside = _of_phases(summary.phases) or _of_iteration(summary.wall_clock)
     if outside is not None:
         return outside
+    if summary.profiled_busy is not None:
+        return None  # the times of these steps tell which op was interrupted
     overhead = summary.overhead_percent
     if overhead is None or summary.step_wall_clock_ms is None or summary.device_time_ms is None:
         return _of_cpu_ops(summary)

@@ -210,9 +210,8 @@ def _preview(
 
 
 def _describe(found: DryRun, *, notes: bool) -> None:
-    console.say(
-        console.counts_line(found.prepared.plan.counts(), found.prepared.plan.options.steps)
-    )
+    plan = found.prepared.plan
+    console.say(console.counts_line(plan.counts(), plan.options.steps, plan.rest_of_update))
     console.say(f"Profiler {found.reason}")
     if found.plan is None:
         names = ", ".join(str(path) for path in found.prepared.replacements)

@@ -99,7 +99,8 @@ class Recorder:
             Collectives(self.records),
         ]
         self.behind: Optional[ExtraSteps] = None  # of these the one that takes its steps
-        self.beside = Others()  # while it does
+        self.beside = Others()  # while it does, or steps under a profiler behind the samples
+        self.profiling_s: Optional[float] = None  # when these began
         self.taken = 0  # samples so far
         self.asides: List[Tuple[str, float]] = []  # open ones, with their start
         self.walked: Set[int] = set()  # loaders that are not walked over, by id
@@ -378,12 +379,15 @@ class Recorder:
         if self.behind is None:
             return
         self.behind.stop()
+        self.tell_beside(self.behind.name, self.behind.spent_s())
+        self.behind = None
+
+    def tell_beside(self, name: str, seconds: float) -> None:
+        """What others did beside extra steps of that name."""
         others_s = self.beside.used_s()
         if others_s is not None:
             facts = {"cpus": self.beside.cpus, "others_s": others_s}
-            seconds = self.behind.spent_s()
-            self.records.write("beside", of=self.behind.name, seconds=seconds, **facts)
-        self.behind = None
+            self.records.write("beside", of=name, seconds=seconds, **facts)
 
     def sampled(self) -> bool:
         """Whether enough samples are taken."""
@@ -392,14 +396,22 @@ class Recorder:
         if self.profiled.behind or self.sampling.enough(
             samples, self.barrier.device, self.iterations.taken
         ):
+            if not self.profiled.behind:
+                self.beside.start()
+                self.profiling_s = time.perf_counter()
             self.profiled.behind = True
             if self.sampling.other_cpus is not None:  # nothing else can be told there, either
                 # What was asked for is measured nevertheless, and what is no time.
                 kept = [self.repeats, *([self.phases] if self.phases.wanted else [])]
                 self.coming = [each for each in self.coming if each in kept]
                 self.profiled.stop()
+        enough = self.profiled.behind and not self.profiled.due
+        if enough and self.profiling_s is not None:
+            if self.profiled.taken > 1:
+                self.tell_beside("profiled", time.perf_counter() - self.profiling_s)
+            self.profiling_s = None
         self.iterations.own_s += time.perf_counter() - asked
-        return self.profiled.behind and not self.profiled.due
+        return enough
 
     def skip_test(self) -> None:
         """Leave the test that pytest runs: skipped, since what it asserts was not reached."""

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor_analysis.clock.flops import ModelFacts, sample_flops
-from instrumentor_analysis.model import Mfu
+from instrumentor_analysis.model import Iteration, Mfu, Update
 from instrumentor_analysis.reports.exports import openmetrics
 from instrumentor_analysis.reports.headline import wall_clock_figures_of
 from instrumentor_analysis.shared.documents import fitted
@@ -134,7 +135,10 @@ def test_a_cpu_s_rate_asks_for_no_peak(tmp_path: Path) -> None:
     assert wall is not None and wall.mfu is not None
     assert wall.mfu.peak_source == NO_PEAK_OF_A_CPU
     (line,) = (x for x in wall_clock_figures_of(wall) if x.name == "model FLOP rate")
-    assert line.note == ""
+    assert line.note == "in fwd+bwd"  # and not in the iteration, of which throughput is
+    whole = Iteration(2, 3.0, 3.0, 3.0, update=Update(2, 1, 6.0))
+    notes = [x.note for x in wall_clock_figures_of(replace(wall, iteration=whole))]
+    assert "in fwd+bwd of a micro-step" in notes
 
 
 def test_an_op_without_a_formula_leaves_nothing_to_quote(tmp_path: Path) -> None:

@@ -18,7 +18,12 @@ from instrumentor_analysis.reports.headline import wall_clock_figures_of
 from tests.analysis.records import Event, batch, event, record
 
 
-def measured(tmp_path: Path, *steps: tuple[Event, Event | None], fetches: bool = True) -> WallClock:
+def measured(
+    tmp_path: Path,
+    *steps: tuple[Event, Event | None],
+    fetches: bool = True,
+    label: str = "fwd+bwd",
+) -> WallClock:
     """The wall clock of samples, each with what its iteration says."""
     events: list[Event] = []
     for at, (sample, between) in enumerate(steps):
@@ -27,7 +32,7 @@ def measured(tmp_path: Path, *steps: tuple[Event, Event | None], fetches: bool =
         if between is not None:
             events.append({"event": "iteration", "pid": 1, "name": name, **between})
     timings = read_timings(record(tmp_path / "t.jsonl", *events))
-    return wall_clock(timings, "fwd+bwd", fetches=fetches)
+    return wall_clock(timings, label, fetches=fetches)
 
 
 def test_parts_add_up_to_the_median_and_throughput_is_the_iteration_s(tmp_path: Path) -> None:
@@ -159,8 +164,26 @@ def test_medians_that_do_not_belong_together_leave_the_shares(tmp_path: Path) ->
 
 
 def test_without_a_loader_of_torch_the_wait_is_not_called_data(tmp_path: Path) -> None:
-    found = measured(tmp_path, *[({"ms": 8.0}, {"ms": 20.0, "next_ms": 12.0})] * 3)
-    assert [part.name for part in found.iteration.parts] == ["next batch", "fwd+bwd"]
+    between = {"ms": 20.0, "next_ms": 11.0, "optimizer_ms": 1.0}
+    found = measured(tmp_path, *[({"ms": 8.0}, between)] * 3)
+    assert [part.name for part in found.iteration.parts] == ["next batch", "fwd+bwd", "optimizer"]
+
+
+@pytest.mark.parametrize(
+    ("label", "parts"),
+    [
+        ("fwd+bwd", ["fwd+bwd", "after fwd+bwd"]),
+        ("step", ["next batch", "step"]),  # which holds the update
+        ("inference", ["next batch", "inference"]),
+    ],
+)
+def test_what_may_be_an_update_by_hand_is_not_called_a_batch(
+    tmp_path: Path, label: str, parts: list[str]
+) -> None:
+    """It lies in one gap with the fetch of a loop over a generator."""
+    steps = [({"ms": 8.0, "label": label}, {"ms": 20.0, "next_ms": 12.0})] * 3
+    whole = measured(tmp_path, *steps, label=label).iteration
+    assert [part.name for part in whole.parts] == parts
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from instrumentor_analysis.shared.units import alike, column, number, quantity
+from instrumentor_analysis.shared.units import adding_up, alike, column, number, quantity
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,22 @@ def test_zeros_behind_the_first_decimal_go() -> None:
     assert [number(each) for each in (2.0, 2.5, 2.504, 25.0, 250.0)] == [
         "2.0", "2.5", "2.5", "25.0", "250",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("parts", "whole", "shown"),
+    [
+        ([2.8, 90.5, 23.7], 117.0, ["3", "90", "24"]),  # each by itself: 118
+        ([209.6, 1.6], 211.2, ["209", "2"]),
+        ([69.0, 7.24, 1.1, 3.26], 80.6, ["69.0", "7.2", "1.1", "3.3"]),
+        ([950.4, 99.6], 1_050.0, ["0.95", "0.10"]),
+        ([1.0, 2.0], 9.0, ["1.00", "2.00"]),  # parts that do not make the whole
+        ([4.0, 5.0], 3.0, ["4.00", "5.00"]),
+        ([0.0], 0.0, ["0"]),
+        ([], 5.0, []),
+    ],
+)
+def test_parts_as_shown_add_up_to_the_whole_as_shown(
+    parts: list[float], whole: float, shown: list[str]
+) -> None:
+    assert adding_up(parts, "ms", whole)[0] == shown

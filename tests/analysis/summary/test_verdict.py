@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor_analysis.model import (
     Barrier,
+    Busy,
     Category,
     Cause,
     Compilation,
@@ -21,6 +23,8 @@ from instrumentor_analysis.model import (
     Verdict,
     WallClock,
 )
+from instrumentor_analysis.reports import brief
+from instrumentor_analysis.reports.summary import console
 from instrumentor_analysis.summary.verdict import (
     _INPUT_LEVERS,
     decide,
@@ -28,6 +32,7 @@ from instrumentor_analysis.summary.verdict import (
     no_verdict,
     overhead_percent,
 )
+from tests.analysis.reports.summaries import torch_cpu
 
 
 def verdict(
@@ -206,6 +211,22 @@ def test_a_step_on_the_cpu_by_its_ops(
 def test_nothing_is_concluded_on_a_busy_machine() -> None:
     run = {"machine": {"cpus": 2, "other_cpus": 1.1}}
     assert decide(Summary("torch", wall_clock=clock(data=90.0), run=run)) is None
+
+
+def test_no_op_is_named_by_profiled_steps_that_others_disturbed() -> None:
+    """The samples before them were not, so that all else is as it was."""
+    quiet = replace(torch_cpu(), op_count=12)
+    assert (found := decide(quiet)) is not None and found.name == "op-bound"
+    disturbed = replace(quiet, profiled_busy=Busy(1.3, 2))
+    assert decide(disturbed) is None
+    assert (told := no_verdict(disturbed)) is not None
+    assert told[1] == (
+        "other programs used 1.3 of 2 CPUs during the steps under torch.profiler, so it cannot be "
+        "told what fwd+bwd is spent on"
+    )
+    assert "top ops" in brief.console(quiet) and "top ops" not in brief.console(disturbed)
+    text = " ".join(console(disturbed, width=200).split())
+    assert "(machine busy)" in text and "Machine busy: other processes used 1.3 of 2" in text
 
 
 @pytest.mark.parametrize(

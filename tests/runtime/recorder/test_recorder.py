@@ -86,6 +86,20 @@ def test_a_busy_machine_ends_the_extra_steps_that_nobody_asked_for(
     assert recorder.profiled.due is profiled
 
 
+def test_what_others_did_beside_profiled_steps_behind_the_samples_is_told(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder.sampling, "enough", lambda *_: True)
+    monkeypatch.setattr(recorder.beside, "used_s", lambda: 1.5)
+    recorder.profiled.hook = "hook.py"
+    for taken in range(1, 6):
+        recorder.profiled.taken = taken
+        assert recorder.sampled() is (taken == 5)
+    assert recorder.sampled()
+    (told,) = events(tmp_path, "beside")
+    assert (told["of"], told["others_s"]) == ("profiled", 1.5) and told["seconds"] > 0
+
+
 def test_what_others_did_beside_extra_steps_is_told_of_each_kind(
     recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
