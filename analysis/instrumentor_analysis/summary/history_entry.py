@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from instrumentor_analysis.clock.neighbours import is_busy
 from instrumentor_analysis.model import Update
+from instrumentor_analysis.shared.documents import parsed
 
 #: What has to be equal in `run` and in `environment` for two runs to be repeats of each other.
 _OF_RUN = ("arguments", "steps", "warmup", "time_budget_s", "batch_size")
@@ -145,9 +146,9 @@ class Entry(Struct, frozen=True):
     def arguments(self) -> tuple[str, ...]:
         """The script's own arguments; empty where an older version did not keep them."""
         try:
-            found = json.loads(self.conditions or "[]")
+            found = parsed(self.conditions or "[]")
             own = found[_ARGUMENTS_AT]
-        except (ValueError, LookupError, TypeError, RecursionError):  # a store may hold anything
+        except (ValueError, LookupError, TypeError):  # a store may hold anything
             return ()
         return tuple(map(str, own)) if isinstance(own, list) else ()
 
