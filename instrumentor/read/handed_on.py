@@ -40,7 +40,7 @@ RETURNS_SELF = words(
     "to_empty compile detach __enter__ module"
 )
 #: Methods that return their arguments, wrapped: one, or as many as they were given.
-GIVES_BACK = words("prepare prepare_model prepare_optimizer setup setup_module")
+GIVES_BACK = words("prepare prepare_model prepare_optimizer setup setup_module unwrap_model")
 #: Methods that many kinds of objects have: their name alone says nothing of the type.
 COMMON_METHODS = frozenset((*dir(dict), *dir(list), *dir(str), *dir(set))) | words(
     "to cuda cpu item detach view reshape size mean sum read write close open state_dict "

@@ -350,7 +350,10 @@ class Names(Modules, eq=False, dict=True):
             return NOTHING
         given = [self.of(*owner.where, argument) for argument in call.args]
         if isinstance(owner.made_by, Member) and owner.made_by.name in handed_on.GIVES_BACK:
-            return given[index] if isinstance(index, int) and index < len(given) > 1 else NOTHING
+            if not (isinstance(index, int) and index < len(given) > 1):
+                return NOTHING
+            # `model, optimizer = prepare(model, optimizer)` leads back to the question
+            return tuple(value for value in given[index] if value != Item(owner, index))
         word = external_name(owner.made_by).removeprefix("builtins.")
         if word not in ("enumerate", "zip", "dict"):
             return NOTHING

@@ -41,7 +41,7 @@ def _spread(value: ast.expr) -> ast.Starred:
     return value if isinstance(value, ast.Starred) else ast.Starred(value, ast.Load())
 
 
-def default_of(function: FunctionNode, name: str) -> ast.expr | None:
+def default_of(function: FunctionNode | ast.Lambda, name: str) -> ast.expr | None:
     """The default of a parameter; None when it has none."""
     given = function.args
     positional = [*given.posonlyargs, *given.args]

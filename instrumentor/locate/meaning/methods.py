@@ -202,7 +202,9 @@ _GIVE_PARTS = REARRANGES | words(
     "numpy long int bool t select chunk unbind flatten split items keys values get copy index "
     "replace state_dict parameters named_parameters buffers named_buffers modules named_modules "
     "children named_children resolve with_suffix relative_to set_postfix set_postfix_str "
-    "set_description refresh find ravel unwrap_model"
+    "set_description refresh find ravel unwrap_model "
+    # of the context of a `torch.autograd.Function`
+    "save_for_backward save_for_forward mark_non_differentiable set_materialize_grads"
 )
 READING_METHODS = (
     _GIVE_NUMBERS

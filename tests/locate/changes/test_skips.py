@@ -196,6 +196,34 @@ def test_the_mode_is_left_as_it_would_have_been(name: str) -> None:
         assert not {"model.train()  # [instrument]", "model.eval()  # [instrument]"} & set(lines)
 
 
+GRADIENTS = """\
+def epoch(m, batches, train=True):
+    torch.set_grad_enabled({})
+    for x, y in batches:
+        loss = criterion(m(x), y)
+        if train:
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+epoch(model, val_loader, train=False)
+epoch(model, loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "left"),
+    [("train", "False"), ("not train", "True"), ("flag", "")],
+)
+def test_gradients_are_left_as_they_would_have_been(told: str, left: str) -> None:
+    """Where the call does not tell which, it stays."""
+    source = HEAD + GRADIENTS.format(told)
+    (line,) = lines_of(source, "train=False)")
+    plan = plan_of(source)
+    assert plan["skipped_validation"] == ([line] if left else [])
+    switched = f"torch.set_grad_enabled({left})  # [instrument]"
+    assert (switched in code_lines(source)) is bool(left)
+
+
 LOADED = "val_loader = torch.utils.data.DataLoader(data)\n" + VALIDATE
 
 
@@ -574,6 +602,7 @@ def keep(model):
     os.makedirs('out', exist_ok=True)
     torch.save(model, 'out/m.pt')
 """
+MADE = "place = name\nos.makedirs(place, exist_ok=True)"
 
 
 @pytest.mark.parametrize(
@@ -584,6 +613,12 @@ def keep(model):
         ("open('out/m.pt', 'rb').close()", False),
         ("log.write('1')", True),
         ("if ready:\n    os.makedirs('out')\n    open('out/log', 'w').close()", True),
+        (f"{MADE}\nif ready:\n    open(os.path.join(place, 'log'), 'w').close()", True),
+        (f"{MADE}\nif ready:\n    file = place + '/log'\n    open(file, 'w').close()", True),
+        (f"{MADE}\nif ready:\n    open(os.path.join(place, 'a/log'), 'w').close()", False),
+        (f"{MADE}\nif ready:\n    open(os.path.join('out', 'log'), 'w').close()", False),
+        (f"{MADE}\nplace = 'out'\nif ready:\n    open(place + '/log', 'w').close()", False),
+        (f"if ready:\n    {MADE[13:]}\nopen(os.path.join(place, 'log'), 'w').close()", False),
     ],
 )
 def test_a_save_stays_that_makes_the_folder_of_another_file(rest: str, goes: bool) -> None:
@@ -669,6 +704,26 @@ main()
     plan = plan_of(source)
     assert plan["skipped_validation"] == [22]
     assert "off| print(" in rewritten(source).code.decode()
+
+
+@pytest.mark.parametrize(("body", "goes"), [("pass", True), ("seen.append(total)", False)])
+def test_what_another_module_does_is_looked_at_whatever_it_is_called(
+    body: str, goes: bool, tmp_path: Path
+) -> None:
+    """Though the step itself is all in the script."""
+    (tmp_path / "helpers.py").write_text(
+        "import torch\nseen = []\ndef figures(net, batches):\n    with torch.no_grad():\n"
+        f"        total = sum(net(x).sum() for x, y in batches)\n        {body}\n"
+        "    return total\ndef put(state, name):\n    torch.save(state, name)\n"
+    )
+    script = tmp_path / "train.py"
+    step = f"print(figures(model, loader))\nput(model.state_dict(), 'm.pt')\n{STEP}"
+    rest = "if len(helpers.seen) > 3:\n    break"
+    script.write_text(
+        looped(f"{step}{rest}", before="import helpers\nfrom helpers import figures, put")
+    )
+    found = locate_file(script, Options(), [tmp_path]).skipped
+    assert [each.what for each in found] == ["validation", "checkpoint"][not goes :]
 
 
 def test_an_evaluation_that_ends_the_run_is_none_ahead_of_the_samples() -> None:

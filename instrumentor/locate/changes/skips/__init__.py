@@ -63,11 +63,8 @@ def find_skips(
         called_with: what the options say that the script is called with.
     """
     try:
-        facts = Facts(knowledge, candidate, regions, stops, called_with)
+        facts = Facts(knowledge.everywhere, candidate, regions, stops, called_with)
         found, kept = find_pieces(facts)
-        if knowledge.everywhere is not knowledge and (found or kept):
-            facts = Facts(knowledge.everywhere, candidate, regions, stops, called_with)
-            found, kept = find_pieces(facts)
         if keep_validation:
             found, kept = _as_asked(found, kept)
     except TooMuch:

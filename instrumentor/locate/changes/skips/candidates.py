@@ -192,18 +192,19 @@ class _Search(Struct, eq=False):
         )
 
     def _is_behind_the_step(self, frame: Frame, statement: ast.stmt) -> bool:
-        """Behind the update, in its suite, and it only runs a model: `error = criterion(net(x))`"""
-        place = frame.source.places[statement]
+        """Behind the update, and it only runs a model: `error = criterion(net(x))`, `show(net)`"""
         updates = [u.statement for u in self.facts.candidate.updates]
-        before = place.suite[: place.index]
+        path = path_to(frame.source, frame.scope, statement)
+        before = [s for suite, index in path for s in suite[:index]]
+        after = [s for suite, index in path for s in suite[index + 1 :]]
         is_sync, where = self.facts.knowledge.is_sync, (frame.source, frame.scope)
         if any(is_sync(*where, call) for call in own_calls(statement)):
             return False  # by a name of which nothing else is known
         return (
-            isinstance(statement, ast.Assign)
+            isinstance(statement, (ast.Assign, ast.Expr))
             and self._calls_a_model(frame, statement)
             and any(contains(s, u) for s in before for u in updates)
-            and not any(contains(s, u) for s in place.suite[place.index :] for u in updates)
+            and not any(contains(s, u) for s in (statement, *after) for u in updates)
             and self._only_runs(frame, statement)
         )
 

@@ -365,7 +365,11 @@ class Facts(Struct, eq=False, dict=True):
             and self.program.methods(v.made_by, "__call__", overrides=False)
             for v in values
         )
-        return not (puts or own) and self.objects.runs(source, scope, call)
+        if puts or own:
+            return False
+        return self.objects.runs(source, scope, call) or self.objects.is_on_a_module(
+            source, scope, call
+        )
 
     def does(self, function: Function) -> Traits:
         """What a function does, itself or through what it calls in the program's own files."""

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from instrumentor.locate.changes.skips.effects import Effects, Files
 from instrumentor.locate.changes.skips.facts import Facts
+from instrumentor.locate.changes.skips.objects import WRITERS
 from instrumentor.locate.changes.skips.storage import Frame
 from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.roles import Effect
@@ -35,8 +36,10 @@ from instrumentor.read.syntax import (
     bound_by,
     callee,
     contains,
+    dotted,
     last,
     own_nodes,
+    path_to,
     returned,
 )
 from instrumentor.read.values import Object
@@ -47,7 +50,7 @@ UNKNOWN: Path = (None,)
 _DEEP = 8
 _MANY = 16
 #: Which argument is the path, by position; `f`, `file` and the like by name.
-_SECOND = ("torch.save", "pickle.dump", "json.dump", "yaml.dump", "cv2.imwrite", "save_image")
+_SECOND = ("torch.save", "pickle.dump", "json.dump", "yaml.dump", "save_image")
 _NAMED = ("f", "file", "fp", "fname", "filename", "filepath_or_buffer", "path", "path_or_buf")
 #: What is read of these is no file.
 _NO_FILES = ("os.popen", "subprocess.", "urllib.", "requests.", "sys.stdin", "io.")
@@ -240,6 +243,8 @@ class OpenedFiles(Struct, eq=False, dict=True):
             elif name == "builtins.open" and value.node.args:
                 paths = self.of(*value.where, value.node.args[0])
                 found.append(Opened(paths, _format_of_open(value.node)))
+            elif name in WRITERS and value.node.args:
+                found.append(self._of_file(*value.where, value.node.args[0]))
             elif isinstance(value.node.func, ast.Attribute) and value.node.func.attr == "open":
                 paths = self.of(*value.where, value.node.func.value)
                 found.append(Opened(paths))
@@ -250,6 +255,42 @@ class OpenedFiles(Struct, eq=False, dict=True):
         kinds = {each.format for each in found}
         paths = tuple(dict.fromkeys(chain.from_iterable(each.paths for each in found)))
         return Opened(paths, kinds.pop() if len(kinds) == 1 else "")
+
+    def folder_made_ahead(self, frame: Frame, call: ast.Call) -> tuple[Source, ast.stmt] | None:
+        """What always makes the folder of a file ahead of it, in the function that opens it."""
+        source, scope = frame.source, frame.scope
+        name = self.facts.program.names.qualified(source, scope, call.func)
+        folder = self._folder(source, scope, _path_given(name, call))
+        at = source.statement_of(call)
+        if folder is None or at is None:
+            return None
+        for suite, index in path_to(source, scope, at):
+            for ahead in suite[:index]:
+                if any(_makes(each, folder) for each in _surely(ahead)):
+                    return source, ahead
+        return None
+
+    def _folder(self, source: Source, scope: ScopeNode, path: ast.expr | None) -> ast.expr | None:
+        """The name of a folder in which a path is, and that means one folder in its scope."""
+        match path:
+            case ast.Name(id=name):
+                match self.facts.program.bound(source, scope, name):
+                    case [Bound(value=value, path=())] if not isinstance(value, ast.Name):
+                        return self._folder(source, scope, value)
+                return None
+            case ast.Call(args=[folder, ast.Constant(value=str(file))]) if callee(path) == "join":
+                pass
+            case ast.BinOp(left=folder, op=ast.Div(), right=ast.Constant(value=str(file))):
+                pass
+            case ast.BinOp(left=folder, op=ast.Add(), right=ast.Constant(value=str(file))):
+                file = file.removeprefix("/") if file.startswith("/") else "/"
+            case _:
+                return None
+        root = folder
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        once = isinstance(root, ast.Name) and len(self.facts.program.bound(source, scope, root.id))
+        return folder if once == 1 and "/" not in file else None
 
     def _calls(self, *words: str) -> bool:
         return any(any(self.facts.program.calls_named(word)) for word in words)
@@ -505,6 +546,24 @@ class OpenedFiles(Struct, eq=False, dict=True):
         return [p for s, put in puts for p in self.of(s, put.scope, put.bound.value, deep)]
 
 
+def _surely(statement: ast.stmt) -> list[ast.stmt]:
+    """A statement, or what it does unless a folder is there: `if not exists(path): mkdir(path)`"""
+    match statement:
+        case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=ast.Call() as asks), body=body):
+            return body if callee(asks) in ("exists", "isdir", "is_dir") else []
+    return [statement]
+
+
+def _makes(statement: ast.stmt, folder: ast.expr) -> bool:
+    """`os.makedirs(folder, exist_ok=True)`, `folder.mkdir()`"""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=word), args=given)):
+            made = given[0] if given else owner
+            made = owner if word == "mkdir" and dotted(owner) != "os" else made
+            return word in ("makedirs", "mkdir") and ast.unparse(made) == ast.unparse(folder)
+    return False
+
+
 def _named(opened: Opened) -> Opened:
     """With the paths alone that end in the name of a file."""
     return Opened(tuple(filter(_is_named, opened.paths)))
@@ -514,7 +573,7 @@ def _is_named(path: Path) -> bool:
     return re.search(r"\.\w+$", path[-1] or "") is not None
 
 
-_OF_FILE = ("read", "readline", "readlines", "write", "writelines", "close", "open")
+_OF_FILE = methods.WRITES_FILE | {"read", "readline", "readlines", "open"}
 
 
 def _is_told(node: ast.expr) -> bool:

@@ -20,7 +20,7 @@ from instrumentor.read.syntax import (
     own_calls,
     path_to,
 )
-from instrumentor.read.values import Class, External, Group, Item, Object, Value, Values
+from instrumentor.read.values import Class, External, Group, Item, Member, Object, Value, Values
 
 #: Special methods that run where an object is made, not where it is used.
 _MAKING = ("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__")
@@ -141,6 +141,18 @@ class Implicit(Struct, eq=False, dict=True):
                 for method in self.program.methods_by_name[word]:
                     if method.source.class_of[method.node] in family:
                         yield method
+
+    def applied(self, value: Value) -> list[Function]:
+        """The forward of an own `torch.autograd.Function` whose `apply` it is."""
+        if not (isinstance(value, Member) and value.name == "apply"):
+            return []
+        cls, names = value.owner, self.program.names
+        if not isinstance(cls, Class) or not any(
+            name.endswith((".autograd.Function", ".autograd.function.Function"))
+            for name in names.external_bases(cls)
+        ):
+            return []
+        return self.program.methods(cls, "forward", overrides=False)
 
     def run_by(self, source: Source, scope: ScopeNode, module: ast.expr) -> list[Function]:
         """Functions of the program that calling a module of the program runs, none twice."""

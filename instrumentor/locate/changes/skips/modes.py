@@ -27,6 +27,14 @@ SOMETIMES = (
 )
 
 
+#: Functions that turn gradients on or off, as they are told, for all that follows.
+SWITCHES_GRADIENTS = (
+    "torch.set_grad_enabled",
+    "torch.autograd.set_grad_enabled",
+    "torch.autograd.grad_mode.set_grad_enabled",
+)
+
+
 class State(NamedTuple):
     """At the end of a path: in training mode now (None: as found), and when it was found."""
 
@@ -75,6 +83,8 @@ class Mode(Struct, frozen=True):
     @property
     def line(self) -> str:
         """What puts it into the mode in which it is left."""
+        if self.text in SWITCHES_GRADIENTS:
+            return f"{self.owner.text}({self.training})"
         if self.is_flag:
             return f"{self.owner.text} = {self.training}"
         return f"{self.owner.text}.{'train' if self.training else 'eval'}()"

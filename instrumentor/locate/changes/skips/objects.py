@@ -21,7 +21,7 @@ _WALKED_THROUGH = handed_on.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.
 _LOADER = "DataLoader"
 _CHANGES = (Effect.GIVEN, Effect.FIRST, Effect.PROCESS)
 #: What they write goes to the file that they are given.
-_WRITERS = ("csv.writer", "csv.DictWriter")
+WRITERS = ("csv.writer", "csv.DictWriter")
 _TRAINS = (Kind.AVERAGE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.ACCELERATOR)
 
 
@@ -47,6 +47,21 @@ class Objects(Struct, eq=False):
         if word in methods.GENERATES and isinstance(call.func, ast.Attribute):
             return self.is_module(source, scope, call.func.value)
         return not (word and told) and self.is_module(source, scope, call.func)
+
+    def is_on_a_module(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """Of a library's object that was made with a module: `ODE(net).solve(x)`, `sampler(x)`.
+
+        Not of those that train or log, nor what takes nothing.
+        """
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        return bool(arguments(call)) and any(
+            isinstance(value, Object)
+            and isinstance(value.node, ast.Call)
+            and value.where is not None
+            and _is_of_an_unknown_kind(external_name(value.made_by))
+            and any(self.is_module(*value.where, given) for given in value.node.args)
+            for value in self._values(source, scope, owner)
+        )
 
     def is_own(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """An instance of one of the program's classes: only its own code reads what it holds."""
@@ -98,7 +113,7 @@ class Objects(Struct, eq=False):
         if not (isinstance(value, Object) and value.node is not None and value.where is not None):
             return False
         name, made = external_name(value.made_by), value.node
-        if name in _WRITERS and made.args:
+        if name in WRITERS and made.args:
             return self.is_file(*value.where, made.args[0], written=written)
         opens = name == "builtins.open"
         mode = argument(made, "mode", at=int(opens))  # `path.open("w")`
@@ -250,6 +265,12 @@ class Objects(Struct, eq=False):
     def _module(self, value: Value) -> bool:
         found = self.knowledge.kinds.of_value(value)
         return found is not None and found[0] in _MODULES
+
+
+def _is_of_an_unknown_kind(name: str) -> bool:
+    """Whether calling a qualified name makes an object of which nothing is known."""
+    own = not name or name.startswith(("builtins.", "torch."))
+    return not own and libraries.made_by(name) is None
 
 
 def _is_drawn(value: Value) -> bool:

@@ -355,11 +355,14 @@ class _Attempt(Struct, eq=False):
         return None
 
     def _made_inside(self, piece: Piece) -> str:
-        """A call that makes a file later, where nothing with it makes folders."""
+        """A call that makes a file later, where nothing with it or ahead of it makes its folder."""
+        gone = self._gone(self.facts.never)
         for later in self._left(piece):
             if Files.NEEDS_FOLDER in later.files and Files.MAKES_FOLDER not in later.files:
-                calls = later.opened.items()
-                return next(f.source.at(c.lineno) for (c, f), d in calls if Files.NEEDS_FOLDER in d)
+                for (call, frame), does in later.opened.items():
+                    made = self.files.folder_made_ahead(frame, call)
+                    if Files.NEEDS_FOLDER in does and not (made and not gone.holds(*made)):
+                        return frame.source.at(call.lineno)
         return ""
 
     def _left(self, piece: Piece) -> Iterator[Effects]:

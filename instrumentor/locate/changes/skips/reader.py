@@ -29,10 +29,18 @@ from instrumentor.locate.changes.skips.implicit import (
     in_training,
     operands,
 )
-from instrumentor.locate.changes.skips.modes import Mode, Paths, State, flow_through, sometimes
+from instrumentor.locate.changes.skips.modes import (
+    SWITCHES_GRADIENTS,
+    Mode,
+    Paths,
+    State,
+    flow_through,
+    sometimes,
+)
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.plain import Plain
 from instrumentor.locate.changes.skips.storage import (
+    FRESH,
     NOWHERE,
     Arguments,
     Cell,
@@ -55,7 +63,7 @@ from instrumentor.read.constants import (
 from instrumentor.read.control_flow import Flow
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.program import Function, Program
-from instrumentor.read.signatures import own_parameter, suspends
+from instrumentor.read.signatures import own_parameter, passed, suspends
 from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -75,6 +83,8 @@ from instrumentor.read.values import Class, Object, Value
 _DEPTH = 12
 _NONE: Constants = {}
 _GETATTR = "builtins.getattr"
+#: What an expression does otherwise than when it is computed, or binds.
+_LATER = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda)
 #: Methods by which a generator goes on.
 _RESUMES = ("__next__", "send", "throw")
 
@@ -303,6 +313,10 @@ class EffectsReader(Struct, eq=False, dict=True):
             switched = self._switch(frame, call.func, call)
             if switched is not None:
                 return switched
+        if isinstance(statement, ast.Expr) and statement.value is call:
+            switched = self._gradients(frame, call)
+            if switched is not None:
+                return switched
         found = Effects()
         if isinstance(call.func, ast.Attribute) and call.func.attr in _RESUMES:
             self._special(frame, call.func.value, found)
@@ -335,9 +349,12 @@ class EffectsReader(Struct, eq=False, dict=True):
         """Of what the program does not define."""
         found, where = Effects(), (frame.source, frame.scope)
         lambdas = self.storage.lambdas(frame, call)
-        if not all(map(_hands_on, lambdas)):
-            return unread(frame, call, f"{ast.unparse(call.func)}()")
-        if lambdas and len(lambdas) == len(self.program.names.of(*where, call.func)):
+        for each in lambdas:
+            found.add(self._of_lambda(frame, call, each))
+        applied = [self._methods.applied(v) for v in self.program.names.of(*where, call.func)]
+        for function in (f for each in applied for f in each):
+            found.add(self._applied(frame, call, function))
+        if len(lambdas) + len([*filter(None, applied)]) == len(applied) > 0:
             return found
         found.add(self._library.of(frame, statement, call))
         found.opened = {(call, frame): found.files} if found.files else {}
@@ -357,6 +374,41 @@ class EffectsReader(Struct, eq=False, dict=True):
         by_library.opened = {at: d & ~Files.READS for at, d in by_library.opened.items()}
         found.add(by_library)
         return found
+
+    def _of_lambda(self, frame: Frame, call: ast.Call, node: ast.Lambda) -> Effects:
+        """What the expression of a lambda does with what a call gives to it."""
+        inner = self.storage.within(frame, call, node)
+        at = inner.source.statement_of(node)
+        of_a_class = at is None or inner.source.class_around(at) is not None
+        later = of_a_class or any(isinstance(n, _LATER) for n in ast.walk(node.body))
+        if later or self._depth >= _DEPTH:
+            return unread(frame, call, f"{ast.unparse(call.func)}()")
+        self._depth += 1
+        try:
+            return self._answers.ask(inner, lambda: self._expression(inner, node.body), Effects())
+        finally:
+            self._depth -= 1
+
+    def _expression(self, frame: Frame, body: ast.expr) -> Effects:
+        found, at = Effects(), frame.source.statement_of(body)
+        if at is None:
+            return unread(frame, body, ast.unparse(body))
+        for node in (body, *below(body)):
+            self._node(frame, at, node, found, certain=False)
+            for owner in operands(node):
+                self._special(frame, owner, found)
+        return unread(frame, body, ast.unparse(body)) if found.modes else found
+
+    def _applied(self, frame: Frame, call: ast.Call, function: Function) -> Effects:
+        """What the forward of a `torch.autograd.Function` does, whose context nobody else has."""
+        given: dict[str, list[Reach]] = {}
+        for name, value in passed(call, function.node, bound=True):
+            given.setdefault(name, []).append(self.storage.of(frame, value))
+        context = {a.arg: [FRESH] for a in function.node.args.args[:1]}
+        outside = Frame(function.source, function.source.scope_of(function.node))
+        return self._summary(
+            function, self.storage.completed(outside, function.node, {**context, **given})
+        )
 
     def _draws(self, function: Function) -> bool:
         """Whether a function that a module runs takes random numbers in evaluation mode too."""
@@ -400,6 +452,18 @@ class EffectsReader(Struct, eq=False, dict=True):
             mode = replace(mode, ends=frozenset({State(training)}))
         elif isinstance(given[0], ast.Name):
             mode = replace(mode, restored=given[0].id)
+        return Effects(modes={mode.key: mode})
+
+    def _gradients(self, frame: Frame, call: ast.Call) -> Effects | None:
+        """`torch.set_grad_enabled(train)`, which leaves gradients on or off."""
+        name = self.program.names.qualified(frame.source, frame.scope, call.func)
+        if name not in SWITCHES_GRADIENTS or len(call.args) != 1:
+            return None
+        on = decided(call.args[0], self._fixed)
+        if on is None:
+            return None
+        flag = Spelling(name, frame.source.tree)
+        mode = Mode(flag, frame.scope, name, frozenset({State(on)}), is_flag=True)
         return Effects(modes={mode.key: mode})
 
     def _walk(self, frame: Frame, iterable: ast.expr, found: Effects, *, certain: bool) -> None:
@@ -529,12 +593,6 @@ def _is_given_back(scope: ScopeNode, node: ast.expr) -> bool:
     """`return net`"""
     values = returned(scope)
     return any(ast.unparse(node) in map(ast.unparse, (v, *below(v))) for v in values)
-
-
-def _hands_on(node: ast.Lambda) -> bool:
-    """`lambda x, **options: x`, `lambda new, old: new > old`: what it is given decides alone."""
-    does = (ast.Call, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Attribute)
-    return not any(isinstance(n, does) for n in ast.walk(node.body))
 
 
 def _switches_itself(node: ast.AST) -> bool:

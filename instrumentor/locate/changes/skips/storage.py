@@ -32,9 +32,10 @@ from instrumentor.read.names import external_name
 from instrumentor.read.names_used import binds
 from instrumentor.read.program import Function, Program
 from instrumentor.read.script_options import is_namespace
-from instrumentor.read.signatures import default_of, is_property, own_parameter
+from instrumentor.read.signatures import default_of, is_property, own_parameter, passed
 from instrumentor.read.syntax import (
     FUNCTIONS,
+    FunctionNode,
     ScopeNode,
     Source,
     alternatives,
@@ -226,12 +227,14 @@ class Frame(Struct, frozen=True):
 
     Attributes:
         run: whether it is the scope that is examined, runs for it, or has run before.
+        inside: the lambda in it that runs; what is given goes to its parameters then.
     """
 
     source: Source
     scope: ScopeNode
     given: Arguments = ()
     run: Literal["examined", "called", "before"] = "examined"
+    inside: ast.Lambda | None = None
 
 
 class Filled(Struct, frozen=True):
@@ -385,6 +388,8 @@ class Storage(Struct, eq=False, dict=True):
         if self._followed > _MOST:
             raise TooMuch
         match node:
+            case ast.Name(id=name) if frame.inside and name in parameters(frame.inside):
+                return dict(frame.given).get(name, UNKNOWN)
             case ast.Name():
                 return self._name(frame, node.id, self.bound_ahead(frame, node))
             case ast.Attribute():
@@ -960,7 +965,6 @@ class Storage(Struct, eq=False, dict=True):
 
     def arguments(self, frame: Frame, call: ast.Call, function: Function) -> Arguments:
         """What a function's parameters reach when a call runs it."""
-        spec = function.node.args
         given: dict[str, list[Reach]] = {}
         if itself := own_parameter(function):
             own = FRESH  # the new object of a constructor
@@ -974,8 +978,27 @@ class Storage(Struct, eq=False, dict=True):
         for name, value in self.program.given(frame.source, frame.scope, call, function):
             given.setdefault(name, []).append(self.of(frame, value))
         outside = Frame(function.source, function.source.scope_of(function.node))
+        return self.completed(outside, function.node, given)
+
+    def within(self, frame: Frame, call: ast.Call, inner: ast.Lambda) -> Frame:
+        """A lambda with what its parameters reach when a call runs it."""
+        home = next(s for s in self.program.sources.values() if inner in s.lambdas)
+        outside = Frame(home, home.scope_of(inner), run="before")
+        given: dict[str, list[Reach]] = {}
+        for name, value in passed(call, inner, bound=False):
+            given.setdefault(name, []).append(self.of(frame, value))
+        return replace(outside, given=self.completed(outside, inner, given), inside=inner)
+
+    def completed(
+        self,
+        outside: Frame,
+        function: FunctionNode | ast.Lambda,
+        given: dict[str, list[Reach]],
+    ) -> Arguments:
+        """With the defaults of what a call leaves out."""
+        spec = function.args
         for parameter in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
-            default = default_of(function.node, parameter.arg)
+            default = default_of(function, parameter.arg)
             if parameter.arg not in given and default is not None:
                 given[parameter.arg] = [self.of(outside, default)]
         for several in (spec.vararg, spec.kwarg):

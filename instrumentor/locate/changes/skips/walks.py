@@ -307,7 +307,9 @@ class Walks(Struct, eq=False):
                 return any(self._holds(each, deep - 1) for values in items for each in values)
             case Member(owner=owner, name=name) if self.objects.is_made_a_loader(owner):
                 return name in _SAMPLERS
-            case Item(owner=owner) if self.objects.is_made_a_loader(owner):
+            case (
+                Item(owner=owner) | Object(made_by=Member(owner=owner, name="next" | "__next__"))
+            ) if self.objects.is_made_a_loader(owner):
                 return False  # a batch
             case Member(owner=owner) | Item(owner=owner) | Object(made_by=Member(owner=owner)):
                 return bool(deep) and self._holds(owner, deep - 1)

@@ -10,7 +10,7 @@ import pytest
 from instrumentor import Options
 from instrumentor.locate import locate_file
 from instrumentor.locate.located import Located
-from tests.locate.cases import HEAD, looped, plan_of, rewritten
+from tests.locate.cases import HEAD, lines_of, looped, plan_of, rewritten
 from tests.warned import texts
 
 HANDLER = """\
@@ -226,7 +226,7 @@ BRANCH = (
         (BRANCH, True, False),
         (f"{BRANCH}    scale(out)\n", False, True),
         (BRANCH.replace("    net.eval()\n", "    net.train()\n"), False, False),
-        (BRANCH.replace("    net.eval()\n", ""), False, False),
+        (BRANCH.replace("    net.eval()\n", ""), True, False),  # as it was set up
     ],
 )
 def test_a_block_that_only_runs_a_model_is_an_evaluation(
@@ -585,6 +585,62 @@ def test_what_only_runs_a_model_behind_the_step_goes_or_is_not_spoken_of(name: s
     line = source.splitlines().index("    error = criterion(model(held), held)") + 1
     assert plan["skipped_validation"] == ([line] if goes else [])
     assert not [w for w in plan["warnings"] if "validation" in w["kind"]]
+
+
+FIRST = "batches = iter(data)\nheld = torch.autograd.Variable(batches.next())"
+SHOWS = """\
+def show(net, held):
+    seen = net(torch.nn.parallel.data_parallel(net, held))
+    torchvision.utils.save_image(seen.data, "seen.png")
+    {}
+    return seen
+"""
+
+
+@pytest.mark.parametrize("use", ["show(model, held)", "seen = show(model, held)\n    print(seen)"])
+@pytest.mark.parametrize(("more", "goes"), [("pass", True), ("state['n'] = 2", False)])
+def test_pictures_of_what_a_model_gives_go_though_gradients_are_on(
+    use: str, more: str, goes: bool
+) -> None:
+    """In a branch behind the step too, and nothing is said of those that stay."""
+    setup = f"import torchvision\ndata = torch.utils.data.DataLoader(load())\n{FIRST}\n"
+    setup += f"state = {{'n': 1}}\n{SHOWS.format(more)}"
+    step = "loss = criterion(model(x), y) * state['n']\nloss.backward()\noptimizer.step()\n"
+    source = looped(f"{step}if every:\n    {use}", before=setup)
+    plan = plan_of(source)
+    assert bool(plan["skipped_validation"]) is goes
+    assert not [w for w in plan["warnings"] if "validation" in w["kind"]]
+
+
+SOLVED = """\
+import copy
+import ode
+from torchvision.utils import save_image
+def solve(net, path):
+    net.eval()
+    solver = ode.Solver({})
+    with torch.no_grad():
+        found = solver.{}
+        save_image(found, path)
+    net.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made_with", "use", "told"),
+    [
+        ("copy.deepcopy(net)", "solve(torch.zeros(8, 4))", True),
+        ("net", "solve(torch.zeros(8, 4))", True),
+        ("4", "solve(torch.zeros(8, 4))", False),
+        ("net", "close()", False),
+    ],
+)
+def test_a_model_that_an_object_of_a_library_runs(made_with: str, use: str, told: bool) -> None:
+    source = looped(f"{STEP}solve(model, 'seen.png')", before=SOLVED.format(made_with, use))
+    plan = plan_of(source)
+    (line,) = lines_of(source, "solve(model,")
+    kept = [w["place"] for w in plan["warnings"] if w["kind"].startswith("validation")]
+    assert bool(plan["skipped_validation"] == [line] or kept) is told
 
 
 @pytest.mark.parametrize("again", ["sync()", "done = sync()", "done = sync(loss)"])

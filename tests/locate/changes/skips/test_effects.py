@@ -113,6 +113,34 @@ def run_by_syntax(name: str, body: str) -> Evaluation:
     return Evaluation(f"{STATE}\n{own}", use, "scale(state)")
 
 
+#: An operation with a backward of its own: what its forward does besides.
+OPERATION = """\
+class Exp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, floor=-15):
+        ctx.save_for_backward(x)
+        ctx.floor = floor
+        {}
+        return torch.exp(x)
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * torch.exp(ctx.saved_tensors[0].clamp(ctx.floor, 15)), None
+exp = Exp.apply
+state, buf = {{'n': 0}}, torch.zeros(4)"""
+#: A model that an accelerator prepares, and gives back.
+PREPARED = """\
+import accelerate
+class Net(torch.nn.Module):
+    def forward(self, x, count=False):
+        if count:
+            self.calls = self.calls + 1
+        return x * self.calls
+accelerator = accelerate.Accelerator()
+net = Net()
+net, optimizer = accelerator.prepare(net, optimizer)"""
+#: What is given a lambda and calls it.
+MEASURE = "def count(d, n=1):\n    d['n'] = d['n'] + n\n    return n\n"
+EACH = "def each(rows, measure):\n    return [measure(row) for row in rows]\n"
 #: What is used where a progress bar is not installed: with what it writes, and without.
 STANDS_IN = {
     "function": ("def tqdm(rows):\n    {}\n    return rows", "state['n'] += 1", "pass"),
@@ -364,6 +392,39 @@ STAYS: dict[str, Evaluation] = {
         f"import torch.nn.functional as F\n{BUFFER}", "F.relu(buf, inplace=True)"
     ),
     "handed_to_map": changes("buf = []", "list(map(buf.append, [1]))"),
+    **{
+        f"an_operation_that_{name}_by_{use}": Evaluation(
+            OPERATION.format(does), f"print({use}(buf))", rest
+        )
+        for name, does, rest in (
+            ("counts", "state['n'] += 1", "scale(state)"),
+            ("works_in_place", "x.exp_()", "scale(buf)"),
+        )
+        for use in ("exp", "Exp.apply")
+    },
+    "a_model_that_an_accelerator_gives_back_and_that_counts": Evaluation(
+        PREPARED, "accelerator.unwrap_model(net)(total, count=True)", "scale(net(x))"
+    ),
+    "a_lambda_that_changes_what_it_is_given": Evaluation(
+        f"{STATE}\n{MEASURE}{EACH}", "each([state], lambda d: count(d))", "scale(state)"
+    ),
+    "a_lambda_of_the_module_that_does": Evaluation(
+        f"{STATE}\n{MEASURE}note = lambda d, n=2: count(d, n)", "note(state)", "scale(state)"
+    ),
+    "a_lambda_that_changes_what_it_names": Evaluation(
+        f"{STATE}\n{MEASURE}{EACH}note = lambda row: count(state)",
+        "each([total], note)",
+        "scale(state)",
+    ),
+    "a_lambda_that_changes_its_default": Evaluation(
+        f"{STATE}\n{MEASURE}note = lambda row, d=state: count(d)", "note(total)", "scale(state)"
+    ),
+    "a_lambda_that_is_given_the_rest": Evaluation(
+        f"{STATE}\n{MEASURE}note = lambda *rest: count(rest[0])", "note(state)", "scale(state)"
+    ),
+    "a_lambda_in_a_lambda": Evaluation(
+        f"{STATE}\n{MEASURE}note = lambda d: (lambda: count(d))", "note(state)()", "scale(state)"
+    ),
     "handed_lambda": changes("buf = []", "list(map(lambda v: buf.append(v), [1]))"),
     "handed_function": Evaluation(
         f"{STATE}\ndef note(v):\n    state['n'] += 1", "launch.each(note)", "scale(state)"
@@ -592,6 +653,24 @@ GOES: dict[str, Evaluation] = {
         "scale(net(x))",
     ),
     "nothing": Evaluation(),
+    **{
+        f"an_operation_with_its_own_backward_by_{name}": Evaluation(
+            OPERATION.format("own = {}\n        own['n'] = 1"), f"print({use}(buf))", "scale(buf)"
+        )
+        for name, use in (("name", "exp"), ("its_class", "Exp.apply"))
+    },
+    "a_model_that_an_accelerator_gives_back": Evaluation(
+        PREPARED, "accelerator.unwrap_model(net)(total, count=False)", "scale(net(x))"
+    ),
+    "a_lambda_that_is_given_and_computes": Evaluation(
+        f"{EACH}def density(mean, scale):\n    return torch.sum(mean * scale)",
+        "width = 3\neach([total, a], lambda row: density(row, scale=width).item())",
+    ),
+    "a_lambda_that_changes_its_own": Evaluation(
+        f"{STATE}\n{MEASURE}{EACH}",
+        "own = {'n': 0}\neach([own], lambda d: count(d))",
+        "scale(state)",
+    ),
     "its_own_buffer": Evaluation("", f"{BUFFER}\nbuf.view(-1).copy_(total)\nbuf += 1"),
     "computed_from_what_training_has": Evaluation(
         BUFFER,

@@ -14,6 +14,7 @@ criterion(model(x), y).backward()
 optimizer.step()
 """
 BEFORE = """
+import csv
 import glob
 import os
 import pickle
@@ -21,6 +22,7 @@ import random
 import shutil
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pandas as pd
 
@@ -85,6 +87,21 @@ def read_any(path):
     ending = os.path.splitext(path)[0]
     if ending == ".bin" or unknown:
         return torch.load(path)
+
+
+log = open("m.csv", "a")
+table = csv.writer(log)
+
+
+def note(name):
+    table.writerow([name])
+    log.flush()
+    torch.save(weights, name)
+
+
+def show(name):
+    cv2.imwrite("m.png", x)
+    torch.save(weights, name)
 
 
 class Keeper:
@@ -163,6 +180,8 @@ OTHERS = {
         "torch.save(weights, 'm.pt')",
         "shutil.copyfile('best.pt', 'm.pt')",
     ),
+    "rows of a table": ("note('m.pt')", "torch.load(unknown + '.npz')"),
+    "a picture": ("show('m.pt')", "cv2.imread(unknown + '.jpg')"),
     "a folder that is made": ("os.makedirs('runs')\nsave(weights, 'm')", "torch.load('runs/a.pt')"),
 }
 ONE = {
@@ -183,6 +202,8 @@ ONE = {
     "a name in a folder": ("torch.save(weights, 'a.pt')", "torch.load('./a.pt')"),
     "an absolute one": ("torch.save(weights, 'a.pt')", "torch.load('/work/a.pt')"),
     "unknown": ("torch.save(weights, 'a.pt')", "torch.load(unknown)"),
+    "rows of a table": ("note('m.pt')", "open(unknown + '.csv').read()"),
+    "a picture": ("show('m.pt')", "cv2.imread(unknown + '.png')"),
     "unknown in a folder": ("torch.save(weights, 'a.pt')", "torch.load(unknown + '/a.pt')"),
     "unknown behind a folder": (
         "torch.save(weights, 'a/m.pt')",

@@ -64,7 +64,7 @@ STAYS: dict[str, tuple[str, str, str]] = {
     "part_of_an_expression": (RUN, "ready and model.train()", ""),
     "another_model_since": (f"{RUN}model = torch.nn.Linear(4, 4)\n", "model.train()", ""),
     "set_elsewhere": (f"evaluator.net = torch.nn.Linear(4, 4)\n{RUN}", "model.train()", ""),
-    "only_behind_the_step": ("", "", f"{RUN}print(model(x))\nmodel.train()"),
+    "only_behind_the_step": ("", "", f"{RUN}scale(model(x))\nmodel.train()"),
 }
 
 
@@ -115,7 +115,7 @@ trainer.train()
     [
         ("self.net.train()", "self.evaluate()", True),
         ("pass", "self.evaluate()", False),
-        ("self.net.train()", "self.evaluate()\nprint(self.net(x))", False),
+        ("self.net.train()", "self.evaluate()\nscale(self.net(x))", False),
     ],
 )
 def test_the_paths_lead_out_to_the_callers(first: str, last: str, *, goes: bool) -> None:
