@@ -226,7 +226,8 @@ class Names(Modules, eq=False, dict=True):
             whole = f"{owner.name}.{name}"
             return (self.module(whole, self.entry),)
         if isinstance(owner, Class):
-            return self._of_class(owner, owner, name) or (Member(owner, name),)
+            found = self._of_class(owner, owner, name) or self._put_on_class(owner, name)
+            return found or (Member(owner, name),)
         if isinstance(owner, Object):
             return self._kept((owner, name), lambda: self._of_object(owner, name))
         return (Member(owner, name),)
@@ -273,6 +274,17 @@ class Names(Modules, eq=False, dict=True):
             if found:
                 return found
         return NOTHING
+
+    def _put_on_class(self, cls: Class, name: str) -> Values:
+        """What is assigned to an attribute of a class from outside: `Logger.current = Logger()`."""
+        return self._kept(
+            ("put on", cls, name),
+            lambda: _union(
+                self._part(source, put.scope, put.bound)
+                for source, put in self.puts_of(name)
+                if cls in self.of(source, put.scope, put.owner)
+            ),
+        )
 
     def _stored(self, owner: Object, cls: Class, name: str) -> Values:
         """What is assigned to the attribute: `self.x = ...` in the family, `obj.x = ...`."""

@@ -10,6 +10,7 @@ from itertools import takewhile
 from msgspec import Struct, field
 
 from instrumentor.locate.changes.cleanup import cleanup_behind
+from instrumentor.locate.changes.skips.made_ahead import MadeAhead
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.reader import EffectsReader
 from instrumentor.locate.changes.skips.removal import Closed, Gone
@@ -116,7 +117,15 @@ class Facts(Struct, eq=False, dict=True):
             if isinstance(test, ast.If) and _is_of_the_entry(test.test)
             for statement in test.body
         ]
-        return guarded + [(source, statement) for statement, source in self.options.never.items()]
+        return guarded + [(source, statement) for statement, source in self._never.items()]
+
+    @cached_property
+    def _never(self) -> dict[ast.stmt, Source]:
+        """Branches that the options leave out, or what is made ahead of the samples."""
+        by_options = [(source, statement) for statement, source in self.options.never.items()]
+        unused = Gone(self.program, [], by_options, self.closed).functions
+        made = MadeAhead(self.program, self.anchors, unused).never()
+        return {**self.options.never, **{statement: source for source, statement in made}}
 
     @cached_property
     def _dead(self) -> Gone:
@@ -156,7 +165,7 @@ class Facts(Struct, eq=False, dict=True):
 
     @cached_property
     def reader(self) -> EffectsReader:
-        return EffectsReader(self.program, self.storage, self.objects, self.options.never)
+        return EffectsReader(self.program, self.storage, self.objects, self._never)
 
     @cached_property
     def of_the_step(self) -> set[ast.stmt]:
