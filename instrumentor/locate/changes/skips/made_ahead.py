@@ -11,9 +11,17 @@ from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
-from instrumentor.read.bindings import Bound
+from instrumentor.read.bindings import Binding, Bound
 from instrumentor.read.program import Function, Program
-from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, contains, own_nodes, path_to
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    FunctionNode,
+    ScopeNode,
+    Source,
+    contains,
+    own_nodes,
+    path_to,
+)
 from instrumentor.read.values import Class
 
 #: A statement and where it stands.
@@ -49,7 +57,7 @@ class MadeAhead(Struct):
                     if self._is_made(source, scope, statement, asked):
                         yield from ((source, s) for s in out)
 
-    def _is_made(self, source: Source, scope: ScopeNode, test: ast.If, asked: ast.expr) -> bool:
+    def _is_made(self, source: Source, scope: FunctionNode, test: ast.If, asked: ast.expr) -> bool:
         """Whether what is asked for is always something where a function comes to a test."""
         found = self._set(source, scope, asked)
         if found is None:
@@ -73,7 +81,7 @@ class MadeAhead(Struct):
         self, source: Source, scope: ScopeNode, asked: ast.expr
     ) -> list[tuple[Source, ScopeNode, Bound]] | None:
         """All that an attribute of a class, or a module's variable, is set to; None if not told."""
-        names = self.program.names
+        names, found = self.program.names, list[tuple[Source, ScopeNode, Binding]]()
         match asked:
             case ast.Attribute(value=owner, attr=name):
                 match names.of(source, scope, owner):
@@ -82,7 +90,7 @@ class MadeAhead(Struct):
                     case _:
                         return None
                 table = self.program.bindings_of(cls.source).classes.get(cls.node, {})
-                found = [(cls.source, cls.source.tree, b) for b in table.get(name, ())]
+                found += [(cls.source, cls.source.tree, b) for b in table.get(name, ())]
                 for where, put in names.puts_of(name):
                     owners = names.of(where, put.scope, put.owner)
                     if owners != (cls,):
@@ -91,7 +99,7 @@ class MadeAhead(Struct):
             case ast.Name(id=name) if names.binder(source, scope, name) is source.tree:
                 if any(source in names.of(s, p.scope, p.owner) for s, p in names.puts_of(name)):
                     return None
-                found = [
+                found += [
                     (source, self._scope_of(source, b), b)
                     for b in names.bound(source, source.tree, name)
                 ]
@@ -102,16 +110,14 @@ class MadeAhead(Struct):
         bound = [(s, where, b) for s, where, b in found if isinstance(b, Bound)]
         return bound if len(bound) == len(found) else None
 
-    def _scope_of(self, source: Source, binding: object) -> ScopeNode:
+    def _scope_of(self, source: Source, binding: Binding) -> ScopeNode:
         """The function that sets a module's variable, which it declares global."""
         at = source.statement_of(binding.value) if isinstance(binding, Bound) else None
         return source.scope_of(at) if at is not None else source.tree
 
-    def _is_unused(self, source: Source, scope: ScopeNode) -> bool:
+    def _is_unused(self, source: Source, scope: FunctionNode) -> bool:
         """Nobody calls a function, or names it."""
-        named = isinstance(scope, FUNCTIONS) and any(
-            scope.name in each.mentions for each in self.program.sources.values()
-        )
+        named = any(scope.name in each.mentions for each in self.program.sources.values())
         return scope in self.unused or (not named and source.class_of.get(scope) is None)
 
     def _makes(self, source: Source, scope: ScopeNode, value: ast.expr) -> bool:
