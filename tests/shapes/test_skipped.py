@@ -283,8 +283,16 @@ def test_what_is_done_with_the_value_of_a_forward_goes_and_changes_nothing(
     assert same_training(seen, alone) == []
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        "error = net(x).sum()\nprint(loss.item(), error.item())",
+        "if step % 2 == 0:\n    show(net)",
+    ],
+)
 @pytest.mark.parametrize(("counts", "goes"), [("pass", True), ("self.calls += 1", False)])
 def test_a_forward_behind_the_step_goes_unless_it_is_felt(
+    use: str,
     counts: str,
     goes: bool,
     run_cli: RunCli,
@@ -292,8 +300,9 @@ def test_a_forward_behind_the_step_goes_unless_it_is_felt(
     git_repo: RepoFactory,
     tmp_path: Path,
 ) -> None:
-    rest = "error = net(x).sum()\nprint(loss.item(), error.item())\nstate['scale'] += net.calls"
+    rest = f"{use}\nstate['scale'] += net.calls"
     before = NET.format(counts=counts, gives="x * self.weight")
+    before += "def show(held):\n    print(held(torch.ones(1)).sum())\n"
     shape = script(rest=rest, before=before)
     repo = git_repo(shape.files())
     assert skipped(run_cli, repo) == (3 + goes, 1)
@@ -435,6 +444,42 @@ def test_what_is_done_with_its_like_goes_and_changes_nothing(
     assert same_training(seen, alone) == []
 
 
+#: a lambda that is given to a function, an operation with a backward of its own
+OPERATIONS = """\
+class Exp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, floor=-15):
+        ctx.save_for_backward(x)
+        ctx.floor = floor
+        return torch.exp(x)
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * torch.exp(ctx.saved_tensors[0].clamp(ctx.floor, 15)), None
+exp = Exp.apply
+weight = torch.zeros(1, requires_grad=True)
+def each(rows, measure):
+    return [measure(row) for row in rows]"""
+OF_ITS_LIKE["operations"] = (
+    "print(each([x[:2], x[2:4]], lambda row: exp(row).sum().item()), exp(weight))",
+    "state['scale'] = float(sum(each([weight], lambda row: exp(row) + 1)))",
+    OPERATIONS,
+)
+#: what is made once: by whoever asks for it where nobody has made it yet
+MADE = """\
+class Rates:
+    current = None
+    def __init__(self, rate):
+        self.rate = rate
+def begin(rate):
+    Rates.current = Rates(rate)
+def at_hand():
+    if Rates.current is None:
+        begin(9.0)
+    return Rates.current
+begin(0.5)"""
+OF_ITS_LIKE["made ahead"] = ("print(at_hand().rate)", "state['scale'] = at_hand().rate", MADE)
+
+
 #: looks at the model behind each step, and leaves it in evaluation mode by one of two ways
 LOOK = """\
 def look(net, gives_back=True):
@@ -457,7 +502,12 @@ class Evaluator:
         for a, b in batches:
             with torch.no_grad():
                 print(self.net.eval()(a).sum())
-evaluator = Evaluator(model)"""
+evaluator = Evaluator(model)
+def with_gradients(train):
+    torch.set_grad_enabled(train)
+    model.eval()
+    print(model(x).sum())
+    model.train()"""
 
 
 @pytest.mark.parametrize(
@@ -467,6 +517,7 @@ evaluator = Evaluator(model)"""
         "leave(model, False)",
         "evaluator.run(val_loader)\nprint(step)\nmodel.train()",
         "evaluator.run(val_loader)\nprint(step)\nmodel.eval()",
+        "with_gradients(train=False)\ntorch.set_grad_enabled(True)",
     ],
 )
 def test_the_mode_that_a_look_leaves_is_that_of_the_step(
