@@ -8,6 +8,7 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
+from instrumentor.locate.changes.skips.objects import CONTAINERS
 from instrumentor.read.handed_on import words
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import is_property
@@ -26,7 +27,6 @@ from instrumentor.read.values import Class, External, Group, Item, Member, Objec
 _MAKING = ("__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__")
 #: Functions that are followed into from one call of a module.
 _MOST = 200
-_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
 #: By which a module gets at what it holds, or puts it there, other than by an attribute.
 _OF_CONTAINERS = words(
     "_modules modules named_modules children named_children add_module register_module"
@@ -212,7 +212,7 @@ class Implicit(Struct, eq=False, dict=True):
     def _holds_layers(self, cls: Class) -> bool:
         """Whether its objects run modules that they hold as a container does."""
         names = self.program.names
-        return any(base in _CONTAINERS for base in names.external_bases(cls)) or any(
+        return any(base in CONTAINERS for base in names.external_bases(cls)) or any(
             contains(own.node, node)
             for own in names.bases(cls)
             for word in _OF_CONTAINERS

@@ -17,6 +17,8 @@ from instrumentor.read.syntax import ScopeNode, Source, argument, arguments, dot
 from instrumentor.read.values import Class, External, Group, Item, Member, Object, Value, Values
 
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
+#: Modules that hold others, which walking over them and an index give.
+CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
 _WALKED_THROUGH = handed_on.RETURNS_ARGUMENT | {"builtins.enumerate", "builtins.zip"}
 _LOADER = "DataLoader"
 _CHANGES = (Effect.GIVEN, Effect.FIRST, Effect.PROCESS)
@@ -263,6 +265,9 @@ class Objects(Struct, eq=False):
         return self.knowledge.program.names.of(source, scope, node)
 
     def _module(self, value: Value) -> bool:
+        if isinstance(value, Item) and isinstance(value.owner, Object):  # `self.layers[0]`
+            if external_name(value.owner.made_by) in CONTAINERS:
+                return True
         found = self.knowledge.kinds.of_value(value)
         return found is not None and found[0] in _MODULES
 

@@ -127,6 +127,21 @@ class Exp(torch.autograd.Function):
         return grad * torch.exp(ctx.saved_tensors[0].clamp(ctx.floor, 15)), None
 exp = Exp.apply
 state, buf = {{'n': 0}}, torch.zeros(4)"""
+#: Modules in a list and in a table, which the step does not call, and how one is called.
+PARTED = """\
+calls = []
+class Part(torch.nn.Module):
+    def forward(self, x):
+        {}
+        return x + 1
+parts = torch.nn.ModuleList([Part() for n in range(2)])
+others = torch.nn.ModuleList([torch.nn.Linear(4, 4) for n in range(2)])
+named = torch.nn.ModuleDict({{'a': Part()}})"""
+ELEMENTS = {
+    "index": "print(others[0](total), parts[0](total))",
+    "key": "print(named['a'](total))",
+    "walk": "for part, other in zip(parts, others):\n    print(other(part(total)))",
+}
 #: A model that an accelerator prepares, and gives back.
 PREPARED = """\
 import accelerate
@@ -402,6 +417,12 @@ STAYS: dict[str, Evaluation] = {
         )
         for use in ("exp", "Exp.apply")
     },
+    **{
+        f"an_element_of_modules_that_counts_by_{name}": Evaluation(
+            PARTED.format("calls.append(1)"), use, "scale(calls)"
+        )
+        for name, use in ELEMENTS.items()
+    },
     "a_model_that_an_accelerator_gives_back_and_that_counts": Evaluation(
         PREPARED, "accelerator.unwrap_model(net)(total, count=True)", "scale(net(x))"
     ),
@@ -658,6 +679,10 @@ GOES: dict[str, Evaluation] = {
             OPERATION.format("own = {}\n        own['n'] = 1"), f"print({use}(buf))", "scale(buf)"
         )
         for name, use in (("name", "exp"), ("its_class", "Exp.apply"))
+    },
+    **{
+        f"an_element_of_modules_by_{name}": Evaluation(PARTED.format("pass"), use, "scale(calls)")
+        for name, use in ELEMENTS.items()
     },
     "a_model_that_an_accelerator_gives_back": Evaluation(
         PREPARED, "accelerator.unwrap_model(net)(total, count=False)", "scale(net(x))"
