@@ -78,7 +78,7 @@ from instrumentor.read.syntax import (
     own_nodes,
     returned,
 )
-from instrumentor.read.values import Class, Object, Value
+from instrumentor.read.values import Class, Object, Opaque, Value
 
 _DEPTH = 12
 _NONE: Constants = {}
@@ -348,13 +348,16 @@ class EffectsReader(Struct, eq=False, dict=True):
     def _by_library(self, frame: Frame, statement: ast.stmt, call: ast.Call) -> Effects:
         """Of what the program does not define."""
         found, where = Effects(), (frame.source, frame.scope)
-        lambdas = self.storage.lambdas(frame, call)
-        for each in lambdas:
+        for each in self.storage.lambdas(frame, call):
             found.add(self._of_lambda(frame, call, each))
-        applied = [self._methods.applied(v) for v in self.program.names.of(*where, call.func)]
-        for function in (f for each in applied for f in each):
-            found.add(self._applied(frame, call, function))
-        if len(lambdas) + len([*filter(None, applied)]) == len(applied) > 0:
+        values, own = self.program.names.of(*where, call.func), list[Value]()
+        for value in values:
+            forwards = self._methods.applied(value)
+            for function in forwards:
+                found.add(self._applied(frame, call, function))
+            is_read = isinstance(value, (Function, Class)) or _is_a_lambda(value)
+            own += [value] if forwards or is_read else []
+        if own and len(own) == len(values):
             return found
         found.add(self._library.of(frame, statement, call))
         found.opened = {(call, frame): found.files} if found.files else {}
@@ -587,6 +590,10 @@ def _mode(frame: Frame, node: ast.expr, module: Reach) -> Mode:
     """A module that may be in either mode."""
     ends = frozenset({State(True), State(False)})
     return Mode(module.path, frame.scope, ast.unparse(node), ends)
+
+
+def _is_a_lambda(value: Value) -> bool:
+    return isinstance(value, Opaque) and isinstance(value.node, ast.Lambda)
 
 
 def _is_given_back(scope: ScopeNode, node: ast.expr) -> bool:

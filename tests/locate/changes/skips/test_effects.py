@@ -429,6 +429,17 @@ STAYS: dict[str, Evaluation] = {
     "a_lambda_that_changes_what_it_is_given": Evaluation(
         f"{STATE}\n{MEASURE}{EACH}", "each([state], lambda d: count(d))", "scale(state)"
     ),
+    **{
+        f"a_{name}_of_two_that_changes_what_it_is_given": Evaluation(
+            f"{STATE}\n{MEASURE}{EACH}measure = {choice}",
+            "print(each([state], measure))",
+            "scale(state)",
+        )
+        for name, choice in (
+            ("function", "count if ready else lambda d: len(d)"),
+            ("lambda", "len if ready else lambda d: count(d)"),
+        )
+    },
     "a_lambda_of_the_module_that_does": Evaluation(
         f"{STATE}\n{MEASURE}note = lambda d, n=2: count(d, n)", "note(state)", "scale(state)"
     ),
@@ -690,6 +701,11 @@ GOES: dict[str, Evaluation] = {
     "a_lambda_that_is_given_and_computes": Evaluation(
         f"{EACH}def density(mean, scale):\n    return torch.sum(mean * scale)",
         "width = 3\neach([total, a], lambda row: density(row, scale=width).item())",
+    ),
+    "a_lambda_or_a_function": Evaluation(
+        f"{MEASURE}{EACH}rows = [1]\nmeasure = count if ready else lambda d: len(d)",
+        "print(each([{'n': 0}], measure))",
+        "scale(rows)",
     ),
     "a_lambda_that_changes_its_own": Evaluation(
         f"{STATE}\n{MEASURE}{EACH}",
