@@ -243,7 +243,7 @@ def train_one_epoch(optimizer, aux_optimizer):
 
 for epoch in range(3):
     train_one_epoch(optimizer, aux_optimizer)
-    print(model(x))
+    scale(model(x))
 """
 )
 
