@@ -1,7 +1,7 @@
 """Steps under a profiler, which would have spoiled them as samples.
 
-The first one follows the warm-up, so that a script of few steps has one, too. One step tells more
-of what interrupted it than of its ops, so some more follow the samples.
+The first one follows the warm-up and an update, so that a script of few steps has one, too. One
+step tells more of what interrupted it than of its ops, so some more follow the samples.
 """
 
 import os

@@ -38,6 +38,9 @@ from instrumentor.runtime.recorder.witness import Witness
 #: Samples that are printed: so many first ones, and then one in so many seconds.
 PRINTED, PRINTED_EVERY_S = 10, 1.0
 MOST_UNASKED = 5  # steps in a row that do not come to the early stop
+#: Samples without an update of an optimizer that torch knows, behind which a step is profiled.
+MOST_UNTRAINED = 10
+INFERENCE = "inference"  # the label of samples that no update follows
 #: Of several ranks, where no number was asked for: samples, and leading ones of them at least.
 RANKS_STEPS, RANKS_WARMUP = 25, 2
 
@@ -106,6 +109,7 @@ class Recorder:
         self.walked: Set[int] = set()  # loaders that are not walked over, by id
         self.refused = 0  # steps for which nothing proved the device idle
         self.updates = 0  # of optimizers, when a region was begun last
+        self.updated = self.trained = False  # an update came before this region, before a sample
         self.unasked = 0  # regions that an update followed, since `finished` was asked last
         self.name: Optional[str] = None  # of the open region
         self.label: Optional[str] = None  # of the last sample
@@ -175,6 +179,7 @@ class Recorder:
             for fact in self.facts:
                 fact.begin(batch, False)
         self.model.begin()
+        self.updated = bool(self.marks.stepped)
         self.signpost(self.name + "_start")
         self.cpu_s = time.process_time()
         self.started = time.perf_counter()
@@ -191,8 +196,15 @@ class Recorder:
         return "step_%s_%d" % ("warmup" if self.sampling.leads(index) else "steady", index)
 
     def profiles(self) -> bool:
-        """Whether the region to come is a profiled step: the first one follows the warm-up."""
-        return self.taken > 0 and self.profiled.due and not self.sampling.leads(self.taken)
+        """Whether the region to come is a profiled step: the first one follows the warm-up.
+
+        And a sample behind an update, whose optimizer has the memory that it keeps: the peak is
+        read ahead of the profiler.
+        """
+        if self.taken == 0 or not self.profiled.due or self.sampling.leads(self.taken):
+            return False
+        settled = self.trained or self.label == INFERENCE or self.taken >= MOST_UNTRAINED
+        return settled or self.profiled.behind
 
     def end(
         self, *values: Any, label: str = "fwd+bwd", synced: bool = False, batch: Sequence[Any] = ()
@@ -260,6 +272,7 @@ class Recorder:
         kind = self.sampling.add(label, name, milliseconds, compiled, self.started, nodes)
         sample.update(kind=kind, label=label)
         number, self.taken, self.label = self.taken, self.taken + 1, label
+        self.trained = self.trained or self.updated
         facts = {"name": name, "index": number, "ms": milliseconds}
         memory = sample.pop("memory")
         timed = {"cpu_ms": self.cpu_s * 1000.0, "start_s": self.started}

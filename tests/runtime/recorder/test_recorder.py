@@ -86,6 +86,29 @@ def test_a_busy_machine_ends_the_extra_steps_that_nobody_asked_for(
     assert recorder.profiled.due is profiled
 
 
+@pytest.mark.parametrize(
+    ("label", "updates_behind", "profiled_at"),
+    [
+        ("fwd+bwd", 1, 2),  # the second sample has the optimizer's memory beside its own
+        ("fwd+bwd", 4, 5),
+        ("fwd+bwd", 64, 10),
+        ("inference", 64, 1),
+    ],
+)
+def test_the_first_profiled_step_follows_a_sample_behind_an_update(
+    untrained: None, recorder: Recorder, label: str, updates_behind: int, profiled_at: int
+) -> None:
+    """The peak of memory is read ahead of it."""
+    recorder.sampling.steps, recorder.profiled.hook = 99, "hook.py"
+    for taken in range(1, profiled_at + 1):
+        recorder.begin()
+        recorder.end(label=label)
+        if taken % updates_behind == 0:
+            recorder.marks.stepped.append(1)
+        recorder.profiled.hook = "hook.py"
+        assert recorder.profiles() is (taken == profiled_at)
+
+
 def test_what_others_did_beside_profiled_steps_behind_the_samples_is_told(
     recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
