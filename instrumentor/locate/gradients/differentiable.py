@@ -209,10 +209,12 @@ def _are_plain_lambdas(functions: Values) -> bool:
     )
 
 
-def is_parameter(knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
-    """A leaf that needs a gradient: `nn.Parameter`, `requires_grad=True`, given to an optimizer."""
+def leaves_of(
+    knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr
+) -> list[Value]:
+    """Leaves that need a gradient: `nn.Parameter`, `requires_grad=True`, given to an optimizer."""
     values = knowledge.values(source, scope, node)
-    return any(_needs_gradient(v) or v in knowledge.trained.leaves for v in values)
+    return [v for v in values if _needs_gradient(v) or v in knowledge.trained.leaves]
 
 
 def _needs_gradient(value: Value) -> bool:

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from instrumentor.locate.gradients.differentiable import PASSES, Effect, effect_of, is_parameter
+from instrumentor.locate.gradients.differentiable import PASSES, Effect, effect_of, leaves_of
 from instrumentor.locate.gradients.tracked_values import (
     NO_VALUE,
     Given,
@@ -171,7 +171,8 @@ class _Walk:
 
     at: the statement that is being walked; visited: all of them in order; enabled: whether
     gradients are recorded there; inside: whether the scope is a function that the iteration calls;
-    of_switched: what was made of leaves whose `requires_grad` a statement switches on.
+    of_switched: what was made of leaves whose `requires_grad` a statement switches on; met: calls
+    that were walked over.
     """
 
     def __init__(
@@ -186,6 +187,7 @@ class _Walk:
         self.visited: dict[ast.stmt, None] = {}
         self.runs: dict[ast.stmt, bool] = {}
         self.of_switched: Value = NO_VALUE
+        self.met: set[ast.Call] = set()
         self.enabled = True
 
     # -- statements ------------------------------------------------------------------------
@@ -289,7 +291,9 @@ class _Walk:
             case ast.Name() | ast.Attribute():
                 return self._variable(node)
             case ast.Call():
-                return self._call(node)
+                found = self._call(node)
+                self.met.add(node)
+                return found
             case ast.BinOp():
                 return self._computed(node)
             case ast.Subscript(value=whole, slice=index):
@@ -355,13 +359,34 @@ class _Walk:
         for node in nodes:
             if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
                 node = node.value if isinstance(node, ast.Attribute) else node
-                if is_parameter(self.knowledge, self.source, self.scope, node):
+                leaves = leaves_of(self.knowledge, self.source, self.scope, node)
+                leaves = [leaf for leaf in leaves if not self._is_made_later(node, leaf)]
+                if leaves:
                     made = self.made(Evidence.TYPE, dotted(node))
-                    values = self.knowledge.values(self.source, self.scope, node)
-                    if not self.knowledge.trained.switched.isdisjoint(values):
+                    if not self.knowledge.trained.switched.isdisjoint(leaves):
                         self.of_switched |= made
                     return made
         return NO_VALUE
+
+    def _is_made_later(self, node: ast.expr, leaf: object) -> bool:
+        """Whether what makes a leaf for a variable stands further down than this use of it.
+
+        `x = x.to(device)`, then `x = Variable(x, requires_grad=True)`.
+        """
+        if not isinstance(leaf, Object) or leaf.where is None or leaf.where[1] is not self.scope:
+            return False
+        if leaf.node in self.met:
+            return False
+        key = self.held.key(node)
+        if key is None or key[0] is not self.scope:
+            return False
+        # in the variables of a loop an earlier iteration may have left it, in those of a call none
+        return self.inside or not any(
+            "." in name or leaf in self.knowledge.program.names.named(self.source, self.scope, name)
+            for part in self.held.read(key)
+            if isinstance(part, Given)
+            for _, name in (part.key,)
+        )
 
     def _comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
@@ -400,7 +425,7 @@ class _Walk:
         key = self.held.key(call.func.value) if isinstance(call.func, ast.Attribute) else None
         if isinstance(call.func, ast.Attribute) and call.func.attr == "requires_grad_":
             self._switched(call.func.value)
-            owner = self._owner(call.func)
+            return owner - self.of_switched
         if key is not None and callee(call) in methods.FILLS:
             self._fill(key, given)
         if key is not None and callee(call) == "step":

@@ -222,6 +222,23 @@ def test_a_leaf_is_one_from_its_switch_on(switch: str) -> None:
     starts_at(looped(attack + steps), "loss = model(x + noise)")
 
 
+def test_a_batch_that_is_made_to_need_a_gradient_starts_no_forward() -> None:
+    """The region is in the method with the step, behind the one that only moves the batch."""
+    methods = """\
+def set_input(self, batch):
+    image = torch.from_numpy(batch["image"]).float()
+    self.image = image.to(self.device).requires_grad_(self.training)
+
+def optimize(self):
+    self.optimizer.zero_grad()
+    loss = self.net(self.image).mean()
+    loss.backward()
+    self.optimizer.step()
+"""
+    source = trainer(methods, "self.set_input(x)\nself.optimize()")
+    starts_at(source, "loss = self.net(self.image)")
+
+
 @pytest.mark.parametrize("made", ["fake = model(x)", "fake = weight * x"])
 def test_a_switch_leaves_the_graph_of_what_was_computed(made: str) -> None:
     before = "weight = torch.nn.Parameter(torch.ones(2))"

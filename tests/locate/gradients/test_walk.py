@@ -137,6 +137,41 @@ real.requires_grad = True
     assert made(body)[0][0] == "loss = criterion(model(real), y)"
 
 
+LEAF = "from torch.autograd import Variable\ndevice = torch.device(name)"
+
+
+@pytest.mark.parametrize(
+    "ahead",
+    [
+        "x, y = x.to(device), y.to(device)\nx, y = Variable(x, requires_grad=True), Variable(y)",
+        "x = x.to(device)\nx = x.float().requires_grad_()",
+        "x = moved(x)",
+    ],
+)
+def test_what_is_made_a_leaf_later_is_none_before(ahead: str) -> None:
+    moved = """\
+def moved(x):
+    x = x.to(device)
+    x = Variable(x, requires_grad=True)
+    return x
+"""
+    found = made(f"{ahead}\nloss = criterion(model(x), y)\nloss.backward()", f"{LEAF}\n{moved}")
+    assert {unit for unit, _, _ in found} == {"loss = criterion(model(x), y)"}
+
+
+def test_what_is_computed_of_a_leaf_starts_the_forward() -> None:
+    leaf = "x = Variable(x, requires_grad=True)"
+    found = made(f"{leaf}\nz = x.cos()\nloss = model(z)\nloss.backward()", LEAF)
+    assert found[0][0] == "z = x.cos()"
+
+
+@pytest.mark.parametrize("again", ["w = w - 0.1 * w.grad", "if x:\n    pass"])
+def test_a_leaf_of_an_earlier_iteration_is_one(again: str) -> None:
+    remade = f"{again}\nw = Variable(w, requires_grad=True)"
+    found = made(f"z = w * x\nloss = model(z)\nloss.backward()\n{remade}", f"{LEAF}\nw = load()")
+    assert found[0][0] == "z = w * x"
+
+
 HOOKED = """\
 class Net(torch.nn.Module):
     def __init__(self):
