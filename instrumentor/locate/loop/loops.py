@@ -29,6 +29,7 @@ from instrumentor.read.syntax import (
     ScopeNode,
     Source,
     callee,
+    contains,
     own_nodes,
 )
 
@@ -167,8 +168,31 @@ def find_candidates(knowledge: Knowledge) -> list[Candidate]:
 
 
 def without_probes(candidates: list[Candidate]) -> list[Candidate]:
-    """Without loops whose gradients nothing is trained with: the step clears them first."""
-    return [c for c in candidates if not any(_clears(other, c) for other in candidates)]
+    """Without loops whose gradients nothing is trained with, beside another loop's own step."""
+    return [
+        c
+        for c in candidates
+        if not any(_clears(other, c) or _is_updated_in(other, c) for other in candidates)
+    ]
+
+
+def _is_updated_in(step: Candidate, probe: Candidate) -> bool:
+    """Whether all updates behind a loop are those of another one's iterations, to come later.
+
+    `ones(rays).sum().backward()` counts the views of a grid, ahead of the training of another one.
+    """
+    if step is probe or not probe.updates or not step.sites:
+        return False
+    if any(f.node is step.scope for site in probe.sites for f in site.chain):
+        return False
+    in_iteration = step.program.called_from(step.scope, step.loop.body)
+    if contains(step.loop, probe.loop) or probe.scope in in_iteration:
+        return False
+    return all(
+        contains(step.loop, u.statement)
+        or (u.helper is not None and _steps_only_in(step, u.helper, within=step.loop))
+        for u in probe.updates
+    )
 
 
 def _clears(step: Candidate, probe: Candidate) -> bool:
@@ -188,15 +212,21 @@ def _clears(step: Candidate, probe: Candidate) -> bool:
     )
 
 
-def _steps_only_in(step: Candidate, helper: Function) -> bool:
-    """Whether the optimizers that a function steps are all stepped in the function of a loop."""
+def _steps_only_in(step: Candidate, helper: Function, within: ast.AST | None = None) -> bool:
+    """Whether the optimizers that a function steps are all stepped in the function of a loop.
+
+    Args:
+        within: where in that function.
+    """
     program, knowledge = step.program, step.knowledge
-    return {step.scope} == {
-        scope
+    at = [
+        (scope, statement)
         for scope in (helper.node, *program.called_from(helper.node, helper.node.body))
-        for call, _ in program.calls.get(scope, ())
+        for call, statement in program.calls.get(scope, ())
         if knowledge.is_step(program.source_of_scope[scope], scope, call)
-    }
+    ]
+    inside = within is None or all(contains(within, statement) for _, statement in at)
+    return inside and {scope for scope, _ in at} == {step.scope}
 
 
 def in_order(sites: Iterable[Site]) -> tuple[Site, ...]:

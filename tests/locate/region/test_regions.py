@@ -278,6 +278,36 @@ def epoch(rows, pieces):
         > stop
 while True:
     epoch(loader, 1)
+=== a count of gradients ahead of the training is no loop of steps
+def views(batches):
+    for batch in batches:
+        ones = torch.nn.Linear(4, 1)
+        for rays in batch.split(4):
+            ones(rays).sum().backward()
+        seen.append(ones.weight.grad > 1)
+views(batches)
+for x, y in loader:
+    optimizer.zero_grad()
+    > begin
+    loss = model(x).mean()
+    loss.backward()
+    > end
+    optimizer.step()
+    > stop
+=== nor where a function trains
+def train():
+    for x, y in loader:
+        > begin
+        loss = model(x).mean()
+        loss.backward()
+        > end
+        optimizer.step()
+        optimizer.zero_grad()
+        > return
+for rays in batches:
+    model(rays).sum().backward()
+seen.append(model.weight.grad > 1)
+train()
 === callbacks in a table are told apart by their keys
 from functools import partial
 hooks = {}
