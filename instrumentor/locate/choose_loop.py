@@ -34,7 +34,7 @@ from instrumentor.locate.loop.loops import (
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Role
 from instrumentor.locate.region.accumulation import accumulation_of
-from instrumentor.locate.region.beside_the_step import beside_the_step
+from instrumentor.locate.region.beside_the_step import beside_the_step, holds
 from instrumentor.locate.region.modes import Region
 from instrumentor.locate.region.regions import find_regions, unsampled
 from instrumentor.locate.region.step_function import step_function
@@ -419,6 +419,8 @@ def _understand(
     if options.test is not None:
         stops = [replace(stop, strategy="skip") for stop in stops]
     skips = _left_out(candidate, regions, stops, options, called_with)
+    timed = [each for each in skips.kept if any(holds(region, each) for region in regions)]
+    beside = replace(skips, kept=[each for each in skips.kept if each not in timed])
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
     moved, told = find_host_reads(regions, counter, as_written=as_written)
     not_run = [*called_with.left_out_of(body.source, body.flow.statements)]
@@ -440,9 +442,9 @@ def _understand(
             *(caveat for region in regions for caveat in region.warnings),
             *unsampled(regions, not_run),
             *of_the_syncs(regions),
-            *warnings_of(skips),
+            *warnings_of(beside),
             *told,
-            *beside_the_step(regions, without),
+            *beside_the_step(regions, without, timed),
         ),
     )
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from instrumentor.locate.gradients.differentiable import PASSING
+from instrumentor.locate.gradients.leading import leading_to
 from instrumentor.locate.gradients.tracked_values import Made
 from instrumentor.locate.gradients.walk import Differentiated, gradients_of
 from instrumentor.locate.loop.counter import runs_once
 from instrumentor.locate.loop.loops import Candidate, Site, from_callers
 from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.calls import Knowledge
-from instrumentor.locate.meaning.changed_names import effects, uses
+from instrumentor.locate.meaning.changed_names import uses
 from instrumentor.locate.meaning.roles import Evidence, Kind
 from instrumentor.read import handed_on
 from instrumentor.read.names import external_name
@@ -32,7 +33,6 @@ from instrumentor.read.syntax import (
     contains,
     own_calls,
     own_nodes,
-    path_to,
     receiver,
     suites,
 )
@@ -259,42 +259,8 @@ def _acts(call: ast.Call) -> bool:
     )
 
 
-def leading_to(
-    candidate: Candidate,
-    site: Site,
-    changes: Callable[[ast.stmt], set[str]] = effects,
-    read: Collection[str] = (),
-) -> set[ast.stmt]:
-    """Statements of the iteration that a backward's loss, or a helper's arguments, come from.
-
-    Args:
-        changes: names that a statement binds or changes.
-        read: names that the helper reads beside its arguments.
-    """
-    live = uses(site.call if site.chain else site.loss).union(read)
-    found: set[ast.stmt] = set()
-    for suite, index in reversed(path_to(candidate.source, candidate.loop, site.statement)):
-        for target, value in _bound_by_header(suite[index]):
-            if binds(target) & live:
-                live |= uses(value)
-        for statement in reversed(suite[:index]):
-            if changes(statement) & live:
-                found.add(statement)
-                live |= uses(statement)
-    return found
-
-
 def call_of(
     knowledge: Knowledge, caller: Function, function: Function
 ) -> tuple[ast.Call, ast.stmt] | None:
     """Where one function calls another, at first."""
     return next(iter(knowledge.program.calls_between(caller, function)), None)
-
-
-def _bound_by_header(around: ast.stmt) -> list[tuple[ast.expr, ast.expr]]:
-    """`for loss in losses`, `with scale_loss(loss) as scaled`: what is bound, and from what."""
-    if isinstance(around, (ast.For, ast.AsyncFor)):
-        return [(around.target, around.iter)]
-    if isinstance(around, (ast.With, ast.AsyncWith)):
-        return [(i.optional_vars, i.context_expr) for i in around.items if i.optional_vars]
-    return []

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from instrumentor.locate.gradients.forward import leading_to
+from instrumentor.locate.gradients.leading import leading_to
 from instrumentor.locate.loop.loops import Candidate, Site
 from instrumentor.locate.meaning.changed_names import changed, effects, uses
 from instrumentor.locate.region.modes import Region

@@ -14,8 +14,9 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from instrumentor.locate.gradients.forward import leading_to
+from instrumentor.locate.gradients.leading import leading_to
 from instrumentor.locate.gradients.walk import gradients_of
+from instrumentor.locate.located import Kept
 from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.host_values import host_reads, is_validation_name
@@ -56,7 +57,9 @@ class _Called(NamedTuple):
 
 
 def beside_the_step(
-    regions: Sequence[Region], taken_out: Collection[ast.stmt] = ()
+    regions: Sequence[Region],
+    taken_out: Collection[ast.stmt] = (),
+    staying: Collection[Kept] = (),
 ) -> Iterator[Caveat]:
     """Host reads, saves, fetches, copies and evaluations of helpers, a few of each kind.
 
@@ -64,10 +67,11 @@ def beside_the_step(
 
     Args:
         taken_out: statements that the run does without, or behind the clock.
+        staying: evaluations and saves that are kept in the timed regions.
     """
     found: dict[str, dict[str, Caveat]] = {}
     for region in regions:
-        for caveat in _of_region(region, taken_out):
+        for caveat in (*_of_region(region, taken_out), *_kept(region, staying)):
             found.setdefault(caveat.kind, {}).setdefault(caveat.place, caveat)
     for each in found.values():
         yield from islice(each.values(), _MOST_PLACES)
@@ -100,6 +104,21 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
     for function, of_model in search.functions(start):
         yield from search.in_function(function)
         yield from search.copies(function, of_model=of_model)
+
+
+def _kept(region: Region, staying: Collection[Kept]) -> Iterator[Caveat]:
+    knowledge, scope = region.candidate.knowledge, region.candidate.scope
+    inside_of = f"{scope.name}()" if isinstance(scope, FUNCTIONS) else ""
+    for piece in staying:
+        what = "a save" if piece.what == "checkpoint" else "an evaluation"
+        kind = "save" if piece.what == "checkpoint" else piece.what
+        if holds(region, piece):
+            yield _told(knowledge, kind, what, inside_of, piece.source, piece.statement)
+
+
+def holds(region: Region, piece: Kept) -> bool:
+    """Whether an evaluation or a save that stays is timed with a region."""
+    return piece.source is region.candidate.source and piece.statement in _inside(region)
 
 
 def _syncs_ahead(region: Region, calls: Iterable[tuple[ast.Call, ast.stmt]]) -> Iterator[ast.Call]:

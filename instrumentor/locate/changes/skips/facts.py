@@ -15,7 +15,7 @@ from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.reader import EffectsReader
 from instrumentor.locate.changes.skips.removal import Closed, Gone
 from instrumentor.locate.changes.skips.storage import Frame, Storage
-from instrumentor.locate.gradients.forward import leading_to
+from instrumentor.locate.gradients.leading import leading_to
 from instrumentor.locate.located import Stop
 from instrumentor.locate.loop.loops import Candidate, Site, leaves_out_all, outwards
 from instrumentor.locate.meaning import libraries, methods
