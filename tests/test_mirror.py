@@ -38,7 +38,7 @@ TESTED_IN = {
     ),
     "tests/locate/gradients/test_forward.py": "read/names_used locate/gradients/tracked_values",
     "tests/locate/gradients/test_walk.py": "locate/gradients/differentiable read/values",
-    "tests/locate/test_rules.py": ("locate/loop/loops locate/remarks locate/choose_loop"),
+    "tests/locate/test_rules.py": ("locate/remarks locate/choose_loop"),
     "tests/locate/region/test_accumulation.py": "locate/region/modes",
     "tests/locate/meaning/test_kinds.py": "locate/loop/by_hand",
     "tests/run/process/test_running.py": "run/process/model run/process/tree",

@@ -425,6 +425,7 @@ def _understand(
     moved, told = find_host_reads(regions, counter, as_written=as_written)
     not_run = [*called_with.left_out_of(body.source, body.flow.statements)]
     without = [*(s.statement for s in skips.skipped), *(d.statement for d in moved), *not_run]
+    others, known = beside_the_step(regions, without, timed), {(c.kind, c.place) for c in told}
     return Located(
         candidate,
         regions,
@@ -444,7 +445,7 @@ def _understand(
             *of_the_syncs(regions),
             *warnings_of(beside),
             *told,
-            *beside_the_step(regions, without, timed),
+            *(c for c in others if (c.kind, c.place) not in known),
         ),
     )
 

@@ -107,7 +107,7 @@ def _own_limits(candidate: Candidate) -> Iterator[Caveat]:
     counted = {c for loop in loops for c, _ in counters(loop)} | set(map(header_count, loops))
     for node in candidate.flow.statements:
         place = source.at(node.lineno)
-        if isinstance(node, ast.If) and _counts_out(node, counted - {""}):
+        if isinstance(node, ast.If) and _counts_out(candidate, node, counted - {""}):
             text = (
                 "The script ends its loop by a count of its own, possibly before --steps samples."
             )
@@ -117,13 +117,18 @@ def _own_limits(candidate: Candidate) -> Iterator[Caveat]:
                 yield Caveat("own-timer", "The script's own timer stays.", place=place)
 
 
-def _counts_out(node: ast.If, counted: set[str]) -> bool:
-    """`if step >= max_steps: break`."""
-    return any(isinstance(s, ast.Break) for s in node.body) and any(
-        isinstance(test, ast.Compare)
-        and any(isinstance(op, (ast.Gt, ast.GtE, ast.Eq)) for op in test.ops)
-        and dotted(test.left) in counted
-        for test in (node.test, *own_nodes(node.test))
+def _counts_out(candidate: Candidate, node: ast.If, counted: set[str]) -> bool:
+    """`if step >= max_steps: break`, of the loop itself and of none in its iterations."""
+    leaves = candidate.source.loops_around(node)[:1] == [candidate.loop]
+    return (
+        leaves
+        and any(isinstance(s, ast.Break) for s in node.body)
+        and any(
+            isinstance(test, ast.Compare)
+            and any(isinstance(op, (ast.Gt, ast.GtE, ast.Eq)) for op in test.ops)
+            and dotted(test.left) in counted
+            for test in (node.test, *own_nodes(node.test))
+        )
     )
 
 

@@ -414,6 +414,17 @@ def test_distributed_code_is_measured_as_one_process(world: str) -> None:
     assert "measured as one process" in warning.message
 
 
+@pytest.mark.parametrize(
+    ("inner", "told"), [("", True), ("for n, x in enumerate(held_out):", False)]
+)
+def test_a_count_that_ends_an_inner_loop_is_no_limit(inner: str, told: bool) -> None:
+    limit = "if n >= 3:\n    break\n"
+    source = PREAMBLE + LOOP.replace("for x, y in loader", "for n, (x, y) in enumerate(loader)")
+    source += indent(f"{inner}\n{indent(limit, '    ')}" if inner else limit, "    ")
+    kinds = [w.kind for w in rewrite(source, filename="train.py").plan.warnings]
+    assert ("own-limit" in kinds) is told
+
+
 def test_calls_in_functions_that_are_never_reached_count_for_nothing() -> None:
     source = PREAMBLE + "import torch.distributed as dist\n"
     source += "def stop():\n    dist.destroy_process_group()\n    dist.init_process_group()\n"

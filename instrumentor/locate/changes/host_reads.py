@@ -53,7 +53,7 @@ def find_host_reads(
     lines = sorted({line for deferred in moved for line in deferred.reads})
     if lines and candidate.program.uses_xla:  # elsewhere a read costs the same at any place
         warnings.append(_measured(candidate, lines, as_written=as_written))
-    return [] if as_written else moved, warnings
+    return [] if as_written else moved, [*dict.fromkeys(warnings)]
 
 
 def _measured(candidate: Candidate, lines: list[int], *, as_written: bool) -> Caveat:

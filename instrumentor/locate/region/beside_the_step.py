@@ -61,7 +61,7 @@ def beside_the_step(
     taken_out: Collection[ast.stmt] = (),
     staying: Collection[Kept] = (),
 ) -> Iterator[Caveat]:
-    """Host reads, saves, fetches, copies and evaluations of helpers, a few of each kind.
+    """Host reads, saves, fetches, copies and evaluations, of helpers a few of each kind.
 
     What is in a branch that the script's options leave out, or of an object made there, is not.
 
@@ -69,10 +69,13 @@ def beside_the_step(
         taken_out: statements that the run does without, or behind the clock.
         staying: evaluations and saves that are kept in the timed regions.
     """
+    reads = {c.place: c for region in regions for c in _reads_in_blocks(region, taken_out)}
+    yield from reads.values()
     found: dict[str, dict[str, Caveat]] = {}
     for region in regions:
         for caveat in (*_of_region(region, taken_out), *_kept(region, staying)):
-            found.setdefault(caveat.kind, {}).setdefault(caveat.place, caveat)
+            if caveat.place not in reads or caveat.kind != "host-read-inside":
+                found.setdefault(caveat.kind, {}).setdefault(caveat.place, caveat)
     for each in found.values():
         yield from islice(each.values(), _MOST_PLACES)
 
@@ -81,7 +84,7 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
     everywhere = region.candidate.knowledge.everywhere
     region = replace(region, candidate=replace(region.candidate, knowledge=everywhere))
     body, knowledge = region.candidate, everywhere
-    inside = [s for s in _inside(region) if not any(contains(out, s) for out in taken_out)]
+    inside = _inside(region, taken_out)
     calls = [(c, s) for c, s in body.program.calls.get(body.scope, ()) if s in inside]
     ahead = region.begin if region.fetch is not None else None
     for call, statement in calls:
@@ -92,8 +95,6 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
         elif is_fetch(knowledge, body.source, body.scope, call) and statement is not ahead:
             text = "The next batch is fetched inside the timed region."
             yield Caveat("fetch-inside", text, place=body.source.at(call.lineno))
-    for read in _reads_beside_the_last(region, inside):
-        yield _told(knowledge, "host-read", "a host read", "", body.source, read)
     for call in _syncs_ahead(region, calls):
         yield _told(knowledge, "host-read", "a sync", "", body.source, call)
     inside_of = f"{body.scope.name}()" if isinstance(body.scope, FUNCTIONS) else ""
@@ -132,13 +133,26 @@ def _syncs_ahead(region: Region, calls: Iterable[tuple[ast.Call, ast.stmt]]) -> 
                 yield call
 
 
-def _reads_beside_the_last(region: Region, inside: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    """Host reads in a block that a region ends with: where it is timed as a whole, so are they."""
-    last = [end.after for end in region.ends if isinstance(end.after, (ast.If, *LOOPS))]
+def _reads_in_blocks(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Caveat]:
+    """Host reads in blocks that are timed as a whole: with a backward, or at the end of a region.
+
+    What stands beside a backward in a block moves nowhere: `if train_generator: ...`
+    """
+    body, ends = region.candidate, [end.after for end in region.ends]
+    inside = _inside(region, taken_out)
+
+    def is_whole(block: ast.stmt) -> bool:
+        if not isinstance(block, (ast.If, ast.Match, ast.Try, *LOOPS)):
+            return False
+        held = any(contains(block, site.statement) for site in region.sites)
+        return block in ends or (held and not any(contains(block, end) for end in ends))
+
+    blocks = [*filter(is_whole, inside)]
     for statement in inside:
-        if statement not in last and any(contains(block, statement) for block in last):
+        if any(block is not statement and contains(block, statement) for block in blocks):
             for read in host_reads(statement, frozenset()):
-                yield read if hasattr(read, "lineno") else statement
+                at = read if hasattr(read, "lineno") else statement
+                yield _told(body.knowledge, "host-read", "a host read", "", body.source, at)
 
 
 def _evaluations(region: Region, calls: Iterable[tuple[ast.Call, ast.stmt]]) -> Iterator[ast.Call]:
@@ -153,14 +167,17 @@ def _evaluations(region: Region, calls: Iterable[tuple[ast.Call, ast.stmt]]) -> 
             yield call
 
 
-def _inside(region: Region) -> Iterator[ast.stmt]:
+def _inside(region: Region, taken_out: Collection[ast.stmt] = ()) -> list[ast.stmt]:
     """Statements of the body on a path from the begin of a region to one of its ends."""
     flow = region.candidate.flow
     ends = {flow.after(e.after) for e in region.ends}
-    for statement in flow.statements:
-        if region.reaches(statement, ends):
-            if flow.after(statement) in ends or flow.path(flow.before(statement), ends):
-                yield statement
+    return [
+        statement
+        for statement in flow.statements
+        if region.reaches(statement, ends)
+        and (flow.after(statement) in ends or flow.path(flow.before(statement), ends))
+        and not any(contains(out, statement) for out in taken_out)
+    ]
 
 
 class _Search(Struct, frozen=True):

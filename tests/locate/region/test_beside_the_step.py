@@ -336,6 +336,45 @@ for x in loader:
     assert named(source) == at
 
 
+def test_host_reads_beside_the_backward_of_a_branch() -> None:
+    """A generator that trains from some iteration on: the block is timed with all that it reads."""
+    sums = "".join(f"        sums[{n}] += fake.item()\n" for n in range(9))
+    source = HEAD + (
+        "critic = torch.nn.Linear(4, 1)\n"
+        "slow = torch.optim.SGD(critic.parameters(), lr=0.1)\n"
+        "for n, x in enumerate(loader):\n"
+        "    if n > start:\n"
+        "        fake = model(x)\n"
+        f"{sums}"
+        "        if adversarial:\n"
+        "            fake = fake + critic(fake)\n"
+        "            total += fake.item()  # inner\n"
+        "        fake.mean().backward()\n"
+        "        optimizer.step()\n"
+        "    loss = critic(x).mean()\n"
+        "    loss.backward()\n"
+        "    slow.step()\n"
+    )
+    first, last = lines_of(source, "sums[0]", "# inner")
+    assert named(source) == {"host-read-inside": [*range(first, first + 9), last]}
+
+
+def test_a_host_read_is_told_once() -> None:
+    """Ahead of a branch with a backward of its own on either side."""
+    source = HEAD + (
+        "for x in loader:\n"
+        "    loss = model(x).mean()\n"
+        "    total += loss.item()\n"
+        "    if mixed:\n"
+        "        scaler.scale(loss).backward()\n"
+        "        scaler.step(optimizer)\n"
+        "    else:\n"
+        "        loss.backward()\n"
+        "        optimizer.step()\n"
+    )
+    assert named(source) == {"host-read-inside": lines_of(source, "loss.item()")}
+
+
 def test_of_modules_of_one_name_the_folder_is_told(tmp_path: Path) -> None:
     moving = "def moved(batch):\n    return batch.cuda()\n"
     for folder in ("one", "other"):
