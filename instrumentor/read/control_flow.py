@@ -2,11 +2,11 @@
 
 The graph holds two points of every statement: where it begins and where it is complete, one and
 the same for a simple statement. Its ends are END (off the end of the body; in a function also
-`return`), NEXT (`continue`), LEFT (`break`, a loop's `return`) and RAISED. One question answers all
-others: whether a path leads from one point to another without meeting certain points. What cannot
-be reached without a point is dominated by it; what no path to the end avoids post-dominates. An
-exception counts as a path only where it is asked whether two statements exclude each other: that
-every call may fail says nothing about a step.
+`return`), NEXT (`continue`), LEFT (`break`, a loop's `return`) and RAISED (`raise`, `sys.exit()`).
+One question answers all others: whether a path leads from one point to another without meeting
+certain points. What cannot be reached without a point is dominated by it; what no path to the end
+avoids post-dominates. An exception counts as a path only where it is asked whether two statements
+exclude each other: that every call may fail says nothing about a step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from instrumentor.read.syntax import FUNCTIONS, LOOPS, FunctionNode, LoopNode, own_nodes
+from instrumentor.read.syntax import FUNCTIONS, LOOPS, FunctionNode, LoopNode, dotted, own_nodes
 
 START, END, NEXT, LEFT, RAISED = range(5)
 #: Where an iteration is over without leaving its loop.
@@ -172,7 +172,7 @@ class Flow:
             self.following[begin] = [jumps.out]
         elif isinstance(statement, ast.Return):
             self.following[begin] = [self.returned]
-        elif isinstance(statement, ast.Raise):
+        elif isinstance(statement, ast.Raise) or ends_the_run(statement):
             self.following[begin] = [*jumps.raised]
         else:
             self.following[end] = [then]
@@ -216,6 +216,15 @@ class Flow:
 
 _TRY: tuple[type[ast.Try], ...] = (ast.Try, getattr(ast, "TryStar", ast.Try))
 _COMPOUND = (ast.If, ast.Match, ast.With, ast.AsyncWith, *_TRY, *LOOPS)
+
+
+def ends_the_run(statement: ast.stmt) -> bool:
+    """`sys.exit(1)` as a statement."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and dotted(call.func) in _EXITS
+
+
+_EXITS = ("sys.exit", "exit", "quit", "os._exit")
 
 
 def _constant(test: ast.expr) -> bool | None:

@@ -102,7 +102,14 @@ def test_a_handler_may_follow_the_statements_it_guards() -> None:
 
 @pytest.mark.parametrize(
     ("last", "goal"),
-    [("break", LEFT), ("return", LEFT), ("raise E", RAISED), ("continue", NEXT), ("b", END)],
+    [
+        ("break", LEFT),
+        ("return", LEFT),
+        ("raise E", RAISED),
+        ("sys.exit(1)", RAISED),
+        ("continue", NEXT),
+        ("b", END),
+    ],
 )
 def test_how_an_iteration_ends(last: str, goal: int) -> None:
     flow = Body(f"a\n{last}").flow

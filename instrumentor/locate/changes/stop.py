@@ -18,7 +18,7 @@ from instrumentor.locate.meaning.roles import Kind
 from instrumentor.locate.region.accumulation import accumulating
 from instrumentor.locate.region.modes import completing, last_of_branches
 from instrumentor.locate.rules.loops import StepElsewhere, SwallowedStop
-from instrumentor.read.control_flow import flow_of
+from instrumentor.read.control_flow import ends_the_run, flow_of
 from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -188,8 +188,4 @@ def _catches_exit(handler: ast.ExceptHandler) -> bool:
 
 def _ends_run(handler: ast.ExceptHandler) -> bool:
     """A bare `raise`, `sys.exit` or `os._exit` at the handler's own level ends the run anyway."""
-    calls = [s.value for s in handler.body if isinstance(s, ast.Expr)]
-    exits = ("sys.exit", "exit", "quit", "os._exit")
-    return any(isinstance(s, ast.Raise) for s in handler.body) or any(
-        isinstance(c, ast.Call) and dotted(c.func) in exits for c in calls
-    )
+    return any(isinstance(s, ast.Raise) or ends_the_run(s) for s in handler.body)

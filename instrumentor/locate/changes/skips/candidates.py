@@ -16,7 +16,7 @@ from instrumentor.locate.located import Kept
 from instrumentor.locate.meaning import methods
 from instrumentor.locate.meaning.host_values import is_validation_name
 from instrumentor.read.control_flow import flow_of
-from instrumentor.read.program import Function
+from instrumentor.read.program import Class, Function
 from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -34,10 +34,10 @@ from instrumentor.read.syntax import (
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _NOTHING = ("", "")
-#: What only runs a model behind the step, whatever it is for; what is written ahead of the first
-#: sample and is no weight. Nothing is said of one that stays.
-_RUNS, _WRITES = "runs a model", "writes a file"
-_QUIET = {_RUNS: "validation", _WRITES: "checkpoint"}
+#: What only runs a model behind the step, whatever it is for, or in a constructor; what is written
+#: ahead of the first sample and is no weight. Nothing is said of one that stays.
+_RUNS, _MAKES, _WRITES = "runs a model", "makes an object", "writes a file"
+_QUIET = {_RUNS: "validation", _MAKES: "validation", _WRITES: "checkpoint"}
 _PICTURES = (*methods.WRITES_PICTURES, "savefig", "save_image")
 
 
@@ -258,6 +258,10 @@ class _Search(Struct, eq=False):
         gives = not isinstance(statement, ast.Expr)
         may_save = not gives or not (initial or self._reads_too(frame, statement))
         evaluates, why = self._evaluates(frame, calls)
+        if (evaluates or why) and gives and self._makes(frame, calls):
+            if evaluates:
+                return _MAKES, ""
+            why = ""
         if evaluates or (why and initial):
             return "validation", why
         if may_save and any(self._saves(frame, c, itself=initial) for c in calls):
@@ -268,6 +272,15 @@ class _Search(Struct, eq=False):
         if not initial and any(is_save(frame.source, frame.scope, c) for c in calls):
             return "checkpoint", "what it does cannot be read"
         return _NOTHING
+
+    def _makes(self, frame: Frame, calls: list[ast.Call]) -> bool:
+        """`trainer = Trainer(options)`, `model = build(options)`: what a model gives on the way."""
+        where, program = (frame.source, frame.scope), self.facts.program
+        return any(
+            self.facts.objects.is_module(*where, call)
+            or any(isinstance(value, Class) for value in program.of(*where, call.func))
+            for call in calls[:1]
+        )
 
     def _evaluates(self, frame: Frame, calls: list[ast.Call]) -> tuple[bool, str]:
         """A call of a function that runs a model, trains nothing and uses no gradients."""
