@@ -24,6 +24,7 @@ from instrumentor.locate.loop.loops import (
     Candidate,
     Site,
     Update,
+    cleared,
     end_of_iteration,
     find_candidates,
     find_updates,
@@ -409,6 +410,8 @@ def _understand(
     if reasons:
         raise Declined(*dict.fromkeys(reasons))
     candidate, left_out = _as_called_step(_as_iterated(candidate), called_with)
+    beside_it = cleared(candidate)
+    candidate = replace(candidate, sites=tuple(s for s in candidate.sites if s not in beside_it))
     body, regions = _timed(candidate, options, guesses=guesses)
     if not isinstance(body.loop, FUNCTIONS):
         candidate = body
@@ -419,8 +422,12 @@ def _understand(
     if options.test is not None:
         stops = [replace(stop, strategy="skip") for stop in stops]
     skips = _left_out(candidate, regions, stops, options, called_with)
-    timed = [each for each in skips.kept if any(holds(region, each) for region in regions)]
-    beside = replace(skips, kept=[each for each in skips.kept if each not in timed])
+    timed = {
+        each.statement: each.what
+        for each in skips.kept
+        if any(holds(region, each.source, each.statement) for region in regions)
+    }
+    beside = replace(skips, kept=[each for each in skips.kept if each.statement not in timed])
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
     moved, told = find_host_reads(regions, counter, as_written=as_written)
     not_run = [*called_with.left_out_of(body.source, body.flow.statements)]
@@ -440,6 +447,7 @@ def _understand(
         warnings=(
             *of_the_program(candidate),
             *(_by_branch(*place) for place in _branches(called_with, [*never, *left_out])),
+            *(_trains_nothing(site) for site in beside_it),
             *(caveat for region in regions for caveat in region.warnings),
             *unsampled(regions, not_run),
             *of_the_syncs(regions),
@@ -568,6 +576,15 @@ def _by_branch(source: Source, statement: ast.stmt) -> Caveat:
         "This branch is not timed: the script's options do not take it. To measure it, give the "
         "arguments that you train with.",
         place=source.at(statement.lineno),
+    )
+
+
+def _trains_nothing(site: Site) -> Caveat:
+    return Caveat(
+        "backward-cleared",
+        "The gradients of this backward are cleared before the optimizer steps again. It is not in "
+        "the timed region, but within the iteration in which it runs.",
+        place=site.backward_source.at(site.backward.lineno),
     )
 
 

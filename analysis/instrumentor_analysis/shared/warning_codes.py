@@ -116,6 +116,11 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
      "It is not in the timed region, but within the iteration and the throughput. Those of "
      "iterations without it are shown where there are enough.",
      "Save less often for the run."),
+    ("W034", "validation-inside", "caution", "An evaluation is inside the timed region",
+     "It is part of each sample.", "Evaluate after the step."),
+    ("W035", "backward-cleared", "note", "A backward trains nothing",
+     "Its gradients are cleared before an optimizer steps; it is not in the timed region.",
+     "Nothing, or name the lines to time with --region."),
     # The run.
     ("W101", "outlived-stop", "note", "A thread or process outlived the last sample",
      "It was ended; the measurement is complete.", "Use a daemon thread."),

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from instrumentor.locate.loop.by_hand import updates_by_hand
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.read.constants import passed_over
-from instrumentor.read.control_flow import Flow, flow_of
+from instrumentor.read.control_flow import LEFT, OVER, Flow, flow_of
 from instrumentor.read.program import Function, Program
 from instrumentor.read.syntax import (
     FUNCTIONS,
@@ -28,9 +28,11 @@ from instrumentor.read.syntax import (
     LoopNode,
     ScopeNode,
     Source,
+    called_on,
     callee,
     contains,
     own_nodes,
+    receiver,
 )
 
 
@@ -227,6 +229,40 @@ def _steps_only_in(step: Candidate, helper: Function, within: ast.AST | None = N
     ]
     inside = within is None or all(contains(within, statement) for _, statement in at)
     return inside and {scope for scope, _ in at} == {step.scope}
+
+
+def cleared(candidate: Candidate) -> list[Site]:
+    """Backwards behind the step of an iteration whose gradients are cleared before the next one.
+
+    Every so often a second one estimates a Hessian, say, and trains nothing by itself.
+    """
+    flow, updates = candidate.flow, [u for u in candidate.own_updates if u.call is not None]
+    updates = [u for u in updates if u.statement in flow.begins]
+    names = {u.optimizer for u in updates}
+    clearing = [_clearing(candidate, name, alone=len(names) == 1) for name in names]
+
+    def is_cleared(at: ast.stmt) -> bool:
+        behind = any(flow.path(flow.after(u.statement), flow.before(at)) for u in updates)
+        again = any(flow.path(flow.after(at), flow.before(u.statement)) for u in updates)
+        return (
+            behind
+            and not again
+            and not any(flow.path(flow.after(at), (*OVER, LEFT), each) for each in clearing)
+        )
+
+    found = [site for site in candidate.sites if is_cleared(site.statement)]
+    return found if len(found) < len(candidate.sites) else []
+
+
+def _clearing(candidate: Candidate, optimizer: str, *, alone: bool) -> set[int]:
+    """Where an iteration clears the gradients of an optimizer, or of a model if it is `alone`."""
+    knowledge, flow, at = candidate.knowledge, candidate.flow, (candidate.source, candidate.scope)
+    return {
+        flow.before(statement)
+        for call, statement in candidate.program.calls.get(candidate.scope, ())
+        if callee(call) == "zero_grad" and statement in flow.begins
+        if receiver(call) == optimizer or (alone and knowledge.is_model(*at, called_on(call)))
+    }
 
 
 def in_order(sites: Iterable[Site]) -> tuple[Site, ...]:

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from instrumentor.locate.gradients.leading import leading_to
 from instrumentor.locate.gradients.walk import gradients_of
-from instrumentor.locate.located import Kept
 from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.host_values import host_reads, is_validation_name
@@ -59,7 +58,7 @@ class _Called(NamedTuple):
 def beside_the_step(
     regions: Sequence[Region],
     taken_out: Collection[ast.stmt] = (),
-    staying: Collection[Kept] = (),
+    staying: Mapping[ast.stmt, str] | None = None,
 ) -> Iterator[Caveat]:
     """Host reads, saves, fetches, copies and evaluations, of helpers a few of each kind.
 
@@ -67,13 +66,13 @@ def beside_the_step(
 
     Args:
         taken_out: statements that the run does without, or behind the clock.
-        staying: evaluations and saves that are kept in the timed regions.
+        staying: evaluations and saves that are kept in the timed regions, and what each is.
     """
     reads = {c.place: c for region in regions for c in _reads_in_blocks(region, taken_out)}
     yield from reads.values()
     found: dict[str, dict[str, Caveat]] = {}
     for region in regions:
-        for caveat in (*_of_region(region, taken_out), *_kept(region, staying)):
+        for caveat in (*_of_region(region, taken_out), *_kept(region, staying or {})):
             if caveat.place not in reads or caveat.kind != "host-read-inside":
                 found.setdefault(caveat.kind, {}).setdefault(caveat.place, caveat)
     for each in found.values():
@@ -107,19 +106,18 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
         yield from search.copies(function, of_model=of_model)
 
 
-def _kept(region: Region, staying: Collection[Kept]) -> Iterator[Caveat]:
-    knowledge, scope = region.candidate.knowledge, region.candidate.scope
-    inside_of = f"{scope.name}()" if isinstance(scope, FUNCTIONS) else ""
-    for piece in staying:
-        what = "a save" if piece.what == "checkpoint" else "an evaluation"
-        kind = "save" if piece.what == "checkpoint" else piece.what
-        if holds(region, piece):
-            yield _told(knowledge, kind, what, inside_of, piece.source, piece.statement)
+def _kept(region: Region, staying: Mapping[ast.stmt, str]) -> Iterator[Caveat]:
+    body, inside = region.candidate, _inside(region)
+    inside_of = f"{body.scope.name}()" if isinstance(body.scope, FUNCTIONS) else ""
+    for statement, kind in staying.items():
+        if statement in inside:
+            told = ("save", "a save") if kind == "checkpoint" else (kind, "an evaluation")
+            yield _told(body.knowledge, *told, inside_of, body.source, statement)
 
 
-def holds(region: Region, piece: Kept) -> bool:
-    """Whether an evaluation or a save that stays is timed with a region."""
-    return piece.source is region.candidate.source and piece.statement in _inside(region)
+def holds(region: Region, source: Source, statement: ast.stmt) -> bool:
+    """Whether a statement is timed with a region."""
+    return source is region.candidate.source and statement in _inside(region)
 
 
 def _syncs_ahead(region: Region, calls: Iterable[tuple[ast.Call, ast.stmt]]) -> Iterator[ast.Call]:

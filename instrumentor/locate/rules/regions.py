@@ -41,10 +41,7 @@ class StaysOpen(Decline):
     """
 
     kind = "step-in-region"
-    message = (
-        "no optimizer step follows this backward, only one in the other branch: the region would "
-        "stay open"
-    )
+    message = "no optimizer step follows this backward in the iteration: the region would stay open"
     remedy = _ONE_PATH
     timeable = True
 
@@ -146,7 +143,8 @@ def no_update_inside(region: Region) -> None:
         if flow.before(step) != end and not inside:
             continue
         follows = any(
-            not flow.exclusive(u.statement, final) for u in step_updates(candidate, region.sites)
+            u.statement is final or flow.path(flow.after(final), flow.before(u.statement))
+            for u in step_updates(candidate, region.sites)
         )
         words = {
             "optimizer": update.optimizer,

@@ -18,7 +18,7 @@ PINNED = Path(__file__).with_name("warning_codes.txt")
 _FREE = {"text", "kernel", "comparison", IGNORED}
 #: Kinds whose constructor names them by a variable.
 _BY_VARIABLE = {
-    *("host-read-inside", "save-inside", "fetch-inside", "copy-inside"),
+    *("host-read-inside", "save-inside", "fetch-inside", "copy-inside", "validation-inside"),
     *("host-reads-moved", "host-reads-as-written", "validation-stays", "checkpoint-stays"),
     *("validation-between", "checkpoint-between"),
     *("validation-unproven", "checkpoint-unproven"),

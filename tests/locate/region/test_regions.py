@@ -308,6 +308,28 @@ for rays in batches:
     model(rays).sum().backward()
 seen.append(model.weight.grad > 1)
 train()
+=== a backward behind the step whose gradients are cleared is no part of it
+for n, (x, y) in enumerate(loader):
+    > begin
+    loss = model(x).mean()
+    loss.backward()
+    > end
+    optimizer.step()
+    > stop
+    if n % 10 == 9:
+        sampled = criterion(model(x), y)
+        sampled.backward()  #! backward-cleared
+        curvature.append(model.weight.grad.square())
+    optimizer.zero_grad()
+=== but one whose gradients the next step takes is
+for n, (x, y) in enumerate(loader):
+    loss = model(x).mean()
+    loss.backward()
+    optimizer.step()  #! step-in-region: Give a script with one of the branches
+    optimizer.zero_grad()
+    if n % 10 == 9:
+        sampled = criterion(model(x), y)
+        sampled.backward()
 === callbacks in a table are told apart by their keys
 from functools import partial
 hooks = {}
