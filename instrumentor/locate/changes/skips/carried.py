@@ -16,7 +16,7 @@ from instrumentor.locate.changes.skips.implicit import Implicit, in_training
 from instrumentor.locate.changes.skips.liveness import variables
 from instrumentor.locate.changes.skips.storage import Cell
 from instrumentor.locate.meaning import methods
-from instrumentor.read.bindings import Bound
+from instrumentor.read.bindings import Bound, Defined
 from instrumentor.read.constants import asked_of, unreached
 from instrumentor.read.control_flow import START, flow_of
 from instrumentor.read.program import Function, Program
@@ -25,10 +25,11 @@ from instrumentor.read.syntax import (
     ScopeNode,
     Source,
     argument,
-    contains,
+    callee,
     own_calls,
     own_nodes,
     parameters,
+    path_to,
 )
 
 _TRANSPARENT = ("data", "grad")
@@ -153,7 +154,10 @@ class Carried(Struct, eq=False):
         changes = {w.statement for w in self._of(function) if not w.binds}
         for node in own_nodes(function.node):
             if isinstance(node, ast.Attribute) and node.attr == cell.name:
-                if isinstance(node.ctx, ast.Load) or function.source.statement_of(node) in changes:
+                statement = function.source.statement_of(node)
+                if _is_moved(statement, node):
+                    continue
+                if isinstance(node.ctx, ast.Load) or statement in changes:
                     yield node
 
     # -- writes --------------------------------------------------------------------------------
@@ -223,6 +227,15 @@ class Carried(Struct, eq=False):
         yield from (Cell(word) for word in words if word not in _TRANSPARENT)
 
 
+def _is_moved(statement: ast.stmt | None, node: ast.Attribute) -> bool:
+    """`self.grid = self.grid.to(x.device)`, the same values where a forward needs them."""
+    match statement:
+        case ast.Assign(targets=[target], value=ast.Call(func=ast.Attribute(value=moved) as does)):
+            same = moved is node and ast.unparse(target) == ast.unparse(node)
+            return same and does.attr in (*methods.MOVES, "to", "type_as")
+    return False
+
+
 def _changed(node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
     """What a node sets (True) or changes in place."""
     match node:
@@ -272,14 +285,23 @@ def is_memo(program: Program, source: Source, scope: ScopeNode, statement: ast.s
     if not isinstance(statement, ast.Assign) or not isinstance(scope, ast.FunctionDef):
         return False
     made = {ast.unparse(_whole(t)) for t in statement.targets}
-    for parent in source.parents(statement):
-        if isinstance(parent, ast.If) and any(contains(s, statement) for s in parent.body):
-            if made & {*_spelled(parent.test)} or _is_made_with(program, source, statement, parent):
-                asked = {*_compared(parent.test)}
-                asked |= {text for name in asked for text in _key(program, source, scope, name)}
-                known = _Known(program, source, scope, asked)
-                return known.tells(statement.value, set())
+    for guard in _guards(source, scope, statement):
+        if made & {*_spelled(guard.test)} or _is_made_with(program, source, statement, guard):
+            asked = {*_compared(guard.test)}
+            asked |= {text for name in asked for text in _key(program, source, scope, name)}
+            return _Known(program, source, scope, asked).tells(statement.value, set())
     return False
+
+
+def _guards(source: Source, scope: ScopeNode, statement: ast.stmt) -> Iterator[ast.If]:
+    """The tests below which a statement stands, innermost first, or behind whose return."""
+    for suite, index in reversed(path_to(source, scope, statement)):
+        parent = source.places[suite[index]].parent
+        for before in reversed(suite[:index]):
+            if isinstance(before, ast.If) and isinstance(before.body[-1], ast.Return):
+                yield before
+        if isinstance(parent, ast.If) and suite is parent.body:
+            yield parent
 
 
 def _key(program: Program, source: Source, scope: ScopeNode, name: str) -> Iterator[str]:
@@ -291,6 +313,8 @@ def _key(program: Program, source: Source, scope: ScopeNode, name: str) -> Itera
         case [Bound(value=ast.JoinedStr(values=values), path=())]:
             if all(any(isinstance(v, ast.Constant) for v in two) for two in pairwise(values)):
                 parts = [v.value for v in values if isinstance(v, ast.FormattedValue)]
+    whole = (p for p in parts if isinstance(p, ast.Call) and callee(p) == "tuple")
+    parts = parts + [p.args[0] for p in whole if len(p.args) == 1]
     yield from (ast.unparse(part) for part in parts if isinstance(part, (ast.Name, ast.Attribute)))
 
 
@@ -374,8 +398,24 @@ class _Known(Struct):
             return True
         if name in parameters(self.scope) or name in seen:
             return name in seen
-        bound = self.program.names.bound(self.source, self.scope, name)
-        return all(isinstance(b, Bound) and self.tells(b.value, {*seen, name}) for b in bound)
+        bound, seen = self.program.names.bound(self.source, self.scope, name), {*seen, name}
+        return all(
+            (isinstance(b, Bound) and self.tells(b.value, seen))
+            or (isinstance(b, Defined) and self._defined(b.node, seen))
+            for b in bound
+        )
+
+    def _defined(self, node: ast.AST, seen: set[str]) -> bool:
+        """A function or a class of its own, by what it names of this one."""
+        return all(
+            isinstance(n.ctx, ast.Load) and (n.id in self.asked or self._name(n.id, seen))
+            for n in ast.walk(node)
+            if isinstance(n, ast.Name) and self._binder(n) is self.scope
+        )
+
+    def _binder(self, node: ast.Name) -> ScopeNode | None:
+        where = self.program.scope_of(self.source, node)
+        return self.program.names.binder(self.source, where, node.id)
 
     def _is_setting(self, attribute: str) -> bool:
         """Set where the object is made, to what it is given there or a constant."""

@@ -65,6 +65,9 @@ HANDS_ON = {
     "a_part_of_a_queue": "self.kept[0] = x\ny = self.fc(self.kept.mean(0))",
     "a_queue_through_a_method": "y = self.fc(x + self.kept.mean(0))\nself.push(y.detach())",
     "through_another_name": "queue = self.kept\nqueue[0] = x\ny = self.fc(queue.mean(0))",
+    "read_before_it_is_moved": "y = self.fc(x * self.kept)\nself.kept = self.kept.to(x.device)",
+    "another_one_that_is_moved": "y = self.fc(x + self.kept)\nself.kept = self.at.to(x.device)",
+    "moved_and_grown": "self.kept = self.kept.to(x.device) + x\ny = self.fc(self.kept)",
     "a_list": "self.kept.append(x)\ny = self.fc(sum(self.kept))",
     "a_counter": "self.at += 1\ny = self.fc(x * self.at)",
     "set_in_one_branch": "if x.sum() > 0:\n    self.kept = x\ny = self.fc(self.kept)",
@@ -114,6 +117,10 @@ KEEPS_TO_ITSELF = {
     "set_before_a_method_reads_it": "self.kept = self.fc(x)\nself.show()\ny = self.kept",
     "filled_anew": "self.kept = []\nself.kept.append(x)\ny = self.fc(sum(self.kept))",
     "shown_alone": "y = self.fc(x)\nself.at = y.detach()",
+    "moved_to_where_its_input_is": (
+        "self.kept = self.kept.to(x.device)\nself.at = self.at.type_as(x)\n"
+        "y = self.fc(x + self.kept) * self.at"
+    ),
     "made_once_for_a_shape": (
         "if self.kept is None or self.kept.size(0) != x.size(0):\n"
         "    n = x.size(0)\n    self.kept = torch.ones(n, self.n)\ny = self.fc(x) * self.kept"
@@ -167,6 +174,47 @@ def test_a_cache_that_step_and_evaluation_share(test: str, value: str, goes: boo
     validate = VALIDATE.format(mode="model.eval()", back="model.train()")
     validate = validate.replace("net(x)", "scaled(model(x), 4)")
     step = STEP.replace("net(x)", "scaled(model(x), 4)")
+    source = looped(step, before=cache + validate + "validate(model)")
+    assert bool(plan_of(source)["skipped_validation"]) is goes
+
+
+RETURNED = """\
+made = {{}}
+def found(x, n, shape):
+    key = {key}
+    if key in made:
+        {found}
+    def grow(y):
+        return y * n
+    class Own:
+        def run(self, y):
+            {runs}
+    made[key] = {value}
+    return made[key]
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "goes"),
+    [
+        ({}, True),
+        ({"value": "torch.ones(shape)"}, True),
+        ({"value": "grow"}, True),
+        ({"key": "(n, len(shape))", "value": "torch.ones(shape)"}, False),
+        ({"key": "(tuple(shape),)"}, False),
+        ({"found": "print(key)"}, False),
+        ({"runs": "return grow(y) + x"}, False),
+        ({"value": "x"}, False),
+    ],
+)
+def test_a_cache_whose_function_returns_what_it_finds(
+    change: dict[str, str], *, goes: bool
+) -> None:
+    known = {"key": "(n, tuple(shape))", "found": "return made[key]", "value": "Own"}
+    cache = RETURNED.format(**{**known, "runs": "return grow(y)", **change})
+    validate = VALIDATE.format(mode="model.eval()", back="model.train()")
+    validate = validate.replace("net(x)", "model(x) * found(x, 4, [2])")
+    step = STEP.replace("net(x)", "model(x) * found(x, 4, [2])")
     source = looped(step, before=cache + validate + "validate(model)")
     assert bool(plan_of(source)["skipped_validation"]) is goes
 
