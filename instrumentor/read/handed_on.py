@@ -34,6 +34,12 @@ RETURNS_ARGUMENT = words(
     "torch_xla.distributed.parallel_loader.MpDeviceLoader peft.get_peft_model "
     "torch.quantization.prepare_qat"
 )
+#: Under which attribute an object of a library has the first thing that it is made of.
+FIRST_AS = {
+    "torch.utils.data.DataLoader": "dataset",
+    "torch.utils.data.dataloader.DataLoader": "dataset",
+    "torch.utils.data.Subset": "dataset",
+}
 #: Methods that return the object itself, or the same thing somewhere else.
 RETURNS_SELF = words(
     "to cuda cpu half float double bfloat16 type xpu npu train eval requires_grad_ share_memory "

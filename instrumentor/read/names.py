@@ -252,10 +252,11 @@ class Names(Modules, eq=False, dict=True):
         return next(((Function(m.source, m.node, of),) for m, of in methods if m), NOTHING)
 
     def _of_namespace(self, owner: Object, name: str) -> Values:
-        """`SimpleNamespace(model=...)`, `Namespace(...)`: what the keyword gave."""
+        """`SimpleNamespace(model=...)`, `DataLoader(data).dataset`: what the call gave."""
         if owner.node is None or not owner.where or not isinstance(owner.made_by, External):
             return NOTHING
-        given = argument(owner.node, name)
+        first = handed_on.FIRST_AS.get(owner.made_by.name) == name
+        given = argument(owner.node, name, at=0 if first else None)
         return NOTHING if given is None else self.known(*owner.where, given)
 
     def _of_class(self, cls: Class, owner: Class | Object, name: str) -> Values:

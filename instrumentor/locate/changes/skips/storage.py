@@ -48,7 +48,7 @@ from instrumentor.read.syntax import (
     parameters,
     returned,
 )
-from instrumentor.read.values import Class, External, Item, Member, Object, Opaque, Value
+from instrumentor.read.values import Class, External, Group, Item, Member, Object, Opaque, Value
 
 _DEPTH = 24
 #: Expressions that are followed in one program; a trainer whose classes all know each other leads
@@ -62,6 +62,8 @@ _WALK = (
     *("tqdm.auto.tqdm", "itertools.islice", "itertools.chain"),
 )
 
+#: Attributes that tensors have before anybody sets them.
+_OF_TENSORS = ("data", "grad")
 _NOT_CALLED = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.JoinedStr, ast.List, ast.Dict)
 #: Comparisons that are true or false, whatever they compare.
 SAMENESS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
@@ -472,6 +474,9 @@ class Storage(Struct, eq=False, dict=True):
                 found.append(binding)
             else:
                 starts.append((binding, flow.before(at)))
+                if isinstance(at, ast.For) and name in binds(at.target):
+                    if any(contains(inner, statement) for inner in at.body):
+                        ends.add(flow.before(at))  # each turn binds it anew
         return found + [
             binding
             for binding, start in starts
@@ -642,6 +647,8 @@ class Storage(Struct, eq=False, dict=True):
         alone = owner.is_new or (owner.is_own_making and self._is_put(node.attr, owner.made))
         if alone and not shared:
             return replace(self._put_on_new(frame, node), path=path)
+        if not shared and self._is_of_its_own(frame, node, owner):
+            return replace(owner.view, fresh=False, path=path)
         found = self._ask(node.attr, lambda: self._put(node.attr))
         for given in self._by_property(frame, node, owner):
             found = found.either(given)
@@ -650,9 +657,34 @@ class Storage(Struct, eq=False, dict=True):
             own |= owner.view.cells  # `p.data` is p
         elif not self.program.names.puts_of(node.attr):
             own |= {cell.at(cell.inside) for cell in owner.held}  # a field of a dataclass
-        plain = (found.plain and self._is_set(frame, node)) or self.is_option(frame, node)
+        told = found.plain and node.attr not in _OF_TENSORS and self._is_set(frame, node)
+        plain = told or self.is_option(frame, node)
         return replace(
             found, cells=own, fresh=False, plain=plain, own=False, path=path, constant=""
+        )
+
+    def _is_of_its_own(self, frame: Frame, node: ast.Attribute, owner: Reach) -> bool:
+        """Whether only variables have an object, which sets that attribute of none of them.
+
+        So `batch.data` is the batch, whatever `weight.data = other` sets.
+        """
+        known = owner.cells | owner.held
+        if not (owner.fresh and known and all(isinstance(c.scope, FUNCTIONS) for c in known)):
+            return False
+        if node.attr in self._set_otherwise or "" in self._set_otherwise:
+            return False
+        values = self.program.names.of(frame.source, frame.scope, node.value)
+        if any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values):
+            return False
+        puts = self.program.names.puts_of(node.attr)
+        owners = (self.of(Frame(source, put.scope), put.owner) for source, put in puts)
+        others = self._ask(("owners", node.attr), lambda: (PLAIN, *owners))
+        every = {(c.name, c.scope) for c in others.cells | others.held}
+        return not any((c.name, c.scope) in every for c in known) and not any(
+            isinstance(scope, FUNCTIONS)
+            and name in parameters(scope)
+            and (scope in self.program.handed or not self.program.callers.get(scope))
+            for name, scope in every
         )
 
     def slots(
@@ -723,9 +755,10 @@ class Storage(Struct, eq=False, dict=True):
         makers = {v.made_by for v in values if isinstance(v, Object)}
         makers = {maker for maker in makers if isinstance(maker, Class)}
         cells, held = frozenset[Cell](), frozenset(self._filled_in(node.attr, makers))
-        for source, put in names.puts_of(node.attr) if makers else ():
+        for source, put in names.puts_of(node.attr):
             owners = names.of(source, put.scope, put.owner)
-            if any(isinstance(o, Object) and o.made_by in makers for o in owners):
+            same = any(o in values for o in owners) or not (makers or owners or values)
+            if same or any(isinstance(o, Object) and o.made_by in makers for o in owners):
                 where = Frame(source, put.scope, run="before")
                 value = self._ask((where, put.bound), partial(self._only, where, put.bound))
                 if not value.plain:
@@ -876,7 +909,7 @@ class Storage(Struct, eq=False, dict=True):
             return Reach(held=frozenset().union(*(r.held_at() for r in parts)), fresh=True)
         keeps = last(full)[:1].isupper() and not methods.is_iterator(full)
         if keeps:  # an object that keeps what it is given
-            return replace(given, makes=full in _LOADERS and _stacks(call))
+            return replace(given, makes=full in _LOADERS and self._stacks(frame, call))
         return self._walked(frame, call, full, given)
 
     def _walked(self, frame: Frame, call: ast.Call, full: str, given: Reach) -> Reach:
@@ -891,6 +924,25 @@ class Storage(Struct, eq=False, dict=True):
         if walked:  # a progress bar: what it is given, as far as others tell them apart
             return replace(walked[0], plain=False, makes=makes, constant="")
         return given.view
+
+    def _stacks(self, frame: Frame, loader: ast.Call) -> bool:
+        """Whether a data loader makes its batches of samples by itself, which makes new tensors."""
+        named = {k.arg: k.value for k in loader.keywords if k.arg is not None}
+        size = loader.args[1] if len(loader.args) > 1 else named.get("batch_size", loader)
+        as_stored = isinstance(size, ast.Constant) and size.value is None
+        keys = {*named, *self._unpacked(frame, loader)}
+        told = not {None, "collate_fn"} & keys and ("batch_size" not in keys - named.keys())
+        return not as_stored and len(loader.args) < 7 and told
+
+    def _unpacked(self, frame: Frame, call: ast.Call) -> Iterator[object]:
+        """The names under which `**options` hands something on; None where they are not told."""
+        for given in (k.value for k in call.keywords if k.arg is None):
+            values = self.program.names.of(frame.source, frame.scope, given)
+            tables = [v for v in values if isinstance(v, Group) and isinstance(v.node, ast.Dict)]
+            filled = not isinstance(given, ast.Name) or self.is_filled(given.id)
+            if filled or not values or len(tables) < len(values):
+                yield None
+            yield from (key for table in tables for key in table.keys)
 
     def _of_method(self, frame: Frame, call: ast.Call, function: ast.Attribute) -> Reach:
         gives = methods.method_gives(function.attr)
@@ -1039,14 +1091,6 @@ def _led_by(owner: ast.expr) -> Iterator[ast.expr]:
 def _is_slice(index: ast.expr) -> bool:
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     return any(isinstance(part, ast.Slice) for part in parts)
-
-
-def _stacks(loader: ast.Call) -> bool:
-    """Whether a data loader makes its batches of samples by itself, which makes new tensors."""
-    named = {k.arg: k.value for k in loader.keywords}
-    size = loader.args[1] if len(loader.args) > 1 else named.get("batch_size", loader)
-    as_stored = isinstance(size, ast.Constant) and size.value is None
-    return not as_stored and len(loader.args) < 7 and not {None, "collate_fn"} & named.keys()
 
 
 def _with(found: Reach, function: ScopeNode, given: dict[str, Reach]) -> Reach:

@@ -35,6 +35,16 @@ class Net(torch.nn.Module):
         return {}
 net, buf = Net(), torch.zeros(4)"""
 NORMED = NET.format("F.batch_norm(x, self.mean, self.var, training=True)")
+OWN_LOADER = """\
+from torch.utils.data import {0}
+rows, data, weight, other = load(), load(), load(), load()
+weight.data = other.data
+def give(one):
+    one.data = weight.data
+options = {1}
+val_loader = {0}(data, batch_size=2, **options)"""
+OF_BATCHES = "for c, d in val_loader:\n    own = c.data.cpu()\n    own += 1\n    print(own)"
+REBOUND = "for c, d in val_loader:\n    c += 1\n    c = val_loader.dataset"
 IN_PLACE = "score = net(a)\nscore += total"
 GRADIENT = "print(torch.autograd.grad(model(a).sum(), [model.weight]))"
 
@@ -107,6 +117,14 @@ GOES: dict[str, Evaluation] = {
     ),
     "running_statistics_of_a_copy": Evaluation(NORMED, "copy.deepcopy(net)(a)", "scale(net.mean)"),
     "gradients_that_nobody_keeps": Evaluation("", GRADIENT),
+    "its_own_batch_where_others_get_a_weight": Evaluation(
+        OWN_LOADER.format("DataLoader", "{'num_workers': 2}"), OF_BATCHES, "scale(data)"
+    ),
+    "the_batch_of_this_turn": Evaluation(
+        OWN_LOADER.format("DataLoader", "{}").replace(", **options", ""),
+        REBOUND,
+        "scale(val_loader)",
+    ),
     "samples_of_a_function": Evaluation(
         "def collect(samples, batch):\n    samples.append({'x': batch[0]})\n    return samples",
         "samples = []\nsamples = collect(samples, a)\nprint(samples)",
@@ -127,6 +145,40 @@ STAYS: dict[str, Evaluation] = {
     ),
     "an_early_stop_by_what_it_wrote": Evaluation(
         LOGGER, "logger.note(step, total)", "if stop_early(logger.rows):\n    break"
+    ),
+    "batches_that_a_function_makes": Evaluation(
+        OWN_LOADER.format("DataLoader", "{'collate_fn': rows}"), OF_BATCHES, "scale(data)"
+    ),
+    "batches_that_a_function_of_another_table_makes": Evaluation(
+        OWN_LOADER.format("DataLoader", "dict(collate_fn=rows)"), OF_BATCHES, "scale(data)"
+    ),
+    "options_of_a_loader_that_are_put_there_later": Evaluation(
+        OWN_LOADER.format("DataLoader", "{}").replace("\nval_", "\noptions['a'] = 1\nval_"),
+        OF_BATCHES,
+        "scale(data)",
+    ),
+    "a_batch_that_gets_a_weight": Evaluation(
+        OWN_LOADER.format("DataLoader", "{}"),
+        OF_BATCHES.replace("own =", "c.data = weight.data\n    own ="),
+        "scale(weight.data)",
+    ),
+    "a_batch_that_a_function_gives_a_weight": Evaluation(
+        OWN_LOADER.format("DataLoader", "{}"),
+        OF_BATCHES.replace("own =", "give(c)\n    own ="),
+        "scale(weight.data)",
+    ),
+    "a_batch_that_is_kept_where_it_gets_a_weight": Evaluation(
+        OWN_LOADER.format("DataLoader", "{}"),
+        OF_BATCHES.replace("own =", "rows.first = c\n    rows.first.data = weight.data\n    own ="),
+        "scale(weight.data)",
+    ),
+    "what_a_turn_gets_of_the_one_before": Evaluation(
+        OWN_LOADER.format("DataLoader", "{}"),
+        "one = val_loader.dataset\nfor c, d in val_loader:\n    one.seen = d\n    one = c",
+        "scale(val_loader.dataset)",
+    ),
+    "a_weight_that_another_one_is_set_to": Evaluation(
+        "w, v = torch.ones(4), torch.ones(4)\nw.data = v.data", "w.data.add_(1)", "scale(w)"
     ),
     "an_element_of_a_list": Evaluation(
         f"{STATE}\nrows.append(state)", "rows[0]['n'] += 1", "scale(state)"
