@@ -432,6 +432,39 @@ def walk(batches):
     return sum(a.sum() for a, b in batches)"""
 OF_ITS_LIKE["limited"] = ("print(walk(limited))", "pass", LIMITED)
 
+#: changes of the evaluation's own batches, a cache that returns what it holds, a file of options
+BATCHES = """\
+weight, other = torch.ones(8), torch.zeros(8)
+weight.data = other.data + 1
+options = {"num_workers": 0}
+shown = DataLoader(TensorDataset(x, y), 4, **options)
+made = {}
+def ones(n, shape):
+    key = (n, tuple(shape))
+    if key in made:
+        return made[key]
+    def scaled(value):
+        return value * n
+    made[key] = scaled
+    return scaled
+def show(batches):
+    for a, b in batches:
+        images = a.data.cpu()
+        for one in images:
+            one += ones(2, [8])(1)
+            one = batches.dataset
+        print(images.sum())"""
+OF_ITS_LIKE["its own batches"] = (
+    "show(shown)",
+    "state['scale'] = float(weight.mean() + x.mean()) * ones(2, [8])(0.5)",
+    BATCHES,
+)
+OF_ITS_LIKE["a file of options"] = (
+    "args.log.write(str(total))\nargs.log.flush()",
+    "state['scale'] = args.rate",
+    ARGUMENTS + 'args.log = open("log.txt", "w")\n',
+)
+
 
 @pytest.mark.parametrize("name", OF_ITS_LIKE)
 def test_what_is_done_with_its_like_goes_and_changes_nothing(
@@ -503,6 +536,12 @@ class Evaluator:
             with torch.no_grad():
                 print(self.net.eval()(a).sum())
 evaluator = Evaluator(model)
+nets = {"all": model}
+def look_at(held):
+    for key in held:
+        held[key].eval()
+    with torch.no_grad():
+        print(held["all"](x).sum())
 def with_gradients(train):
     torch.set_grad_enabled(train)
     model.eval()
@@ -515,6 +554,7 @@ def with_gradients(train):
     [
         "look(model, False)",
         "leave(model, False)",
+        "look_at(nets)",
         "evaluator.run(val_loader)\nprint(step)\nmodel.train()",
         "evaluator.run(val_loader)\nprint(step)\nmodel.eval()",
         "with_gradients(train=False)\ntorch.set_grad_enabled(True)",
@@ -610,6 +650,16 @@ FELT = {
     "samples": ("samples[0] = samples[1]", "pass"),
     "iterator": ("next(it, None)", "a, b = next(it, (a, b))\nstate['scale'] = float(a.mean())"),
     "weights": ("model[0].weight.data.mul_(0.5)", "pass"),
+    "weights_that_are_set_to_others": (
+        "model[0].weight.data.mul_(0.5)",
+        "pass",
+        "model[0].weight.data = model[0].weight.data",
+    ),
+    "weights_in_a_batch_of_its_own": (
+        "for one, _ in DataLoader(samples, 4):\n    one.data = model[0].weight.data\n"
+        "    own = one.data.cpu()\n    own *= 0.5",
+        "pass",
+    ),
     "weights_of_a_local_module": (
         "net = torch.nn.Sequential(model)\n"
         "net.load_state_dict({n: w * 0.5 for n, w in net.state_dict().items()})",

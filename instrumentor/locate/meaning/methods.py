@@ -176,7 +176,10 @@ _GIVE_NEW = words(
     "masked_select index_select take_along_dim scatter_add index_add index_fill index_copy "
     "logical_and logical_or logical_not logical_xor maximum minimum addmm bmm baddbmm mv outer "
     "vdot tril triu diag_embed rot90 tile repeat unique_consecutive searchsorted bucketize "
-    "logdet slogdet pinverse"
+    "logdet slogdet pinverse "
+    # of texts, and of numbers that a data set has scaled
+    "tokenize convert_tokens_to_ids convert_ids_to_tokens convert_tokens_to_string encode_plus "
+    "batch_encode_plus inverse_transform"
 )
 #: Functions that make a container of their own, of the elements that they are given.
 COPIES = rows("builtins.", "list tuple set frozenset sorted dict")
@@ -195,7 +198,7 @@ DRAWING = words(
 #: Methods of tensors, and of nothing that runs a model, by which the same numbers lie otherwise.
 REARRANGES = words(
     "view view_as expand expand_as reshape reshape_as permute transpose contiguous squeeze "
-    "unsqueeze type_as narrow"
+    "unsqueeze type_as narrow diagonal swapaxes moveaxis movedim"
 )
 #: Methods that change nothing, and give back their object, a view or a part of it.
 _GIVE_PARTS = REARRANGES | words(

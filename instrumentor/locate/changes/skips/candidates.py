@@ -16,7 +16,8 @@ from instrumentor.locate.located import Kept
 from instrumentor.locate.meaning import methods
 from instrumentor.locate.meaning.host_values import is_validation_name
 from instrumentor.read.control_flow import flow_of
-from instrumentor.read.program import Class, Function
+from instrumentor.read.names import external_name
+from instrumentor.read.program import Function
 from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -31,6 +32,7 @@ from instrumentor.read.syntax import (
     path_to,
     suites,
 )
+from instrumentor.read.values import Class, Group, Object
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _NOTHING = ("", "")
@@ -166,7 +168,7 @@ class _Search(Struct, eq=False):
         return _WRITES if initial and self._records(frame, statement) else ""
 
     def _records(self, frame: Frame, statement: ast.stmt) -> bool:
-        """Writes pictures, or the options: `with open(path, 'w') as f: json.dump(vars(args), f)`"""
+        """Writes pictures, options or settings: `with open(path, 'w') as f: json.dump(args, f)`"""
         objects, where = self.facts.objects, (frame.source, frame.scope)
         calls = own_calls(statement) if isinstance(statement, (ast.Expr, ast.With)) else []
         if isinstance(statement, ast.With) and not all(
@@ -179,8 +181,24 @@ class _Search(Struct, eq=False):
             return True
         given = (n for call in calls for a in arguments(call) for n in (a, *below(a)))
         return any(callee(call) in ("open", "dump") for call in inside) and any(
-            isinstance(n, (ast.Name, ast.Attribute)) and objects.is_of_options(*where, n)
+            isinstance(n, (ast.Name, ast.Attribute))
+            and (objects.is_of_options(*where, n) or self._is_of_settings(frame, n))
             for n in given
+        )
+
+    def _is_of_settings(self, frame: Frame, node: ast.expr) -> bool:
+        """`params = dict(layers=2, bidirectional=args.both)`: by names that are written out."""
+        values = self.facts.program.names.of(frame.source, frame.scope, node)
+        return bool(values) and all(
+            (isinstance(v, Group) and bool(v.keys) and all(isinstance(k, str) for k in v.keys))
+            or (
+                isinstance(v, Object)
+                and external_name(v.made_by) == "builtins.dict"
+                and isinstance(v.node, ast.Call)
+                and not v.node.args
+                and all(k.arg is not None for k in v.node.keywords)
+            )
+            for v in values
         )
 
     def _walks_over_data(self, frame: Frame, statement: ast.stmt) -> bool:
@@ -277,8 +295,11 @@ class _Search(Struct, eq=False):
         """`trainer = Trainer(options)`, `model = build(options)`: what a model gives on the way."""
         where, program = (frame.source, frame.scope), self.facts.program
         return any(
-            self.facts.objects.is_module(*where, call)
-            or any(isinstance(value, Class) for value in program.of(*where, call.func))
+            not is_validation_name(callee(call))
+            and (
+                self.facts.objects.is_module(*where, call)
+                or any(isinstance(value, Class) for value in program.of(*where, call.func))
+            )
             for call in calls[:1]
         )
 

@@ -22,8 +22,9 @@ from instrumentor.locate.changes.skips.objects import WRITERS
 from instrumentor.locate.changes.skips.storage import Frame
 from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.roles import Effect
-from instrumentor.read.bindings import Bound, Parameter
+from instrumentor.read.bindings import Bound, Parameter, Put
 from instrumentor.read.callers import given_by_all
+from instrumentor.read.control_flow import END, START, flow_of
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Class, Function
 from instrumentor.read.syntax import (
@@ -36,11 +37,10 @@ from instrumentor.read.syntax import (
     bound_by,
     callee,
     contains,
-    dotted,
     last,
     own_nodes,
-    path_to,
     returned,
+    root_name,
 )
 from instrumentor.read.values import Object
 
@@ -49,8 +49,9 @@ Path = tuple[str | None, ...]
 UNKNOWN: Path = (None,)
 _DEEP = 8
 _MANY = 16
+_DUMPS = ("pickle", "json", "yaml", "toml", "joblib", "dill", "cloudpickle")
 #: Which argument is the path, by position; `f`, `file` and the like by name.
-_SECOND = ("torch.save", "pickle.dump", "json.dump", "yaml.dump", "save_image")
+_SECOND = ("torch.save", "save_image", *(f"{each}.dump" for each in _DUMPS), "yaml.safe_dump")
 _NAMED = ("f", "file", "fp", "fname", "filename", "filepath_or_buffer", "path", "path_or_buf")
 #: What is read of these is no file.
 _NO_FILES = ("os.popen", "subprocess.", "urllib.", "requests.", "sys.stdin", "io.")
@@ -145,6 +146,74 @@ class OpenedFiles(Struct, eq=False, dict=True):
         each = (_named(Opened(self.of(source, scope, a))) for a in given) if kept else ()
         return any(one.may_be(other) for one in each for other in kept)
 
+    def folder_made_ahead(self, frame: Frame, call: ast.Call) -> list[tuple[Source, ast.stmt]]:
+        """What makes the folder of a file ahead of it on every way there; empty where one lacks it.
+
+        It stands in the function that opens the file, or in the constructor of the object whose
+        attribute the folder is.
+        """
+        source, scope = frame.source, frame.scope
+        name = self.facts.program.names.qualified(source, scope, call.func)
+        folder = self._folder(source, scope, _path_given(name, call))
+        at = source.statement_of(call)
+        if folder is None or at is None:
+            return []
+        told = self._bound_once(source, scope, folder)
+        return self._makers(source, scope, folder, told, flow_of(scope).before(at)) or [
+            maker
+            for home, init, put in self._in_constructor(source, scope, folder)
+            for maker in self._makers(home, init, folder, [put], END)
+        ]
+
+    def _makers(
+        self, source: Source, scope: ScopeNode, folder: ast.expr, told: Iterable[int], end: int
+    ) -> list[tuple[Source, ast.stmt]]:
+        """What makes a folder on every way from where its path is known."""
+        flow = flow_of(scope)
+        makes = [each for each in flow.begins if _makes(each, folder)]
+        avoided = {flow.before(each) for each in makes}
+        starts = list(told)
+        if not makes or not starts or any(flow.path(start, end, avoided) for start in starts):
+            return []
+        return [(source, each) for each in makes]
+
+    def _bound_once(self, source: Source, scope: ScopeNode, folder: ast.expr) -> Iterator[int]:
+        """Where the variable that a folder is read from has the only value that it ever gets."""
+        program, flow = self.facts.program, flow_of(scope)
+        root = root_name(folder)
+        bound = program.bound(source, scope, root)
+        if program.binder(source, scope, root) is not scope or isinstance(bound[0], Parameter):
+            yield START
+        else:
+            at = source.statement_of(bound[0].value) if isinstance(bound[0], Bound) else None
+            if at in flow.begins and not isinstance(at, ast.For):
+                yield flow.after(at)
+
+    def _in_constructor(
+        self, source: Source, scope: ScopeNode, folder: ast.expr
+    ) -> Iterator[tuple[Source, ScopeNode, int]]:
+        """Behind the only place that sets `self.folder`, in the constructor of each object."""
+        program = self.facts.program
+        match folder:
+            case ast.Attribute(value=owner, attr=word):
+                cls = program.class_of_self(source, scope, owner)
+                puts = [p for p in program.puts_of(word) if cls and self._may_be_of(cls, *p)]
+                if cls is not None and len(puts) == 1 and not program.is_of_a_class(word):
+                    home, init = puts[0][0], puts[0][1].scope
+                    at = home.statement_of(puts[0][1].owner)
+                    own = program.class_of_self(home, init, puts[0][1].owner)
+                    made = own == cls and getattr(init, "name", "") == "__init__"
+                    if made and at is not None and at in flow_of(init).begins:
+                        yield home, init, flow_of(init).after(at)
+
+    def _may_be_of(self, cls: Class, source: Source, put: Put) -> bool:
+        """Whether an attribute that is set there may be one of a class's objects."""
+        program, where = self.facts.program, (source, put.scope, put.owner)
+        own = program.class_of_self(*where)
+        if own is None:
+            return not self.facts.objects.is_namespace(*where)
+        return own in program.bases(cls) or cls in program.bases(own)
+
     def _is_asked_for(self, source: Source, call: ast.Call) -> bool:
         """Below `if os.path.exists(path):`, or in a `try`."""
         at = source.statement_of(call)
@@ -232,7 +301,7 @@ class OpenedFiles(Struct, eq=False, dict=True):
         if told and UNKNOWN not in told:
             return Opened(told)
         values = self.facts.program.names.of(source, scope, node)
-        for value in values:
+        for value in self.facts.objects.put_on_options(values):
             name = external_name(value) or (
                 external_name(value.made_by) if isinstance(value, Object) else ""
             )
@@ -255,20 +324,6 @@ class OpenedFiles(Struct, eq=False, dict=True):
         kinds = {each.format for each in found}
         paths = tuple(dict.fromkeys(chain.from_iterable(each.paths for each in found)))
         return Opened(paths, kinds.pop() if len(kinds) == 1 else "")
-
-    def folder_made_ahead(self, frame: Frame, call: ast.Call) -> tuple[Source, ast.stmt] | None:
-        """What always makes the folder of a file ahead of it, in the function that opens it."""
-        source, scope = frame.source, frame.scope
-        name = self.facts.program.names.qualified(source, scope, call.func)
-        folder = self._folder(source, scope, _path_given(name, call))
-        at = source.statement_of(call)
-        if folder is None or at is None:
-            return None
-        for suite, index in path_to(source, scope, at):
-            for ahead in suite[:index]:
-                if any(_makes(each, folder) for each in _surely(ahead)):
-                    return source, ahead
-        return None
 
     def _folder(self, source: Source, scope: ScopeNode, path: ast.expr | None) -> ast.expr | None:
         """The name of a folder in which a path is, and that means one folder in its scope."""
@@ -546,22 +601,25 @@ class OpenedFiles(Struct, eq=False, dict=True):
         return [p for s, put in puts for p in self.of(s, put.scope, put.bound.value, deep)]
 
 
-def _surely(statement: ast.stmt) -> list[ast.stmt]:
-    """A statement, or what it does unless a folder is there: `if not exists(path): mkdir(path)`"""
-    match statement:
-        case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=ast.Call() as asks), body=body):
-            return body if callee(asks) in ("exists", "isdir", "is_dir") else []
-    return [statement]
-
-
 def _makes(statement: ast.stmt, folder: ast.expr) -> bool:
-    """`os.makedirs(folder, exist_ok=True)`, `folder.mkdir()`"""
+    """`os.makedirs(folder)`, `folder.mkdir()`, and either below `if not os.path.exists(folder):`"""
     match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=word), args=given)):
-            made = given[0] if given else owner
-            made = owner if word == "mkdir" and dotted(owner) != "os" else made
-            return word in ("makedirs", "mkdir") and ast.unparse(made) == ast.unparse(folder)
+        case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=ast.Call() as call), body=body):
+            asks = callee(call) in ("exists", "isdir", "is_dir") and _is_of(call, folder)
+            return asks and any(_makes(each, folder) for each in body)
+        case ast.Expr(value=ast.Call() as call):
+            return callee(call) in ("makedirs", "mkdir") and _is_of(call, folder)
     return False
+
+
+def _is_of(call: ast.Call, path: ast.expr) -> bool:
+    """`os.mkdir(path)`, `path.mkdir()`"""
+    match call:
+        case ast.Call(func=ast.Attribute(value=owner)) if root_name(owner) != "os":
+            given: ast.expr | None = owner
+        case _:
+            given = next(iter(call.args), None)
+    return given is not None and ast.unparse(given) == ast.unparse(path)
 
 
 def _named(opened: Opened) -> Opened:

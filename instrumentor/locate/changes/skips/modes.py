@@ -71,6 +71,7 @@ class Mode(Struct, frozen=True):
         ends: how that may leave it.
         restored: the variable whose value it is switched to, which may be what it was found in.
         is_flag: it is a flag of a library, which is on or off as a module is in either mode.
+        is_group: it is all that a container holds.
     """
 
     owner: Spelling
@@ -79,6 +80,7 @@ class Mode(Struct, frozen=True):
     ends: States
     restored: str = ""
     is_flag: bool = False
+    is_group: bool = False
 
     @property
     def line(self) -> str:
@@ -87,7 +89,12 @@ class Mode(Struct, frozen=True):
             return f"{self.owner.text}({self.training})"
         if self.is_flag:
             return f"{self.owner.text} = {self.training}"
-        return f"{self.owner.text}.{'train' if self.training else 'eval'}()"
+        switch = "train" if self.training else "eval"
+        if self.is_group:
+            held = self.owner.text.removeprefix("[*")
+            held = held if held == self.owner.text else held[:-1]
+            return f"[each.{switch}() for each in {held}]"
+        return f"{self.owner.text}.{switch}()"
 
     @property
     def key(self) -> Spelling:

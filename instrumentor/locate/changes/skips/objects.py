@@ -108,8 +108,22 @@ class Objects(Struct, eq=False):
         Args:
             written: opened to be written alone: nobody reads it back.
         """
-        values = self._values(source, scope, node)
+        values = [*self.put_on_options(self._values(source, scope, node))]
         return bool(values) and all(self._is_file(value, written) for value in values)
+
+    def put_on_options(self, values: Values) -> Iterator[Value]:
+        """Values, and of an attribute of options what the program sets it to: `args.log = open(p)`.
+
+        What the command line gave it first is a text, a number or nothing.
+        """
+        names = self.knowledge.program.names
+        for value in values:
+            found = list[Value]()
+            if isinstance(value, Member) and is_namespace(value.owner):
+                for source, put in names.puts_of(value.name):
+                    if self.is_namespace(source, put.scope, put.owner) and not put.bound.path:
+                        found += names.of(source, put.scope, put.bound.value)
+            yield from found or (value,)
 
     def _is_file(self, value: Value, written: bool) -> bool:
         if not (isinstance(value, Object) and value.node is not None and value.where is not None):

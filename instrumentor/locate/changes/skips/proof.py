@@ -210,6 +210,8 @@ class _Attempt(Struct, eq=False):
         """
         if not self._names(piece, mode) or effects.binds(mode.owner):
             return False
+        if mode.is_group and len(effects.modes) > 1:  # of which one may be a part of the other
+            return False
         if mode.training is not None or mode.is_flag:
             return mode.training is not None
         place = (piece.source, piece.scope, piece.statement)
@@ -361,7 +363,8 @@ class _Attempt(Struct, eq=False):
             if Files.NEEDS_FOLDER in later.files and Files.MAKES_FOLDER not in later.files:
                 for (call, frame), does in later.opened.items():
                     made = self.files.folder_made_ahead(frame, call)
-                    if Files.NEEDS_FOLDER in does and not (made and not gone.holds(*made)):
+                    ahead = made and not any(gone.holds(*each) for each in made)
+                    if Files.NEEDS_FOLDER in does and not ahead:
                         return frame.source.at(call.lineno)
         return ""
 

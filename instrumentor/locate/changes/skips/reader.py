@@ -80,7 +80,9 @@ from instrumentor.read.syntax import (
 )
 from instrumentor.read.values import Class, Object, Opaque, Value
 
-_DEPTH = 12
+_DEPTH = 20
+#: So often a function that comes to itself is read with what each call of it gives.
+_ALIKE = 2
 _NONE: Constants = {}
 _GETATTR = "builtins.getattr"
 #: What an expression does otherwise than when it is computed, or binds.
@@ -99,6 +101,8 @@ class EffectsReader(Struct, eq=False, dict=True):
     _kept: dict[ast.stmt, Effects] = field(default_factory=dict)
     _answers: Answers = field(default_factory=Answers)
     _depth: int = 0
+    #: The functions that are being read, with what each call gave.
+    _open: dict[ScopeNode, list[Arguments]] = field(default_factory=dict)
     #: What is constant in the call that is being read, and what it does not come to for that.
     _fixed: Constants = field(default_factory=dict)
     _out: frozenset[ast.stmt] = frozenset()
@@ -204,10 +208,14 @@ class EffectsReader(Struct, eq=False, dict=True):
             for owner in changed_operands(node):
                 found.add(changes(frame, owner, self._library.uses(frame, owner)))
         if found.modes:
-            switched = found.modes.values()
-            self._switches[statement] = [
-                m.or_not() if sometimes(statement) else m for m in switched
-            ]
+            switched = [m.or_not() if sometimes(statement) else m for m in found.modes.values()]
+            at = statement
+            if group := self._group(frame, statement):
+                at, switched = (
+                    group[0],
+                    [replace(m, owner=group[1], is_group=True) for m in switched],
+                )
+            self._switches[at] = [*self._switches.get(at, ()), *switched]
             found.modes = {}
         inner_certain = certain and not isinstance(statement, (ast.If, *LOOPS, ast.Match))
         if isinstance(statement, ast.If) and decided(statement.test, self._fixed) is not None:
@@ -457,6 +465,37 @@ class EffectsReader(Struct, eq=False, dict=True):
             mode = replace(mode, restored=given[0].id)
         return Effects(modes={mode.key: mode})
 
+    def _group(self, frame: Frame, statement: ast.stmt) -> tuple[ast.stmt, Spelling] | None:
+        """The loop over modules in which a statement switches each of them, and what it walks over.
+
+        `for net in nets.values(): net.eval()`, `for name in nets: nets[name].train()`.
+        """
+        loop = frame.source.places[statement].parent
+        match loop, statement:
+            case (
+                ast.For(target=ast.Name(id=name), iter=walked, body=[_]),
+                ast.Expr(value=ast.Call(func=ast.Attribute(value=switched))),
+            ):
+                pass
+            case _:
+                return None
+        container, by_key = walked, isinstance(switched, ast.Subscript)
+        match walked:
+            case ast.Call(func=ast.Attribute(value=held, attr="keys" | "values" as word), args=[]):
+                container, by_key = held, word == "keys"
+        element = ast.unparse(container) + f"[{name}]" if by_key else name
+        if ast.unparse(switched) != element:
+            return None
+        parts = container.elts if isinstance(container, (ast.List, ast.Tuple)) else [container]
+        reaches = [self.storage.of(frame, part) for part in parts]
+        paths = [reach.path for reach in reaches if not reach.once]
+        if len(paths) < len(parts) or not all(p.text and p.scope is paths[0].scope for p in paths):
+            return None
+        text = ", ".join(path.text for path in paths)
+        if parts == [container]:
+            text = f"*{text}.values()" if by_key or container is not walked else f"*{text}"
+        return loop, Spelling(f"[{text}]", paths[0].scope)
+
     def _gradients(self, frame: Frame, call: ast.Call) -> Effects | None:
         """`torch.set_grad_enabled(train)`, which leaves gradients on or off."""
         name = self.program.names.qualified(frame.source, frame.scope, call.func)
@@ -552,18 +591,27 @@ class EffectsReader(Struct, eq=False, dict=True):
                 found.add(self._summary(method, own))
 
     def _summary(self, function: Function, given: Arguments, fixed: Constants = _NONE) -> Effects:
-        """What a function does when it is given that, some of it constant."""
+        """What a function does when it is given that, some of it constant.
+
+        One that comes to itself again and again, with more each time, as transforms of transforms
+        do, is read for all these calls at once.
+        """
+        around = self._open.setdefault(function.node, [])
+        if len(around) >= _ALIKE:
+            given, fixed = _either(around[-1], given), _NONE
         frame = Frame(function.source, function.node, given, "called")
         if self._depth >= _DEPTH:
             return unread(frame, function.node, "too deep")
         question = (frame, key_of(fixed))
         self._depth += 1
+        around.append(given)
         try:
             return self._answers.ask(
                 question, lambda: self._body(frame, function, fixed), Effects()
             )
         finally:
             self._depth -= 1
+            around.pop()
 
     def _body(self, frame: Frame, function: Function, fixed: Constants) -> Effects:
         found, nodes = Effects(), own_nodes(function.node)
@@ -584,6 +632,15 @@ class EffectsReader(Struct, eq=False, dict=True):
                     del cells[cell]
         self._fixed, self._out, self._switches = around
         return found
+
+
+def _either(one: Arguments, other: Arguments) -> Arguments:
+    """What parameters reach that are given the one or the other."""
+    known, found = dict(one), dict(other)
+    return tuple(
+        (name, known[name].either(reach).view if name in known else reach)
+        for name, reach in sorted((dict(one) | found).items())
+    )
 
 
 def _mode(frame: Frame, node: ast.expr, module: Reach) -> Mode:

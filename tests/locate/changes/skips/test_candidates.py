@@ -718,7 +718,7 @@ def test_what_only_sets_the_weights_of_a_model_is_no_evaluation(does: str, runs:
 
 
 RECORDS = """\
-import argparse, json, os
+import argparse, json, os, yaml
 import matplotlib.pyplot as plt
 from torchvision.utils import save_image
 parser = argparse.ArgumentParser()
@@ -738,6 +738,33 @@ images = torch.zeros(4, 3, 8, 8)
 #: what is written ahead of the first sample, what reads it, whether it goes
 RECORDED = {
     "options": ("with open('out/o.json', 'w') as file:\n    json.dump(vars(args), file)", "", True),
+    "settings": (
+        "sizes = {'layers': 2, 'both': args}\nwith open('out/o.json', 'w') as file:\n"
+        "    json.dump(sizes, file)",
+        "",
+        True,
+    ),
+    "settings of a call": (
+        "sizes = dict(layers=2)\nwith open('out/o.json', 'w') as file:\n    json.dump(sizes, file)",
+        "",
+        True,
+    ),
+    "a table of words": (
+        "words = {word: n for n, word in enumerate('ab')}\n"
+        "with open('out/o.json', 'w') as file:\n    json.dump(words, file)",
+        "",
+        False,
+    ),
+    "settings that are read again": (
+        "sizes = dict(layers=2)\nwith open('out/o.json', 'w') as file:\n    json.dump(sizes, file)",
+        "print(json.load(open('out/o.json')))",
+        False,
+    ),
+    "by another library, beside what is read": (
+        "with open('out/o.yaml', 'w') as file:\n    yaml.safe_dump(vars(args), file)",
+        "print(open('out/a.txt').read())",
+        True,
+    ),
     "by a function": ("note('out/o.txt', str(args.__dict__))", "", True),
     "a picture": ("save_image(images, 'out/real.png')", "", True),
     "a plot": ("plot([1, 2], 'out/a.png')", "", True),
@@ -802,3 +829,25 @@ def test_what_makes_a_model_or_ends_the_script_is_no_validation(made: str, told:
     assert not plan["skipped_validation"]
     kinds = {w["kind"] for w in plan["warnings"]}
     assert ("validation-stays" in kinds) is told
+
+
+MADE = """\
+class Inner(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+        with torch.no_grad():
+            self.scale = self.fc(torch.ones(4)).max()
+            torch.cuda.set_device(0)
+    def forward(self, x):
+        return self.fc(x) / self.scale
+"""
+
+
+@pytest.mark.parametrize(
+    ("makes", "told"), [("net = Inner()", False), ("Inner()", True), ("net = evaluate()", True)]
+)
+def test_an_object_that_is_made_and_kept_is_no_evaluation(makes: str, *, told: bool) -> None:
+    before = f"{MADE}def evaluate():\n    return Inner()\n{makes}"
+    found = str(texts(plan_of(looped(STEP, before=before))["warnings"]))
+    assert ("Validation is kept" in found) is told

@@ -55,6 +55,7 @@ class Net(torch.nn.Module):
         return self.inner(x)
 net = Net()"""
 PARTS = "s['n'] += 1"
+TURNS = "def walk(own, n):\n    own[0].append(n)\n    if n:\n        {}"
 
 
 def changes(setup: str, body: str, **more: str) -> Evaluation:
@@ -400,7 +401,16 @@ STAYS: dict[str, Evaluation] = {
         "note()",
         "scale(note())",
     ),
-    "endless": Evaluation("def walk(node):\n    walk(node.next)", "walk(model)"),
+    "endless": Evaluation(
+        "first = load()\ndef walk(node):\n    node.seen = 1\n    walk(node.next)",
+        "walk(first)",
+        "scale(first.seen)",
+    ),
+    "felt_in_the_third_turn": Evaluation(
+        f"rows = []\n{TURNS.format('walk([own[1], rows], n - 1)')}",
+        "walk([[], []], 3)",
+        "scale(rows)",
+    ),
     # written by a library
     "into_out": changes(BUFFER, "torch.add(total, 1, out=buf)"),
     "in_place_by_option": changes(
@@ -632,6 +642,16 @@ def test_an_evaluation_that_training_feels_stays(name: str) -> None:
 
 
 GOES: dict[str, Evaluation] = {
+    "calls_of_itself_that_change_their_own": Evaluation(
+        f"rows = []\n{TURNS.format('walk([own[1], []], n - 1)')}",
+        "walk([[], []], 3)",
+        "scale(rows)",
+    ),
+    "calls_of_itself_with_more_each_time": Evaluation(
+        "rows = []\ndef walk(node):\n    print(node)\n    walk([node, [rows]])",
+        "walk(1)",
+        "scale(rows)",
+    ),
     "parts_of_texts": Evaluation(
         "import fast\nname = 'a,b'",
         "part = fast.load()\nif total > 3:\n    part = name\nfast.change(part)",

@@ -310,6 +310,55 @@ def test_a_save_stays_where_its_file_has_to_be_there(does: str, goes: bool) -> N
     assert ("off| wandb.save" in code) is ("wandb" in does)
 
 
+FOLDERS = """\
+class Log:
+    def __init__(self, folder, other):
+        self.folder, self.other = folder, other
+        {makes}
+    def note(self, x):
+        with open(os.path.join(self.folder, "{name}"), "a") as file:
+            file.write(str(x))
+log = Log(unknown, unknown)
+def validate(model):
+    model.eval()
+    with torch.no_grad():
+        for x, y in val_loader:
+            total = model(x).sum()
+    os.makedirs(os.path.join(unknown, "pictures"), exist_ok=True)
+    torch.save(total, os.path.join(unknown, "pictures", "a.pt"))
+    model.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "goes"),
+    [
+        ({}, True),
+        ({"makes": "if not os.path.exists(self.folder): os.makedirs(self.folder)"}, True),
+        ({"makes": "pass"}, False),
+        ({"makes": "os.makedirs(self.other)"}, False),
+        ({"makes": "if folder: os.makedirs(self.folder)"}, False),
+        ({"makes": "os.makedirs(self.folder); self.folder = other"}, False),
+        ({"name": "pictures/log.txt"}, False),
+    ],
+)
+def test_an_evaluation_that_makes_a_folder_goes_where_others_have_made_theirs(
+    change: dict[str, str], *, goes: bool
+) -> None:
+    known = {"makes": "os.makedirs(self.folder)", "name": "log.txt"}
+    before = BEFORE + FOLDERS.format(**{**known, **change})
+    source = looped(f"{STEP}validate(model)\nlog.note(y)\n", before)
+    assert bool(plan_of(source)["skipped_validation"]) is goes
+
+
+def test_a_folder_of_a_function_is_made_before_its_file() -> None:
+    write = "def note(folder, x):\n    {}\n    cv2.imwrite(os.path.join(folder, 'a.png'), x)\n"
+    for makes, goes in (("os.makedirs(folder)", True), ("pass", False)):
+        before = BEFORE + FOLDERS.format(makes="pass", name="a") + "import cv2\n"
+        source = looped(f"{STEP}validate(model)\nnote(unknown, y)\n", before + write.format(makes))
+        assert bool(plan_of(source)["skipped_validation"]) is goes
+
+
 def test_the_line_that_reads_is_named() -> None:
     reads = "for row in range(3):\n    if row:\n        torch.load('a.pt')"
     source, found = plan("torch.save(weights, 'a.pt')", reads)

@@ -126,3 +126,53 @@ def test_states_follow_each_other_where_they_can() -> None:
 )
 def test_what_else_is_set_of_a_library_cannot_be_read(body: str) -> None:
     assert "sets torch." in stays(with_mode(f"{body}\n____"))[0]
+
+
+GROUP = """\
+nets = {held}
+def validate(nets):
+    for {target} in {walked}:
+        {first}
+    with torch.no_grad():
+        for x, y in val_loader:
+            print(model(x))
+    for {target} in {walked}:
+        {last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({}, "[each.train() for each in nets.values()]"),
+        ({"walked": "nets"}, "[each.train() for each in nets.values()]"),
+        ({"last": "pass"}, "[each.eval() for each in nets.values()]"),
+        (
+            {"target": "m", "walked": "nets.values()", "first": "m.eval()", "last": "m.train()"},
+            "[each.train() for each in nets.values()]",
+        ),
+        (
+            {"held": "[model]", "target": "m", "walked": "nets", "first": "m.eval()"}
+            | {"last": "m.train()"},
+            "[each.train() for each in nets]",
+        ),
+        (
+            {"target": "m", "walked": "(model, model)", "first": "m.eval()", "last": "m.train()"},
+            "[each.train() for each in [model, model]]",
+        ),
+        ({"last": "if key:\n            nets[key].train()"}, ""),
+        ({"last": "nets['a'].train()"}, ""),
+        ({"last": "nets[key].train()\n    model.eval()"}, ""),
+        ({"last": "nets[key].train()\n    nets['b'] = model"}, ""),
+        ({"target": "m", "walked": "iter([model])", "first": "m.eval()", "last": "m.train()"}, ""),
+    ],
+)
+def test_the_modules_that_a_container_holds_are_switched_together(
+    change: dict[str, str], line: str
+) -> None:
+    known = {"held": "{'a': model}", "target": "key", "walked": "nets.keys()"}
+    known |= {"first": "nets[key].eval()", "last": "nets[key].train()"}
+    source = looped(f"{STEP}validate(nets)", before=GROUP.format(**{**known, **change}))
+    assert bool(plan_of(source)["skipped_validation"]) is bool(line)
+    if line:
+        assert f"{line}  # [instrument]" in code_lines(source)
