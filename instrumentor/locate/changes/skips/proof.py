@@ -14,7 +14,6 @@ from instrumentor.locate.changes.skips.facts import Facts, Mention, Place
 from instrumentor.locate.changes.skips.files import OpenedFiles
 from instrumentor.locate.changes.skips.modes import SOMETIMES, Mode
 from instrumentor.locate.changes.skips.removal import Closed, Gone, Statements
-from instrumentor.locate.changes.skips.sampling import Sampling
 from instrumentor.locate.changes.skips.settled import Settled
 from instrumentor.locate.changes.skips.storage import Frame, Spelling
 from instrumentor.locate.changes.skips.training_mode import TrainingMode
@@ -141,18 +140,14 @@ class _Attempt(Struct, eq=False):
                     d.text if self._spelled(piece, d) and not effects.binds(d) else ""
                     for d in effects.draws
                 )
-                + (("",) if self._draws_more(piece, effects.draws) else ()),
+                # of dropout: the samples of a loader the recorder looks at
+                + (("",) if self._in_training(piece).draws else ()),
                 {
                     d: "\n".join(map(ast.unparse, reads))
                     for d in dependents
                     if (reads := self._read_of_the_step(d, piece))
                 },
             )
-
-    def _draws_more(self, piece: Piece, loaders: Sequence[Spelling]) -> bool:
-        """Random numbers that nothing draws in its place: of dropout, or for samples."""
-        sampling = Sampling(self.facts)
-        return self._in_training(piece).draws or any(map(sampling.draws, loaders))
 
     def _spelled(self, piece: Piece, path: Spelling) -> bool:
         """Whether the first name of a path means the same where a piece stands."""

@@ -36,8 +36,7 @@ _BASES: Table[Kind] = _all_of("bases")
 _EFFECTS: Table[Effect] = _all_of("effects")
 _NUMBERS, _DRAWS, _COMPILERS = map(_all_of, ("numbers", "draws", "compilers"))
 _IN_TRAINING, _IF_TOLD = map(_all_of, ("draws_in_training", "draws_if_told"))
-_TRACKS, _IF_CALLED = map(_all_of, ("tracks_in_training", "draws_if_called"))
-_IF_MADE = _all_of("draws_if_made")
+_TRACKS, _IF_MADE = map(_all_of, ("tracks_in_training", "draws_if_made"))
 #: Of those that draw the ones that only tell how far a generator is, or make another.
 _READ_STATE = ("get_state", "getstate")
 _GENERATORS = ("Generator", "Random", "RandomState", "SystemRandom", "default_rng")
@@ -102,19 +101,9 @@ def draws(name: str) -> bool:
     return _matches(name, _DRAWS) and word not in _READ_STATE and word not in _GENERATORS
 
 
-def makes_generator(name: str) -> bool:
-    """Whether a class or function makes a generator of random numbers beside the process's."""
-    return _matches(name, _DRAWS) and name.rpartition(".")[2] in _GENERATORS
-
-
 def draws_if_made(name: str) -> bool:
     """Whether what makes a module, or its weights, takes random numbers for them."""
     return _matches(name, _IF_MADE)
-
-
-def draws_if_called(name: str) -> bool:
-    """Whether objects of a class take random numbers of the process whenever they are called."""
-    return _matches(name, _IF_CALLED)
 
 
 def draws_in_training(name: str, *, told: bool) -> bool:

@@ -32,7 +32,6 @@ class Library(Struct, frozen=True, kw_only=True):
         effects: what its functions change beyond their value.
         draws: functions that take random numbers from a generator of the process.
         draws_if_made: classes whose weights are random at first, and what makes such weights.
-        draws_if_called: classes whose objects do so whenever they are called: random transforms.
         draws_in_training: functions and classes of modules that do so in training mode alone.
         draws_if_told: such classes that do so only with a `dropout` of more than zero.
         tracks_in_training: such classes that change their buffers then.
@@ -57,7 +56,6 @@ class Library(Struct, frozen=True, kw_only=True):
     effects: Table[Effect] = ()
     draws: tuple[str, ...] = ()
     draws_if_made: tuple[str, ...] = ()
-    draws_if_called: tuple[str, ...] = ()
     draws_in_training: tuple[str, ...] = ()
     draws_if_told: tuple[str, ...] = ()
     tracks_in_training: tuple[str, ...] = ()

@@ -36,10 +36,5 @@ LIBRARY = Library(
             ),
         ),
     ),
-    draws_if_called=rows(
-        "",
-        "albumentations.* imgaug.augmenters.* kornia.augmentation.* torchaudio.transforms.*Masking "
-        "monai.transforms.Rand* torch_geometric.transforms.Random*",
-    ),
     on_host=True,
 )

@@ -16,10 +16,5 @@ LIBRARY = Library(
         (Effect.SAVES, ("torchvision.utils.save_*",)),
         (Effect.NOTHING, ("torchvision.*",)),
     ),
-    draws_if_called=rows(
-        "torchvision.transforms.",
-        "*Random* *ColorJitter *AutoAugment *RandAugment *TrivialAugmentWide *AugMix "
-        "*ElasticTransform *GaussianBlur *GaussianNoise *ScaleJitter *MixUp *CutMix",
-    ),
     on_host=True,
 )

@@ -16,8 +16,5 @@ LIBRARY = Library(
         (Kind.DATA, ("transformers.*Config",)),
         (Kind.MODEL, rows("transformers.", "*Model* *For*")),
     ),
-    draws_if_called=rows(
-        "transformers.", "*DataCollatorFor*LanguageModeling *DataCollatorForWholeWordMask"
-    ),
     trainer="hf-trainer",
 )

@@ -1083,3 +1083,11 @@ def test_a_table_that_is_updated_with_another_leaves_that_as_it_is(
 ) -> None:
     case = Evaluation("rows = [1]\noptions = {'b': rows}", body, "scale(options)")
     assert bool(plan_of(case.source)["skipped_validation"]) is goes
+
+
+@pytest.mark.parametrize("read", ["np.random.get_state()", "random.getstate()"])
+def test_reading_how_far_a_generator_is_draws_nothing(read: str) -> None:
+    body = f"{STEP}torch.save({read}, 'state.pt')\n"
+    plan = plan_of(looped(body, "import random\nimport numpy as np"))
+    assert plan["skipped_checkpoints"]
+    assert not [w for w in plan["warnings"] if w["kind"] == "random-numbers"]
