@@ -38,7 +38,6 @@ from instrumentor.locate.changes.skips.modes import (
     sometimes,
 )
 from instrumentor.locate.changes.skips.objects import Objects
-from instrumentor.locate.changes.skips.plain import Plain
 from instrumentor.locate.changes.skips.storage import (
     FRESH,
     NOWHERE,
@@ -116,10 +115,6 @@ class EffectsReader(Struct, eq=False, dict=True):
     @cached_property
     def carried(self) -> Carried:
         return Carried(self.program, self._methods)
-
-    @cached_property
-    def plain(self) -> Plain:
-        return Plain(self.program, self.storage)
 
     @cached_property
     def _walks(self) -> Walks:

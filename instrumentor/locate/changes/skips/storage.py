@@ -66,7 +66,7 @@ _WALK = (
 _OF_TENSORS = ("data", "grad")
 _NOT_CALLED = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.JoinedStr, ast.List, ast.Dict)
 #: Comparisons that are true or false, whatever they compare.
-SAMENESS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+_SAMENESS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 #: Where classes come from whose objects have any attribute that they are given.
 _HOLDERS = ("types.", "argparse.", "collections.", "easydict.", "omegaconf.")
 
@@ -434,7 +434,7 @@ class Storage(Struct, eq=False, dict=True):
             case ast.JoinedStr() | ast.UnaryOp(op=ast.Not()):
                 return PLAIN
             case ast.Compare(left=left, ops=ops, comparators=others):  # of tensors a tensor
-                compared = () if all(isinstance(o, SAMENESS) for o in ops) else (left, *others)
+                compared = () if all(isinstance(o, _SAMENESS) for o in ops) else (left, *others)
                 return replace(FRESH, plain=all(self.of(frame, one).plain for one in compared))
             case ast.UnaryOp(operand=side):
                 return replace(FRESH, plain=self.of(frame, side).plain)

@@ -150,8 +150,6 @@ class Uses(Struct, eq=False):
 
     def _is_another(self, cell: Cell, mention: Mention, way: _Way) -> bool:
         """Whether what is read is not what was changed, though it lies where that lies."""
-        if way.in_place and self.facts.reader.plain.holds(*mention):
-            return True  # of a number another one would have to take its place
         confined = self.facts.storage.confined
         return cell.of is not None and confined.is_set_ahead(*mention, way.home)
 
