@@ -2,8 +2,7 @@
 
 What a library, a container or an attribute never gets is used where it is named: as `x.total`, in
 the methods that `x.add()` runs, in functions that are given `x`. Two meters of one class are two
-objects then, and what one of them counts says nothing of the other. Where more than names leads to
-them, `self` still tells objects of two classes apart that have nothing derived from both.
+objects then, and what one of them counts says nothing of the other.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from instrumentor.read.control_flow import START, flow_of
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import is_decorated, own_parameter
-from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, contains, dotted, own_nodes
+from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, contains, own_nodes
 from instrumentor.read.values import PLAIN_BASES, Class, Object
 
 Place = tuple[Source, ScopeNode, ast.expr]
@@ -42,7 +41,6 @@ class Confined(Struct, eq=False, dict=True):
 
     program: Program
     _known: dict[Object, bool] = field(default_factory=dict)
-    _methods: dict[tuple[Source, ScopeNode], bool] = field(default_factory=dict)
 
     def holds(self, made: Object) -> bool:
         """Whether names alone lead to what a call made."""
@@ -128,64 +126,6 @@ class Confined(Struct, eq=False, dict=True):
         if home in self.program.called_from(scope, scope.body):
             return False
         return not flow.path(START, flow.before(statement), {flow.before(s) for s in sets})
-
-    def class_of(self, source: Source, scope: ScopeNode, node: ast.expr) -> Class | None:
-        """The class that `self` of a method is an object of; None for whatever else."""
-        if not isinstance(node, ast.Name) or not isinstance(scope, FUNCTIONS):
-            return None
-        if own_parameter(Function(source, scope)) != node.id:
-            return None
-        if (source, scope) not in self._methods:
-            names = self.program.names
-            bound = names.bound(source, scope, node.id)
-            told = (
-                all(isinstance(b, Parameter) for b in bound)
-                and not scope.decorator_list
-                and scope not in self.program.handed
-                and all(self._gives_itself(*each) for each in self.program.calls_named(scope.name))
-            )
-            self._methods[source, scope] = told
-        return Class(source, source.class_of[scope]) if self._methods[source, scope] else None
-
-    def _gives_itself(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
-        """Whether a call gives a method an object of its class: `Base.add(self, value)` too."""
-        if not isinstance(call.func, ast.Attribute):
-            return True
-        owners = self.program.of(source, scope, call.func.value)
-        if not any(isinstance(owner, Class) for owner in owners):
-            return True
-        own = own_parameter(Function(source, scope)) if isinstance(scope, FUNCTIONS) else ""
-        return bool(own and call.args) and dotted(call.args[0]) == own
-
-    def are_kin(self, one: Class, other: Class) -> bool:
-        """Whether an object may be of both classes."""
-        names = self.program.names
-        ours, theirs = ({c, *names.subclasses.get(c.node, ())} for c in (one, other))
-        return (
-            self._has_hidden_kin
-            or not ours.isdisjoint(theirs)
-            or any(self._delegates(base) for c in (*ours, *theirs) for base in names.bases(c))
-        )
-
-    def _delegates(self, cls: Class) -> bool:
-        return bool(
-            _DECIDING & self.program.bindings_of(cls.source).classes.get(cls.node, {}).keys()
-        )
-
-    @cached_property
-    def _has_hidden_kin(self) -> bool:
-        """Whether an object may be of more classes than can be seen, or have what another has."""
-        if any(map(self.program.names.puts_of, ("__class__", "__dict__"))):
-            return True
-        if any(len(call.args) == 3 for _, _, call in self.program.calls_named("type")):
-            return True
-        return any(
-            value is None or not (isinstance(value, Class) or external_name(value))
-            for source in self.program.sources.values()
-            for cls in source.classes
-            for base in cls.bases
-            for value in self.program.of(source, source.scope_of(cls), base) or (None,)
-        )
 
     def _names(self, made: Object) -> Iterator[_Variable]:
         """The names that a call's own statement binds to what it makes."""

@@ -2,9 +2,9 @@
 
 What a name *is* says :mod:`instrumentor.read.names`; here it matters whether two expressions may
 mean one object that one of them changes. Storage is told apart by names: a variable of one scope,
-or an attribute of that name: of one object where names alone lead to it, of objects of one class
-where its methods say `self`. Parameters are followed to what a call passes. What a call gives back
-counts as its object or its arguments unless it is known to be new.
+or an attribute of that name: of one object where names alone lead to it. Parameters are followed to
+what a call passes. What a call gives back counts as its object or its arguments unless it is known
+to be new.
 A container and what it holds are told apart by how far inside of the storage an object lies.
 """
 
@@ -82,7 +82,6 @@ class Cell(Struct, frozen=True):
         inside: what is meant lies at most so deep in the object: 0 for the object itself, 1 for
             an element of a list.
         of: the object whose attribute it is, of any where that is not told.
-        kin: the class of that object, or one that it is derived from, where a method says so.
         under: in what a container holds, how many containers of its own lie around it.
     """
 
@@ -90,17 +89,16 @@ class Cell(Struct, frozen=True):
     scope: ScopeNode | None = None
     inside: int = 0
     of: Object | None = None
-    kin: Class | None = None
     under: int = 0
 
     def at(self, inside: int) -> Cell:
         inside = inside if inside <= FAR else ANYWHERE
-        return Cell(self.name, self.scope, inside, self.of, self.kin)
+        return Cell(self.name, self.scope, inside, self.of)
 
     def below(self, containers: int) -> Cell:
         """The same with so many containers of its own around it."""
         under = min(containers, FAR)
-        return Cell(self.name, self.scope, self.inside, self.of, self.kin, under)
+        return Cell(self.name, self.scope, self.inside, self.of, under)
 
 
 def anywhere(cells: Iterable[Cell]) -> frozenset[Cell]:
@@ -700,10 +698,7 @@ class Storage(Struct, eq=False, dict=True):
             return frozenset({Cell(node.attr)})
         if owner.made and all(map(self.confined.holds, owner.made)):
             return frozenset(Cell(node.attr, of=made) for made in owner.made)
-        kin = None
-        if not self.program.names.is_of_a_class(node.attr):
-            kin = self.confined.class_of(frame.source, frame.scope, node.value)
-        return frozenset({Cell(node.attr, kin=kin)})
+        return frozenset({Cell(node.attr)})
 
     def _is_made_for_each(self, name: str) -> bool:
         """Whether what an attribute is set to is always a number, or made where it is set."""

@@ -36,7 +36,7 @@ from instrumentor.read.syntax import (
     own_calls,
     parameters,
 )
-from instrumentor.read.values import Class, Group, Object
+from instrumentor.read.values import Group, Object
 
 
 class _Way(Struct):
@@ -292,21 +292,12 @@ class Uses(Struct, eq=False):
                     scope = program.scope_of(source, node)
                     if program.names.is_of_a_library(source, scope, node.value):
                         continue  # `torch.utils.data`
-                    if cell.kin is not None and self._is_of_no_kin(cell.kin, source, scope, node):
-                        continue
                     if home is None or home in program.names.of(source, scope, node.value):
                         yield source, node
         if home is None:
             yield from self._read_by_name(cell.name)
         for source, scope, name in self.facts.storage.names_of(cell):
             yield from ((source, n) for n in variables(program, source, scope, name))
-
-    def _is_of_no_kin(
-        self, kin: Class, source: Source, scope: ScopeNode, node: ast.Attribute
-    ) -> bool:
-        confined = self.facts.storage.confined
-        cls = confined.class_of(source, scope, node.value)
-        return cls is not None and not confined.are_kin(kin, cls)
 
     def _read_by_name(self, name: str) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
         """`getattr(x, "name")`; of an object of the program also `vars(x)` and any other name."""

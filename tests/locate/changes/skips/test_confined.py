@@ -187,60 +187,6 @@ def test_what_both_have_is_felt(name: str) -> None:
     assert plan_of(STAYS[name].source)["skipped_validation"] == []
 
 
-KIN = """\
-class Log:
-    def __init__(self):
-        self.rows, self.n = [], 0
-    def note(self, value):
-        self.rows.append(value)
-        self.n += 1
-class Meter:
-    def __init__(self):
-        self.rows, self.n = [], 0
-    def add(self, value):
-        self.rows.append(value)
-        self.n += 1
-    def top(self):
-        return max(self.rows) + self.n
-"""
-BOTH = "logs, meters = [Log()], [Meter()]\n"
-#: two classes with attributes of one name; what has to be added for their objects to be felt
-KINDS = {
-    "": "",
-    "one_derived_from_both": "class Both(Meter, Log):\n    pass",
-    "one_derived_from_the_other": KIN.replace("class Meter:", "class Meter(Log):"),
-    "one_derived_from_what_nobody_knows": "class Late(load()):\n    pass",
-    "a_class_that_is_made": "Both = type('Both', (Meter, Log), {})",
-    "a_class_that_is_changed": "meters[0].__class__ = Log",
-    "a_table_of_both": "meters[0].__dict__ = logs[0].__dict__",
-    "a_list_of_both": "meters[0].rows = logs[0].rows",
-    "a_list_of_both_by_a_name": "rows = logs[0].rows\nmeters[0].rows = rows",
-    "a_list_that_is_given": "def share(meter, rows):\n    meter.rows = rows\n"
-    "share(meters[0], logs[0].rows)",
-    "a_list_for_all": KIN.replace("class Log:", "class Log:\n    rows = []"),
-    "a_method_of_the_other": "def read():\n    return Meter.top(logs[0])",
-    "a_method_that_is_handed_on": "Log.top = Meter.top",
-    "a_meter_that_looks_it_up": KIN.replace(
-        "class Meter:", "class Meter:\n    def __getattr__(self, name):\n"
-        "        return getattr(logs[0], name)"
-    ),
-    "a_meter_that_tells_of_it": KIN.replace(
-        "        self.rows, self.n = [], 0\n    def add",
-        "        self.n = 0\n    @property\n    def rows(self):\n        return logs[0].rows\n"
-        "    def add",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_objects_of_two_classes_are_two_unless_something_has_both(name: str) -> None:
-    more = KINDS[name]
-    setup = f"{more}\n{BOTH}" if more.startswith("class Log") else f"{KIN}{BOTH}{more}\n"
-    read = "read()" if "def read" in more else "meters[0].top()"
-    found = plan_of(Evaluation(setup, "logs[0].note(total)", f"scale({read})").source)
-    assert bool(found["skipped_validation"]) is (not name)
-
-
 NESTED = """\
 class Runner:
     def __init__(self):
