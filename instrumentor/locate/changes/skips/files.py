@@ -392,9 +392,7 @@ class OpenedFiles(Struct, eq=False, dict=True):
             case ast.Call():
                 return self._of_call(*where, node, less)
             case ast.Name():
-                found = [*self._of_name(*where, node, less)]
-                ends = self._asked_for(*where, node) if UNKNOWN in found else None
-                return [(None, end) for end in ends] if ends else found
+                return self._of_name(*where, node, less)
             case ast.Attribute():
                 return self._of_attribute(*where, node, less)
         return [UNKNOWN]
@@ -518,52 +516,6 @@ class OpenedFiles(Struct, eq=False, dict=True):
                     return [UNKNOWN]
         return found
 
-    def _asked_for(self, source: Source, scope: ScopeNode, node: ast.Name) -> list[str] | None:
-        """Endings of which a path has one where it is named: `if ext == '.flo'`"""
-        statement, program = source.statement_of(node), self.facts.program
-        if statement is None or len(program.bound(source, scope, node.id)) != 1:
-            return None
-        for parent in source.parents(statement):
-            if isinstance(parent, ast.If) and any(contains(s, node) for s in parent.body):
-                if ends := self._told(source, scope, parent.test, node.id):
-                    return ends
-        return None
-
-    def _told(
-        self, source: Source, scope: ScopeNode, test: ast.expr, name: str
-    ) -> list[str] | None:
-        """Endings one of which a path has where a test holds."""
-        match test:
-            case ast.BoolOp(op=ast.Or(), values=values):
-                each = [self._told(source, scope, value, name) for value in values]
-                return [e for ends in each for e in ends or ()] if all(each) else None
-            case ast.BoolOp(op=ast.And(), values=values):
-                each = [self._told(source, scope, value, name) for value in values]
-                return next(filter(None, each), None)
-            case ast.Compare(left=left, ops=[ast.Eq() | ast.In()], comparators=[right]):
-                return _texts(right) if self._is_ending(source, scope, left, name) else None
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=word), attr="endswith"), args=[one]):
-                return _texts(one) if word == name else None
-        return None
-
-    def _is_ending(self, source: Source, scope: ScopeNode, node: ast.expr, name: str) -> bool:
-        match node:
-            case ast.Name(id=word):
-                bound = self.facts.program.bound(source, scope, word)
-                return len(bound) == 1 and any(
-                    isinstance(b, Bound)
-                    and (not b.path or b.path == (1,))
-                    and self._is_ending(source, scope, b.value, name)
-                    for b in bound
-                )
-            case ast.Subscript(value=inner, slice=at) if ast.unparse(at) in ("1", "-1"):
-                return self._is_ending(source, scope, inner, name)
-            case ast.Call(args=[ast.Name(id=word)]):
-                return callee(node) == "splitext" and word == name
-            case ast.Attribute(value=ast.Name(id=word), attr="suffix"):
-                return word == name
-        return False
-
     def _passed(
         self, function: Function, name: str, deep: int, *, elements: bool = False
     ) -> Iterator[Path]:
@@ -637,13 +589,6 @@ _OF_FILE = methods.WRITES_FILE | {"read", "readline", "readlines", "open"}
 def _is_told(node: ast.expr) -> bool:
     """Nothing is opened by None, which a name is bound to until it is known."""
     return not (isinstance(node, ast.Constant) and node.value is None)
-
-
-def _texts(node: ast.expr) -> list[str] | None:
-    """A text that is written out, or several in a tuple."""
-    parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
-    found = [p.value for p in parts if isinstance(p, ast.Constant) and isinstance(p.value, str)]
-    return found if found and len(found) == len(parts) else None
 
 
 def _is_none(name: str) -> bool:

@@ -73,22 +73,6 @@ def choose(path, best=False):
         torch.load(path)
 
 
-def read(path):
-    ending = os.path.splitext(path)[-1]
-    if ending == ".bin" or ending in (".raw", ".dat"):
-        return torch.load(path)
-    elif path.endswith(".data"):
-        return torch.load(path)
-    elif unknown:
-        print(path)
-
-
-def read_any(path):
-    ending = os.path.splitext(path)[0]
-    if ending == ".bin" or unknown:
-        return torch.load(path)
-
-
 log = open("m.csv", "a")
 table = csv.writer(log)
 
@@ -156,7 +140,6 @@ OTHERS = {
         "os.chdir('c')\ntorch.load('b.pt')",
     ),
     "a process": ("torch.save(weights, unknown)", "os.popen('stty size').read()"),
-    "an ending that is asked for": ("torch.save(weights, 'm.pt')", "read(unknown)"),
     "what a list holds": (
         "torch.save(weights, 'm.pt')",
         "load_all(['a.pt', last])\nload_all(best)",
@@ -185,8 +168,6 @@ OTHERS = {
     "a folder that is made": ("os.makedirs('runs')\nsave(weights, 'm')", "torch.load('runs/a.pt')"),
 }
 ONE = {
-    "an ending that is asked for": ("torch.save(weights, 'm.data')", "read(unknown)"),
-    "another part that is asked for": ("torch.save(weights, 'm.pt')", "read_any(unknown)"),
     "what a list holds": ("torch.save(weights, 'm.pt')", "load_all(['a.pt', 'm.pt'])"),
     "what a list may hold": ("torch.save(weights, 'm.pt')", "load_all(cached)\nload_all(unknown)"),
     "what a list is filled with": (
