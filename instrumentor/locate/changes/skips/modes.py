@@ -239,29 +239,6 @@ class Paths(Struct):
                 return False
             case [value] if self._is_asked(value, key, at):
                 return True
-            case [ast.Constant(value=bool(first)), ast.Constant(value=bool(second))]:
-                if first is not second:
-                    sign = self._flag(values, key, at)
-                    return sign if sign is None or not first else not sign
-        return None
-
-    def _flag(self, values: list[ast.expr], key: Spelling, at: ast.stmt) -> bool | None:
-        """`was = False`, and below `if model.training:` `was = True`: which of them was found."""
-        first, second = map(self.source.statement_of, values)
-        if first is None or second is None:
-            return None
-        places = self.source.places
-        test = places[second].parent
-        if not isinstance(test, ast.If) or places[second].suite is not test.body:
-            return None
-        around = places[first].suite
-        if test not in around or around.index(first) > around.index(test):
-            return None
-        match test.test:
-            case ast.UnaryOp(op=ast.Not(), operand=value) if self._is_asked(value, key, at):
-                return False
-            case value if self._is_asked(value, key, at):
-                return True
         return None
 
     def _is_asked(self, node: ast.expr, key: Spelling, at: ast.stmt) -> bool:

@@ -11,7 +11,7 @@ from tests.locate.cases import looped, plan_of
 from tests.locate.changes.test_skips import STEP, code_lines, stays
 
 RUN = "with torch.no_grad():\n    for x, y in val_loader:\n        m(x)\n"
-FLAG = "was = False\nif m.training:\n    m.eval()\n    was = True\n"
+FLAG = "was = m.training\nm.eval()\n"
 UNTOLD = "the mode in which it leaves the model cannot be determined"
 
 #: what the evaluation does with the mode, what stands in its place ("-": it stays)
@@ -22,22 +22,9 @@ LEFT: dict[str, tuple[str, str]] = {
     "unknown": ("m.train(ready)\n____", "-"),
     "unknown_by_name": ("m.train(mode=ready)\n____", "-"),
     "flag": (f"{FLAG}____if was:\n    m.train()", ""),
-    "flag_of_evaluation": (
-        "out = True\nif m.training:\n    m.eval()\n    out = False\n____if not out:\n    m.train()",
-        "",
-    ),
-    "flag_of_not": (
-        "was = True\nif not m.training:\n    was = False\nm.eval()\n____if was:\n    m.train()",
-        "",
-    ),
     "flag_to_train": (f"{FLAG}____m.train(was)", ""),
     "wrong_way_round": (f"{FLAG}____if not was:\n    m.train()", "-"),
     "flag_read_late": ("m.eval()\nwas = m.training\n____if was:\n    m.train()", "-"),
-    "flag_below_another_test": (
-        "was = False\nif ready:\n    if m.training:\n        was = True\nm.eval()\n____"
-        "if was:\n    m.train()",
-        "-",
-    ),
     "flag_set_twice": (f"{FLAG}____was = ready\nif was:\n    m.train()", "-"),
     "and_something_else": (
         "was = m.training\nm.eval()\n____if was and ready:\n    m.train()",
