@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.locate.cases import HEAD, plan_of
-from tests.locate.changes.skips.test_settled import stays
+from tests.locate.changes.test_skips import stays
 
 #: A logger that is made once, by whoever comes first: with its class, and how it is kept.
 OF_A_CLASS = """\
