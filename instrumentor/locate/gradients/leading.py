@@ -42,26 +42,39 @@ def leading_to(
     return found
 
 
-def _ahead(statement: ast.stmt, needed: set[str], found: set[ast.stmt]) -> set[str]:
-    """The names that are needed ahead of a statement, for those that are needed behind it."""
+def _ahead(
+    statement: ast.stmt,
+    needed: set[str],
+    found: set[ast.stmt],
+    heads: dict[ast.stmt, set[str]] | None = None,
+) -> set[str]:
+    """The names that are needed ahead of a statement, for those that are needed behind it.
+
+    Args:
+        heads: of the loops around it and of those that a pass of these has come to, what an
+            iteration needs; None outside of all loops. So many passes are as many as for one loop.
+    """
     if not _gives(statement) & needed:
         return needed
     blocks = [*suites(statement)]
     if not blocks:
         return needed - _rebinds(statement) | uses(statement)
     ahead = needed.union(*(uses(part) for part in _header(statement)))
-    for _ in range(
-        2 if isinstance(statement, LOOPS) else 1
-    ):  # what one pass leaves, the next needs
-        behind = ahead | needed
+    passes = 1
+    if isinstance(statement, LOOPS):
+        passes, heads = (2, {}) if heads is None else (1, heads)
+        ahead |= heads.get(statement, set())
+    for _ in range(passes):
+        behind = ahead | needed  # what one pass of a loop leaves, the next one needs
         for block in blocks:
             inside = behind
             for inner in reversed(block):
                 if _gives(inner) & inside:
                     found.add(inner)
-                inside = _ahead(inner, inside, found)
+                inside = _ahead(inner, inside, found, heads)
             ahead |= inside
-        behind = ahead  # what one pass of a loop leaves, the next one needs
+    if isinstance(statement, LOOPS) and heads is not None:
+        heads[statement] = ahead
     return ahead
 
 

@@ -172,7 +172,8 @@ class _Walk:
     at: the statement that is being walked; visited: all of them in order; enabled: whether
     gradients are recorded there; inside: whether the scope is a function that the iteration calls;
     of_switched: what was made of leaves whose `requires_grad` a statement switches on; met: calls
-    that were walked over.
+    that were walked over; loops: what a pass has left of a loop in loops, which gets its second
+    pass with theirs.
     """
 
     def __init__(
@@ -188,6 +189,7 @@ class _Walk:
         self.runs: dict[ast.stmt, bool] = {}
         self.of_switched: Value = NO_VALUE
         self.met: set[ast.Call] = set()
+        self.loops: dict[ast.stmt, dict[Key, Value]] = {}
         self.enabled = True
 
     # -- statements ------------------------------------------------------------------------
@@ -222,13 +224,20 @@ class _Walk:
     def _loop(self, node: ast.For | ast.While | ast.AsyncFor) -> None:
         walked = self.value(node.test if isinstance(node, ast.While) else node.iter)
         before = dict(self.held.values)
-        for _ in range(2):  # what one pass leaves, the next one finds
+        outermost, left = not self.loops, self.loops.get(node)
+        if left is not None:
+            self.held.join([before, left])
+        self.loops[node] = before
+        for _ in range(2 if outermost else 1):  # what one pass leaves, the next one finds
             start = dict(self.held.values)
             if not isinstance(node, ast.While):
                 self.held.bind(node.target, walked)
             self.block(node.body)
             if start == self.held.values:
                 break
+        self.loops[node] = dict(self.held.values)
+        if outermost:
+            self.loops.clear()
         self.held.join([before, self.held.values])
         self.block(node.orelse)
 
