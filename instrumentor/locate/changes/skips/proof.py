@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -115,11 +115,13 @@ class _Attempt(Struct, eq=False):
         for piece, taken in self.taken.items():  # of several pieces one has a statement
             for s in taken:
                 mine.setdefault(s, piece)
-        for piece, (statement, *others) in self.taken.items():
+        own = {piece.statement for piece in self.taken}
+        for piece, (statement, *_) in self.taken.items():
             every = [s for s, owner in mine.items() if owner.source is piece.source]
-            if any(s is not statement and contains(s, statement) for s in every):
+            if _around(piece, mine) is not piece:
                 continue
-            dependents = [d for d in others if mine[d] is piece]
+            # What goes along with a piece inside of this one goes with this one.
+            dependents = [d for d in mine if d not in own and _around(mine[d], mine) is piece]
             effects = self.facts.reader.of(piece.source, piece.scope, [statement, *dependents])
             modes = (
                 mode.line
@@ -392,6 +394,24 @@ class _Attempt(Struct, eq=False):
                 if isinstance(loop, LOOPS):
                     for statement in loop.body:
                         yield source, scope, statement
+
+
+def _around(piece: Piece, owners: Mapping[ast.stmt, Piece]) -> Piece:
+    """The outermost piece with a statement that holds another one's, itself if there is none."""
+    met = {piece}
+    while True:
+        holding = (
+            owner
+            for statement, owner in owners.items()
+            if owner.source is piece.source
+            and statement is not piece.statement
+            and contains(statement, piece.statement)
+        )
+        found = next((owner for owner in holding if owner not in met), None)
+        if found is None:
+            return piece
+        met.add(found)
+        piece = found
 
 
 def _acts(piece: Piece) -> bool:

@@ -375,3 +375,19 @@ def test_what_makes_data_and_saves_them_ahead_is_not_called_a_save() -> None:
     found = plan_of(looped(STEP, before))
     assert found["skipped_checkpoints"] == []
     assert "Checkpoint" not in str(texts(found["warnings"]))
+
+
+def test_a_copy_of_the_best_goes_with_the_save_that_goes_with_an_evaluation() -> None:
+    body = """
+        with torch.no_grad():
+            value = model(x).mean().item()
+        if value <= best:
+            best = value
+            torch.save(model.state_dict(), "best.pt")
+        if epoch % 2 == 0:
+            shutil.copyfile("best.pt", "copy.pt")
+        """
+    before = f"{BEFORE}best, epoch = 9.0, 1\n"
+    code = rewritten(looped(STEP + textwrap.dedent(body), before)).code.decode()
+    for line in ("value = model(x)", "torch.save(", "shutil.copyfile("):
+        assert f"off| {line}" in code or f"off|     {line}" in code, line
