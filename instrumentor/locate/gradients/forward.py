@@ -63,8 +63,9 @@ def _started(candidate: Candidate, site: Site, values: Sequence[Made]) -> Forwar
     first = _first(each_time or on_graph)
     if first is None or _is_of_rollout(candidate, first, site):
         return None
-    needed = [m for m in values[: values.index(first)] if m.detached]
-    ahead = next((m for m in needed if m.certain and _is_of_step(candidate, m, first, site)), first)
+    needed = values[: values.index(first)]
+    certain = (m for m in needed if m.detached and m.certain)
+    ahead = next((m for m in certain if _is_of_step(candidate, m, first, site)), first)
     unread = any(m.evidence is Evidence.UNREAD for m in needed)
     return replace(first, unit=ahead.unit, after_unread=unread)
 

@@ -281,3 +281,28 @@ def test_a_module_whose_parameters_are_asked_for_is_a_model() -> None:
     plan = plan_of(source)
     assert plan["forward"]["line"] == lines_of(source, "out = net(x)")[0]
     assert plan["evidence"][0]["by"] == "type"
+
+
+def test_a_model_of_another_file_is_known_ahead_of_one_that_its_use_tells(tmp_path: Path) -> None:
+    """Of the first the script alone shows two parts in an optimizer, of the second the whole."""
+    for name in ("Coder", "Critic"):
+        (tmp_path / f"{name.lower()}.py").write_text(
+            f"import torch\nclass {name}(torch.nn.Module):\n"
+            "    def __init__(self):\n        super().__init__()\n"
+            "        self.inner = torch.nn.Linear(8, 8)\n"
+            "        self.outer = torch.nn.Linear(8, 8)\n"
+            "    def forward(self, x):\n        return self.outer(self.inner(x))\n"
+        )
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom coder import Coder\nfrom critic import Critic\n"
+        "coder, critic = Coder(), Critic()\n"
+        "own = torch.optim.Adam([*coder.inner.parameters(), *coder.outer.parameters()])\n"
+        "other = torch.optim.Adam(critic.parameters())\n"
+        "for step in range(9):\n    x = torch.randn(4, 8)\n"
+        "    made = coder(x)\n    real, fake = critic(x), critic(made)\n"
+        "    loss, gap = -fake.mean(), (fake - real).mean()\n"
+        "    loss.backward(retain_graph=True)\n    gap.backward()\n"
+        "    own.step()\n    other.step()\n"
+    )
+    located = locate_file(tmp_path / "train.py", Options(), [tmp_path])
+    assert located.regions[0].begin.lineno == 9
