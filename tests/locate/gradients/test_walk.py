@@ -13,7 +13,7 @@ from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Evidence
 from instrumentor.read.program import Program
 from instrumentor.read.syntax import parse
-from tests.locate.cases import around, looped, rewritten
+from tests.locate.cases import around, lines_of, looped, plan_of, rewritten
 
 
 def made(body: str, before: str = "") -> list[tuple[str, Evidence, str]]:
@@ -258,3 +258,29 @@ def test_no_chain_of_calls_is_too_long() -> None:
         before += f"def called{number}(x):\n    return called{number + 1}(x)\n"
     found = made("out = called1(x)\nout.sum().backward()", before)
     assert found == [("out = called1(x)", Evidence.TYPE, "torch.nn.Linear")]
+
+
+@pytest.mark.usefixtures("no_hang")
+def test_loops_in_loops_are_walked_a_few_times_each() -> None:
+    lines, indent = ["v0 = x"], ""
+    for n in range(18):
+        lines.append(f"{indent}for i{n} in range(2):")
+        indent += "    "
+        lines.append(f"{indent}v{n + 1} = v{n} + v{(n + 5) % 19} if i{n} else v{n}")
+    lines += ["loss = criterion(model(v18), y)", "loss.backward()", "optimizer.step()"]
+    source = looped("\n".join(lines))
+    plan = plan_of(source)
+    assert plan["forward"]["line"] == lines_of(source, "criterion(model(v18)")[0]
+
+
+def test_what_an_inner_loop_leaves_to_its_next_turn_is_the_forward() -> None:
+    body = """
+        for epoch in range(2):
+            total = 0
+            for part in range(2):
+                held, total = total, model(x)
+        held.mean().backward()
+        optimizer.step()
+        """
+    source = looped(body)
+    assert plan_of(source)["forward"]["line"] in lines_of(source, "held, total", "for epoch")
