@@ -1121,3 +1121,10 @@ args = parser.parse_args()
 if {test}:
     launch(validate(model))"""
     assert bool(stays(looped(STEP, before=before))) is told
+
+
+@pytest.mark.parametrize(("number", "goes"), [(9, True), (65, False)])
+def test_more_saves_than_can_be_held_against_each_other_stay(number: int, *, goes: bool) -> None:
+    source = looped(STEP + "".join(f"torch.save(model, 'm{n}.pt')\n" for n in range(number)))
+    assert len(plan_of(source)["skipped_checkpoints"]) == (number if goes else 0)
+    assert len(stays(source)) == (0 if goes else number)

@@ -70,6 +70,8 @@ def find_skips(
     except TooMuch:
         return Skips([], [], unsearched=candidate.source.at(candidate.loop.lineno))
     try:
+        if len(found) > _MOST:
+            raise TooMuch
         skipped, staying, unproven = prove(facts, found, asked)
     except TooMuch:
         why = "more leads to and from it than can be followed"
@@ -85,6 +87,8 @@ def _as_asked(found: Sequence[Piece], kept: Sequence[Kept]) -> tuple[list[Piece]
     return [each for each in found if each.what != "validation"], [*told, *stay]
 
 
+#: Evaluations and saves that are held against each other.
+_MOST = 64
 _OPTION = {"validation": "validation", "checkpoint": "saving"}
 
 
