@@ -79,7 +79,9 @@ def test_a_wider_model_is_slower_for_sure(run_cli: RunCli, git_repo: RepoFactory
     assert document["basis"] == "sample"
     assert [document[side]["batch_size"] for side in ("base", "new")] == [32, 64]
     timing = document["timings"][0]
-    assert timing["real"] and timing["interval"]["low"] > 1.2
+    assert timing["real"] and timing["ratio"] > 1.2
+    # Of steps that others slow down for a while few are independent, and then no interval is told.
+    assert timing["interval"]["low"] > 1.2 if timing["told"] else timing["interval"] is None
     assert document["ops"]["by"] == "kind" and document["ops"]["counts"]["changed"] > 0
     assert "arguments" in [each["what"] for each in document["differences"]]
     assert (repo / "c.html").is_file()
