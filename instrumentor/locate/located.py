@@ -80,6 +80,7 @@ class Skipped(Struct, frozen=True):
     """A validation or checkpoint that is left out, with the statements that depend on it.
 
     instead: code in its place: the mode in which it would have left its model.
+    reads: code in the place of dependents: what they read of the step on the host.
     draws: data loaders that it walks over, whose iterators take random numbers; '' for random
     numbers that are not drawn in its place.
     """
@@ -91,6 +92,7 @@ class Skipped(Struct, frozen=True):
     initial: bool
     what: str  # validation | checkpoint
     draws: tuple[str, ...] = ()
+    reads: dict[ast.stmt, str] = {}
 
 
 class Kept(Struct, frozen=True):

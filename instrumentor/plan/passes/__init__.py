@@ -109,7 +109,8 @@ def _skipped(located: Located, recorder: str, what: str) -> Edits:
         yield skipped.source, Edit(Kind.DISABLE, at, code, reason=why)
         why = f"belongs to the skipped {what}"
         for each in skipped.dependents:
-            yield skipped.source, Edit(Kind.DISABLE, address(each), reason=why)
+            read = skipped.reads.get(each, "")
+            yield skipped.source, Edit(Kind.DISABLE, address(each), read, reason=why)
 
 
 def _instead(skipped: Skipped, recorder: str) -> str:

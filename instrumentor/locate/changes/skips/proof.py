@@ -12,13 +12,14 @@ from instrumentor.locate.changes.skips.candidates import Piece, When
 from instrumentor.locate.changes.skips.effects import Change, Effects, Files, shown
 from instrumentor.locate.changes.skips.facts import Facts, Mention, Place
 from instrumentor.locate.changes.skips.files import OpenedFiles
-from instrumentor.locate.changes.skips.modes import Mode
+from instrumentor.locate.changes.skips.modes import SOMETIMES, Mode
 from instrumentor.locate.changes.skips.removal import Closed, Gone, Statements
 from instrumentor.locate.changes.skips.settled import Settled
 from instrumentor.locate.changes.skips.storage import Frame, Spelling
 from instrumentor.locate.changes.skips.training_mode import TrainingMode
 from instrumentor.locate.changes.skips.uses import Uses
 from instrumentor.locate.located import Kept, Skipped
+from instrumentor.locate.meaning import methods
 from instrumentor.locate.meaning.host_values import host_read
 from instrumentor.read.syntax import (
     FUNCTIONS,
@@ -143,6 +144,11 @@ class _Attempt(Struct, eq=False):
                 )
                 # of dropout: the samples of a loader the recorder looks at
                 + (("",) if self._in_training(piece).draws else ()),
+                {
+                    d: "\n".join(map(ast.unparse, reads))
+                    for d in dependents
+                    if (reads := self._read_of_the_step(d, piece))
+                },
             )
 
     def _spelled(self, piece: Piece, path: Spelling) -> bool:
@@ -269,7 +275,8 @@ class _Attempt(Struct, eq=False):
         effects = self.facts.reader.of(source, scope, [statement])
         if not isinstance(statement, _REMOVABLE) or effects.unknown or effects.modes:
             raise Stays(piece, why)
-        if self._reads_the_step(statement, piece):
+        reads = self._read_of_the_step(statement, piece)
+        if reads is None or (reads and change is not None):
             raise Stays(piece, f"{why}, beside values of the step")
         return statement
 
@@ -282,11 +289,15 @@ class _Attempt(Struct, eq=False):
         of_the_step = statement in self.facts.of_the_step or self.facts.holds_step(statement)
         return of_the_step or self.facts.leads_to_step(source, statement)
 
-    def _reads_the_step(self, statement: ast.stmt, piece: Piece) -> bool:
-        """Whether it reads on the host what the step computed, which would be another one else."""
+    def _read_of_the_step(self, statement: ast.stmt, piece: Piece) -> list[ast.expr] | None:
+        """Host reads of what the step computed, without which the step would be another one.
+
+        Returns:
+            What is read all the same where the statement is taken out; None if that is not told.
+        """
         one = self.facts.candidate
         if piece.scope is not one.scope or not contains(one.loop, statement):
-            return False
+            return []
         of_the_step = (n for s in self.facts.of_the_step for n in below(s))
         names = {
             n.id for n in of_the_step if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
@@ -298,7 +309,9 @@ class _Attempt(Struct, eq=False):
             if isinstance(n, ast.Name) and not self.facts.storage.of(frame, n).plain
         }
         names -= {c.name for c in self._effects(piece).bound}
-        return bool(names) and host_read(statement, frozenset(names)) is not None
+        if not names or host_read(statement, frozenset(names)) is None:
+            return []
+        return _reads_alone(statement, names)
 
     # -- files ---------------------------------------------------------------------------------
 
@@ -412,6 +425,31 @@ def _around(piece: Piece, owners: Mapping[ast.stmt, Piece]) -> Piece:
             return piece
         met.add(found)
         piece = found
+
+
+def _reads_alone(statement: ast.stmt, names: Collection[str]) -> list[ast.expr] | None:
+    """`loss.item()` in what is printed, if nothing else there reads these names on the host."""
+    inside = [n for n in own_nodes(statement) if isinstance(n, ast.expr)]
+    told = [n for n in inside if _is_a_read(n, names)]
+    told = [n for n in told if not any(o is not n and contains(o, n) for o in told)]
+    named = [n for n in inside if isinstance(n, ast.Name) and n.id in names]
+    maybe = [n for n in inside if isinstance(n, SOMETIMES)]
+    if not isinstance(statement, ast.Expr) or any(contains(m, n) for m in maybe for n in told):
+        return None
+    return told if all(any(contains(t, n) for t in told) for n in named) else None
+
+
+def _is_a_read(node: ast.expr, names: Collection[str]) -> bool:
+    """`loss.detach().item()`, `float(loss)` of nothing but these names."""
+    words = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=word), args=[], keywords=[]):
+            calls = (n for n in ast.walk(owner) if isinstance(n, ast.Call))
+            known = all(callee(c) in methods.READING_METHODS for c in calls)
+            return word in methods.HANDS_TO_HOST and known and set() < words <= {*names}
+        case ast.Call(func=ast.Name(id="float" | "int" | "bool"), args=[ast.Name()], keywords=[]):
+            return words - {callee(node)} <= {*names}
+    return False
 
 
 def _acts(piece: Piece) -> bool:

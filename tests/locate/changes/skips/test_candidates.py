@@ -10,7 +10,7 @@ import pytest
 from instrumentor import Options
 from instrumentor.locate import locate_file
 from instrumentor.locate.located import Located
-from tests.locate.cases import HEAD, lines_of, looped, plan_of
+from tests.locate.cases import HEAD, lines_of, looped, plan_of, rewritten
 from tests.warned import texts
 
 HANDLER = """\
@@ -548,7 +548,7 @@ BEHIND_THE_STEP = {
         "table['a'].append(error.item())\nprint(table)",
         True,
     ),
-    "beside_the_loss": ("held = load()", "print(loss.item(), error.item())", False),
+    "beside_the_loss": ("held = load()", "print(loss.item(), error.item())", True),
     "weights_that_were_random_at_first": (
         "held = load()\nclass Net(torch.nn.Module):\n    def __init__(self):\n"
         "        self.fc = torch.nn.Linear(4, 4)\n"
@@ -660,24 +660,36 @@ def test_nobody_asks_for_what_only_runs_a_model_behind_the_step(name: str) -> No
         assert not [w for w in plan["warnings"] if "validation" in w["kind"]]
 
 
-#: what stands beside a value of the evaluation, and reads one of the step
-SHOWS_BOTH = {
-    "a_loss": "print(loss.item(), v)",
-    "a_tensor_that_is_printed": "print(v, loss)",
-    "a_text": "print(v, f'{loss}')",
-    "a_value_of_both": "print((loss - v).item())",
-    "what_a_name_is_bound_to": "shown = v, loss.item()",
+#: what stands beside a value of the evaluation, and what of it is still read
+READ_ALONE = {
+    "a_loss": ("print(loss.item(), v)", "loss.item()"),
+    "a_loss_off_the_graph": ("print(v, sum(loss.detach().cpu()))", "loss.detach().cpu()"),
+    "a_number": ("print(f'{v}', float(loss))", "float(loss)"),
+    "two": ("print(v, loss.item(), y.tolist(), len(x))", "loss.item()"),
+    "a_tensor_that_is_printed": ("print(v, loss)", None),
+    "a_text": ("print(v, f'{loss}')", None),
+    "a_value_of_both": ("print((loss - v).item())", None),
+    "one_that_may_not_be_read": ("print(v, loss.item() if v else 0)", None),
+    "several": ("print(v, [loss.item() for _ in range(2)])", None),
+    "what_a_name_is_bound_to": ("shown = v, loss.item()", None),
+    "what_is_done_with_it": ("print(v, meter.add(loss).item())", None),
 }
 
 
-@pytest.mark.parametrize("name", SHOWS_BOTH)
-def test_what_shows_a_value_of_the_step_keeps_the_evaluation_beside_it(name: str) -> None:
+@pytest.mark.parametrize("name", READ_ALONE)
+def test_what_is_shown_of_the_step_beside_an_evaluation_is_read_all_the_same(name: str) -> None:
+    shows, read = READ_ALONE[name]
     evaluates = (
         "def evaluate(model):\n    with torch.no_grad():\n        return model(ones).sum()\n"
     )
     before = f"ones, meter = torch.ones(4), load()\n{evaluates}"
-    body = f"{STEP}v = evaluate(model)\n{SHOWS_BOTH[name]}"
-    assert plan_of(looped(body, before=before))["skipped_validation"] == []
+    body = f"{STEP}v = evaluate(model)\n{shows}"
+    done = rewritten(looped(body, before=before))
+    lines = [line.strip() for line in done.code.decode().splitlines()]
+    assert bool(done.plan.explanation["skipped_validation"]) is (read is not None)
+    if read is not None:
+        assert [line for line in lines if line.startswith(read)]
+        assert shows not in lines
 
 
 INITIALIZES = """\
