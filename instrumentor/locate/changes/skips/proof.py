@@ -237,10 +237,10 @@ class _Attempt(Struct, eq=False):
         late = self._gone([*facts.never, *facts.cleanup], facts.closed)
         named = Gone(facts.program, self._out)  # a branch that never runs has to be bound as well
         uses = Uses(facts, named, unread, late, self.ahead[piece])
-        for use, change in uses.of(piece, taken):
+        for use, change, via in uses.of(piece, taken):
             if piece in self.forced and change and not self._is_of_the_step(use):
                 continue
-            dependent = self._dependent(piece, use, change)
+            dependent = self._dependent(piece, use, change, via)
             if not any(contains(s, dependent) for s in taken):
                 if change is not None:
                     self.by_change.add(dependent)
@@ -251,8 +251,19 @@ class _Attempt(Struct, eq=False):
 
     # -- what goes along -----------------------------------------------------------------------
 
-    def _dependent(self, piece: Piece, use: Mention, change: Change | None) -> ast.stmt:
-        """The statement that goes with the piece because of a read."""
+    def _dependent(
+        self, piece: Piece, use: Mention, change: Change | None, via: Mention | None
+    ) -> ast.stmt:
+        """The statement that goes with the piece because of a read.
+
+        Args:
+            via: where the piece's own scope hands on what is read elsewhere.
+        """
+        if via is not None and use[1] is not piece.scope and self._is_call(via):
+            try:
+                return self._dependent(piece, via, change, None)
+            except Stays:
+                pass
         source, scope, node = use
         name = node.id if isinstance(node, ast.Name) else node.attr
         where = f"line {node.lineno}" if source is piece.source else source.at(node.lineno)
@@ -279,6 +290,11 @@ class _Attempt(Struct, eq=False):
         if reads is None or (reads and change is not None):
             raise Stays(piece, f"{why}, beside values of the step")
         return statement
+
+    def _is_call(self, use: Mention) -> bool:
+        """A statement that is nothing but a call, whose value nobody has."""
+        statement = use[0].statement_of(use[2])
+        return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
 
     def _is_of_the_step(self, use: Mention) -> bool:
         """A read by the step, or in a function that it calls."""

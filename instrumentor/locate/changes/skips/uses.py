@@ -70,9 +70,9 @@ class Uses(Struct, eq=False):
 
     def of(
         self, piece: Piece, statements: list[ast.stmt]
-    ) -> Iterator[tuple[Mention, Change | None]]:
+    ) -> Iterator[tuple[Mention, Change | None, Mention | None]]:
         """Reads of what a piece's statements write: of names that they bind, and of objects that
-        they change, with what changes them.
+        they change, with what changes them, and where the piece's scope hands these on.
         """
         effects = self.facts.reader.of(piece.source, piece.scope, statements)
         own = {cell for cell in effects.bound if cell.scope is piece.scope}
@@ -86,15 +86,15 @@ class Uses(Struct, eq=False):
                 scope = self.facts.program.scope_of(piece.source, read)
                 mention: Mention = (piece.source, scope, read)
                 if _stays(gone, mention):
-                    yield mention, None
+                    yield mention, None, None
         for changed in (effects.replaced, effects.changed):
             way = _Way(piece.scope, in_place=changed is effects.changed)
             for cell in sorted(changed, key=self._position):
                 # of a name of its own what it puts there
                 cells = [*self.facts.storage.put_into(cell)] if cell.at(0) in own else [cell]
                 for each in cells:
-                    for mention in self._reads_of_object(each, way):
-                        yield mention, changed[cell]
+                    for mention, via in self._reads_of_object(each, way):
+                        yield mention, changed[cell], via
 
     def _is_bound(self, piece: Piece, name: str) -> bool:
         """Whether what stays binds a name of the piece's scope as well."""
@@ -112,7 +112,9 @@ class Uses(Struct, eq=False):
 
     # -- objects -------------------------------------------------------------------------------
 
-    def _reads_of_object(self, cell: Cell, way: _Way) -> Iterator[Mention]:
+    def _reads_of_object(
+        self, cell: Cell, way: _Way, via: Mention | None = None
+    ) -> Iterator[tuple[Mention, Mention | None]]:
         """Where the value of a changed object may come out again, through calls and aliases."""
         if any(cell.at(inside) in way.seen for inside in (*range(cell.inside, FAR + 1), ANYWHERE)):
             return
@@ -139,11 +141,12 @@ class Uses(Struct, eq=False):
                 inside = ANYWHERE
             if others is None and stays and not self._is_told(mention):
                 led = self._led_from_home(cell, mention, way)
-                yield from [mention] if led is None else led
+                yield from [(mention, via)] if led is None else ((place, None) for place in led)
+            given = mention if mention[1] is way.home and stays else via
             for other in others or ():
-                yield from self._reads_of_object(other.at(inside), way)
+                yield from self._reads_of_object(other.at(inside), way, given)
         for other in self.facts.storage.put_into(cell):
-            yield from self._reads_of_object(other, way)
+            yield from self._reads_of_object(other, way, via)
 
     def _is_another(self, cell: Cell, mention: Mention, way: _Way) -> bool:
         """Whether what is read is not what was changed, though it lies where that lies."""

@@ -138,6 +138,14 @@ GOES: dict[str, Evaluation] = {
         "", "own = next(model.parameters()).new_zeros(4)\nown.fill_(1)"
     ),
     "a_loss_that_is_scaled": Evaluation("", "loss = criterion(model(a), b)\nloss /= 2"),
+    "a_call_that_only_writes_it": Evaluation(
+        "from torch.utils.tensorboard import SummaryWriter\nclass Log:\n"
+        "    def __init__(self):\n        self.writer = SummaryWriter()\n"
+        "    def add(self, results):\n        for key in results:\n"
+        "            self.writer.add_scalar(key, results[key])\nlog = Log()",
+        call="results = {}\nresults.update(all=validate(model))",
+        rest="log.add(results)",
+    ),
 }  # fmt: skip
 
 STAYS: dict[str, Evaluation] = {
