@@ -264,7 +264,7 @@ def test_what_is_done_with_the_value_of_a_forward_goes_and_changes_nothing(
 @pytest.mark.parametrize(
     "use",
     [
-        "error = net(x).sum()\nprint(error.item())",
+        "error = net(x).sum()\nprint(loss.item(), error.item())",
         "if step % 2 == 0:\n    show(net)",
     ],
 )
