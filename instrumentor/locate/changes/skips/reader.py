@@ -206,10 +206,8 @@ class EffectsReader(Struct, eq=False, dict=True):
             switched = [m.or_not() if sometimes(statement) else m for m in found.modes.values()]
             at = statement
             if group := self._group(frame, statement):
-                at, switched = (
-                    group[0],
-                    [replace(m, owner=group[1], is_group=True) for m in switched],
-                )
+                at, walked = group
+                switched = [replace(m, owner=walked, is_group=True) for m in switched]
             self._switches[at] = [*self._switches.get(at, ()), *switched]
             found.modes = {}
         inner_certain = certain and not isinstance(statement, (ast.If, *LOOPS, ast.Match))
@@ -631,10 +629,10 @@ class EffectsReader(Struct, eq=False, dict=True):
 
 def _either(one: Arguments, other: Arguments) -> Arguments:
     """What parameters reach that are given the one or the other."""
-    known, found = dict(one), dict(other)
+    known = dict(one)
     return tuple(
         (name, known[name].either(reach).view if name in known else reach)
-        for name, reach in sorted((dict(one) | found).items())
+        for name, reach in sorted((known | dict(other)).items())
     )
 
 
