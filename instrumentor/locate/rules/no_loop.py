@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate, find_candidates
@@ -194,9 +194,10 @@ class Library(Decline):
     ```
     """
 
-    kind = "no-loop"
-    message = f"{NoLoop.message}: a library module, which defines and starts nothing"
+    kind = "library-module"
+    message = "{file} only defines functions and classes: nothing in it is started{held}"
     remedy = "Give the script that imports it and trains."
+    observable = False
     timeable = True
 
 
@@ -283,10 +284,12 @@ def _nothing(knowledge: Knowledge, test: str | None) -> Reason:
         for scope in (source.tree, *source.functions)
         for call, _ in program.calls.get(scope, ())
     ]
+    backwards = [made for made in calls if knowledge.is_backward(*made)]
+    if test is None and _starts_nothing(program.entry):
+        return _only_defined(program.entry, backwards)
     apart_from_it = _unreached(knowledge, reached)
     if apart_from_it is not None:
         return apart_from_it
-    backwards = [made for made in calls if knowledge.is_backward(*made)]
     for source, scope, call in backwards:
         if scope in reached:
             decline = InNoSeenLoop if isinstance(scope, FUNCTIONS) else InNoLoop
@@ -301,13 +304,24 @@ def _nothing(knowledge: Knowledge, test: str | None) -> Reason:
         if stepped is not None and at is not None and source.loops_around(at):
             words = {"optimizer": dotted(stepped), "place": source.at(call.lineno)}
             return BackwardHidden.at(source, call, **words)
-    if _starts_nothing(program.entry):
-        return Library.of(path)
     for source, scope, call in calls:
         if scope in reached and _chooses(program, source, scope, call):
             place = source.at(call.lineno)
             return ChosenAtRunTime.at(source, call, call=dotted(call.func), place=place)
     return NoLoop.of(path)
+
+
+def _only_defined(entry: Source, backwards: Iterable[tuple[Source, ScopeNode, ast.Call]]) -> Reason:
+    """A file that starts nothing, with its function that would train."""
+    held = next(
+        (
+            f"; {scope.name}(), which runs a backward at {source.at(call.lineno)}, waits for a caller"
+            for source, scope, call in backwards
+            if source is entry and isinstance(scope, FUNCTIONS)
+        ),
+        "",
+    )
+    return Library.of(entry.path, file=entry.path.name, held=held)
 
 
 #: They give a module, a class or what it makes by a name.
