@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -147,6 +148,21 @@ def _has_tracy(path: Path, options: Sequence[str]) -> bool:
         return examine(root, python=named, preview=True).has("tracy")
     except InstrumentError:  # nothing can be run there
         return False
+
+
+def python(path: Path) -> str:
+    """The interpreter that a run of the script takes, as short as it can be typed."""
+    from instrumentor.machine.environment import examine
+    from instrumentor.shared.project import find_project
+
+    root = find_project(path.absolute()).root
+    try:
+        chosen = examine(root, python=_configured_python(), preview=True).python
+    except InstrumentError:  # it is not there: any will say so
+        return "python3"
+    found = shutil.which("python3")
+    # Of one environment all names are one; its link may lead to another environment's file.
+    return "python3" if found and Path(found).parent == chosen.parent else console.shown(chosen)
 
 
 def _configured_python() -> str | None:

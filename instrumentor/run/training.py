@@ -42,6 +42,7 @@ from instrumentor.run.retries import RETRIES, Attempt
 from instrumentor.run.verification import failure, verification
 from instrumentor.runtime.bundle import write_module
 from instrumentor.runtime.recorder.runtimes import NOBODY_DRIVES
+from instrumentor.runtime.recorder.sampling import LEAST
 from instrumentor.shared.errors import (
     InstrumentError,
     Interrupted,
@@ -559,11 +560,11 @@ def _ended_early(samples: int, options: Options, *, stopped: bool) -> Caveat:
     steps = formatting.plural(samples, "sample")
     if asked:
         text = f"The {what} ended after {samples}{asked} samples."
-        remedy = "Ask for fewer --steps, or give"
+        remedy = " Ask for fewer --steps, or give it more data or epochs."
     else:
         text = f"The {what} ended after {steps}, before the median was known to 1 %."
-        remedy = "Give"
-    return Caveat("few-samples", f"{text}{also} {remedy} it more data or epochs.")
+        remedy = "" if samples >= LEAST else " Give it more data or epochs."
+    return Caveat("few-samples", f"{text}{also}{remedy}")
 
 
 def _imports_torch(prepared: Prepared) -> bool:

@@ -316,6 +316,7 @@ _ENOUGH = {
     "most": "200 samples are taken, the most of one run; stopping the script",
 }
 _ALL = "all {} samples are taken; stopping the script"
+_ONE = "the one sample is taken; stopping the script"
 SILENCE_S = 10.0  # the longest time for which nothing is said
 #: Samples from which their pace tells how long the others take.
 _PACE_STEPS = 2
@@ -459,7 +460,7 @@ class Narrator:
             self._say("  its step is found; stopping the script")
         elif event == "complete" and self.steps:
             self.complete = True
-            ended = _ENOUGH.get(str(record.get("why")), _ALL)
+            ended = _ENOUGH.get(str(record.get("why")), _ALL if self.steps > 1 else _ONE)
             self._say(f"  {ended.format(self.steps)}")
             self._now("waiting for the script to end and for the profiler's report")
         # A kernel has no steps.

@@ -327,6 +327,21 @@ def test_a_declined_dry_run_says_why_and_prints_nothing(
     assert "hint: " in done.stderr
 
 
+def test_a_file_that_starts_nothing_is_not_sent_to_run(
+    git_repo: RepoFactory, run_cli: RunCli
+) -> None:
+    text = "import torch\n\n\ndef step(model, x):\n    model(x).sum().backward()\n"
+    repo = git_repo({"steps.py": text, "train.py": "import importlib\n" + script()})
+    for verb in ("run", "explain"):
+        done = run_cli(verb, "steps.py", cwd=repo)
+        assert done.returncode == 3, done.stderr
+        said = done.stdout + done.stderr
+        assert "steps.py only defines functions and classes: nothing in it is" in said
+        assert "step(), which runs a backward at steps.py:5, waits for a caller" in said
+        assert "instrument run" not in said
+        assert "Give the script that imports it and trains." in said
+
+
 def test_a_dry_run_stands_alone(git_repo: RepoFactory, run_cli: RunCli) -> None:
     done = run_cli("--dry-run", "train.py", "run", "train.py", cwd=git_repo({"train.py": script()}))
     assert done.returncode == 2
@@ -339,6 +354,29 @@ def test_a_reader_that_stops_early_is_no_error(git_repo: RepoFactory) -> None:
     assert line == "--- a/train.py\n"
     assert "Traceback" not in said
     assert "BrokenPipe" not in said
+
+
+def test_each_backward_of_the_step_is_explained(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    repo = git_repo({"train.py": GAN})
+    said = run_cli("explain", "train.py", cwd=repo).stdout
+    first, second = (n for n, line in enumerate(GAN.split("\n"), 1) if "backward" in line)
+    assert f"train.py:{first}, {second}, known by its " in said
+
+
+GAN = """\
+import torch
+
+made, judged = torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)
+one, other = (torch.optim.SGD(each.parameters(), lr=0.1) for each in (made, judged))
+for x in torch.ones(9, 2, 4):
+    one.zero_grad()
+    fake = made(x)
+    (-judged(fake)).sum().backward()
+    one.step()
+    other.zero_grad()
+    (judged(fake.detach()) - judged(x)).sum().backward()
+    other.step()
+"""
 
 
 EXPLAINED = """\
@@ -515,7 +553,8 @@ class TestApply:
         (following,) = re.findall(r"^Next: instrument (.+)$", done.stderr, re.M)
         assert following == "apply --warmup 2 train.py -o copy.py"
         done = run_cli(*following.split(), cwd=repo)
-        assert done.returncode == 0 and "Next: python3 copy.py\n" in done.stderr, done.stderr
+        assert done.returncode == 0, done.stderr
+        assert f"Next: {sys.executable} copy.py\n" in done.stderr  # python3 on PATH is another one
         assert "looks there" not in done.stderr
         (following,) = re.findall(r"^Next: instrument (.+)$", run_cli(
             *elsewhere, "--force", cwd=repo).stderr, re.M)  # fmt: skip
@@ -527,7 +566,8 @@ class TestApply:
         train = "from . import names\n" + script(batches=3)
         repo = git_repo({"pkg/__init__.py": "", "pkg/names.py": "", "pkg/train.py": train})
         done = run_cli("apply", "pkg/train.py", "-o", "pkg/copy.py", cwd=repo)
-        assert done.returncode == 0 and "Next: python3 -m pkg.copy\n" in done.stderr, done.stderr
+        assert done.returncode == 0, done.stderr
+        assert f"Next: {sys.executable} -m pkg.copy\n" in done.stderr
         done = run_cli("apply", "pkg/train.py", "-o", tmp_path / "copy.py", cwd=repo)
         assert "train.py:1: the script imports from its own package; the copy" in done.stderr
         assert "Next: instrument apply pkg/train.py -o pkg/train_instrumented.py" in done.stderr

@@ -175,6 +175,14 @@ def test_a_run_is_told_line_by_line(
     ]
 
 
+def test_one_sample_is_told_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    narrator = console.Narrator()
+    narrator.record({"event": "sample", "label": "step", "ms": 1.0, "kind": "compile"})
+    narrator.record({"event": "complete"})
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith("  the one sample is taken; stopping the script")
+
+
 def test_no_silence_is_long(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,15 +148,21 @@ def _with_ops(
         return _torch(analysis, folder.torch_csv)
     if analysis.summary.wall_clock is None:
         raise NothingMeasured(
-            f"{sources[0]} holds no timed step and no ops",
-            f"It is a kernel's run: instrument kernel report {sources[0]}"
-            if (folder.text("schema") or "").startswith("instrument-kernel")
-            else "Read run.log in it: the script may have ended before its first step.",
+            f"{sources[0]} holds no timed step and no ops", _what_to_read(folder, sources[0])
         )
     if folder.profiler == "wallclock" or _ops_explained(analysis.summary):
         return analysis
     text = f"The {folder.profiler} profile holds no ops; there is the wall clock alone."
     return replace(analysis, summary=_warn(analysis.summary, Caveat("no-ops", text)))
+
+
+def _what_to_read(folder: RunFolder, source: Path) -> str:
+    """Where it stands why a run measured nothing."""
+    if (folder.text("schema") or "").startswith("instrument-kernel"):
+        return f"It is a kernel's run: instrument kernel report {source}"
+    if folder.exit_code:
+        return f"Read run.log in it: the script ended with code {folder.exit_code}."
+    return "Read run.log in it: the script may have ended before its first step."
 
 
 def _ops_explained(summary: Summary) -> bool:

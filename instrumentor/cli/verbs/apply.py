@@ -55,6 +55,10 @@ def apply(
     console.warn_all(caveats, notes=notes.verbose, ignored=ignored)
     console.say(f"Wrote {output} (your file was not touched)")
     if main != prepared.script:
+        console.say(
+            f"It runs once it stands in the place of {console.shown(main)}; "
+            "a run does that in a copy of its own"
+        )
         console.say(f"Next: {console.quoted('instrument', 'run', script)}")
         return
     beside = output.parent.resolve() == main.parent.resolve()
@@ -62,7 +66,7 @@ def apply(
     for line, what in found[:1]:
         place = f"{console.shown(main)}:{line}"
         console.warn(f"{place}: {what}; the copy, in another folder, looks there instead")
-    following = _into_its_folder(context, script, output) if found else _started(output)
+    following = _into_its_folder(context, script, output) if found else _started(script, output)
     console.say(f"Next: {console.quoted(*following)}")
 
 
@@ -87,11 +91,11 @@ def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     return [] if node.level or not node.module else [node.module.partition(".")[0]]
 
 
-def _started(output: Path) -> list[str]:
+def _started(script: Path, output: Path) -> list[str]:
     """What starts a copy that finds all it needs."""
     from instrumentor.run.launchers import Started
 
-    return ["python3", *next_commands.target(Started(output))]
+    return [next_commands.python(script), *next_commands.target(Started(output))]
 
 
 def _into_its_folder(context: typer.Context, script: Path, output: Path) -> list[str]:

@@ -173,6 +173,8 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for found in document["evidence"]:
         guessed = "" if found["by"] in ("type", "use") else " (a guess)"
         place = f"{console.shown(Path(found['file']))}:{found['line']}"
+        more = document["backward"]["others"] if found["part"] == "backward" else []
+        place += "".join(f", {line}" for line in more)
         yield found["part"], f"{place}, known by its {found['by']}: {found['name']}{guessed}"
     words = {
         "keep": f"the script's own {sync['api']} at line {sync['line']} is kept",

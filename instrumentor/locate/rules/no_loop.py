@@ -315,7 +315,8 @@ def _only_defined(entry: Source, backwards: Iterable[tuple[Source, ScopeNode, as
     """A file that starts nothing, with its function that would train."""
     held = next(
         (
-            f"; {scope.name}(), which runs a backward at {source.at(call.lineno)}, waits for a caller"
+            f"; {scope.name}(), which runs a backward at {source.at(call.lineno)}, waits for a "
+            "caller"
             for source, scope, call in backwards
             if source is entry and isinstance(scope, FUNCTIONS)
         ),

@@ -42,7 +42,7 @@ def edits(
                 f"the loop and its step stand in {names}: one copy cannot hold both",
                 "Measure it with `instrument run`, which instruments both.",
             )
-        head = "# Added by instrument to this temporary copy: the original file is untouched."
+        head = "# Added by instrument to this copy: the original file is untouched."
         block = block_text(options, recorder)
         reason = "brings signposts, clock, barrier and records in one helper"
         yield main, Edit(Kind.PRELUDE, _anchor(main, others), f"{head}\n{block}", reason=reason)

@@ -523,3 +523,11 @@ def test_to_the_cpu_nothing_is_copied(tmp_path: Path, device: str, told: bool) -
     events = steady_events(*[10.0, 10.1] * 3, device=device)
     found = summarise(run_folder(tmp_path / "run", *events, warnings=warned))
     assert any(each.kind == "copy-inside" for each in found.warnings) is told
+
+
+def test_a_run_without_a_step_says_how_its_script_ended(tmp_path: Path) -> None:
+    ended = {0: "the script may have ended before its first step", 2: "ended with code 2"}
+    for code, told in ended.items():
+        with pytest.raises(NothingMeasured) as nothing:
+            summarise(run_folder(tmp_path / str(code), script_exit_code=code))
+        assert told in nothing.value.hint
