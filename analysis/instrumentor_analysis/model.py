@@ -1186,7 +1186,7 @@ class Summary(Struct, frozen=True, rename=_IN_JSON):
             device time of one step are known.
         steps: every step of the run, in order.
         architecture: what the ops were held against.
-        loop: where the training loop is: file, line.
+        loop: where the training loop is: file, line; found_by: reading or running the script.
         environment: versions, machine, commit.
         partial: the run did not come to its end.
         artifacts: files of the run, relative to its folder.

@@ -21,6 +21,7 @@ from instrumentor.locate.rules.marked_lines import NoInferenceLoop
 from instrumentor.locate.rules.no_loop import NoLoop, no_loop
 from instrumentor.locate.rules.shape import GradientsUnseen
 from instrumentor.locate.rules.unreadable import FileTooLarge, Syntax, TooDeep
+from instrumentor.locate.seen_step import locate_seen
 from instrumentor.read.program import Program
 from instrumentor.read.syntax import Source, TooLarge, parse
 from instrumentor.shared.errors import UsageError
@@ -79,6 +80,8 @@ def _locate(
 ) -> Located:
     if options.region is not None or options.mode == "inference":
         return _locate_other(source, options, roots)
+    if options.seen is not None:
+        return locate_seen(source, roots or (), options.seen, options, arguments)
     program = Program.single(source, roots or ())
     found = _training(program, options, arguments)
     if isinstance(found, Reason) and options.mode == "auto" and found.kind == NoLoop.kind:
@@ -148,7 +151,7 @@ def _locate_other(source: Source, options: Options, roots: Sequence[Path] | None
     program = Program.single(source) if roots is None else Program.load(source, roots)
     knowledge = Knowledge(program)
     if options.region is not None:
-        return locate_marked(knowledge, options.region, options.region_label)
+        return locate_marked(knowledge, options.region)
     return locate_inference(knowledge, options.loop)
 
 

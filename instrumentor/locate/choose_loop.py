@@ -415,13 +415,39 @@ def _understand(
     body, regions = _timed(candidate, options, guesses=guesses)
     if not isinstance(body.loop, FUNCTIONS):
         candidate = body
+    told = [
+        *(_by_branch(*place) for place in _branches(called_with, [*never, *left_out])),
+        *(_trains_nothing(site) for site in beside_it),
+    ]
+    return located_step(candidate, regions, options, called_with, told)
+
+
+def located_step(
+    candidate: Candidate,
+    regions: tuple[Region, ...],
+    options: Options,
+    called_with: ScriptOptions,
+    told: Sequence[Caveat] = (),
+    unread: str = "",
+) -> Located:
+    """A step whose region is known, with all that a run changes around it.
+
+    Args:
+        told: what there is to say of how it was found.
+        unread: why nothing can be shown of what the step runs, where that is so: then all that
+            looks like validation or saving stays.
+
+    Raises:
+        Declined: there is no place for the stop.
+    """
     first = regions[0]
+    body = first.candidate
     site = next(s for s in candidate.sites if s.backward is first.sites[0].backward)
     counter = find_counter(candidate, site, first.begin)
     stops = [_behind(regions, stop) for stop in find_stops(candidate)]
     if options.test is not None:
         stops = [replace(stop, strategy="skip") for stop in stops]
-    skips = _left_out(candidate, regions, stops, options, called_with)
+    skips = _left_out(candidate, regions, stops, options, called_with, unread)
     timed = {
         each.statement: each.what
         for each in skips.kept
@@ -429,10 +455,10 @@ def _understand(
     }
     beside = replace(skips, kept=[each for each in skips.kept if each.statement not in timed])
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
-    moved, told = find_host_reads(regions, counter, as_written=as_written)
+    moved, read = find_host_reads(regions, counter, as_written=as_written)
     not_run = [*called_with.left_out_of(body.source, body.flow.statements)]
     without = [*(s.statement for s in skips.skipped), *(d.statement for d in moved), *not_run]
-    others, known = beside_the_step(regions, without, timed), {(c.kind, c.place) for c in told}
+    others, known = beside_the_step(regions, without, timed), {(c.kind, c.place) for c in read}
     return Located(
         candidate,
         regions,
@@ -446,13 +472,12 @@ def _understand(
         cache_clears=tuple(_cache_clears(candidate)),
         warnings=(
             *of_the_program(candidate),
-            *(_by_branch(*place) for place in _branches(called_with, [*never, *left_out])),
-            *(_trains_nothing(site) for site in beside_it),
+            *told,
             *(caveat for region in regions for caveat in region.warnings),
             *unsampled(regions, not_run),
             *of_the_syncs(regions),
             *warnings_of(beside),
-            *told,
+            *read,
             *(c for c in others if (c.kind, c.place) not in known),
         ),
     )
@@ -486,6 +511,7 @@ def _left_out(
     stops: Sequence[Stop],
     options: Options,
     called_with: ScriptOptions,
+    unread: str = "",
 ) -> Skips:
     """What the copy leaves out; what the script's own options leave out needs no word."""
     skips = find_skips(
@@ -496,6 +522,7 @@ def _left_out(
         keep_validation=options.keep_validation,
         asked=[*["validation"] * options.skip_validation, *["checkpoint"] * options.skip_saving],
         called_with=called_with,
+        unread=unread,
     )
     runs = [k for k in skips.kept if not called_with.rule_out(k.source, k.statement)]
     return replace(skips, kept=runs)

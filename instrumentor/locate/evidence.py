@@ -39,10 +39,26 @@ def findings(located: Located) -> Iterator[Finding]:
         return
     forward = located.regions[0].forward
     line = forward.statement.lineno
+    if forward.evidence is Evidence.RUN:
+        yield from _seen(located, forward, site)
+        return
     yield Finding("forward", forward.source, line, forward.evidence, forward.what)
     yield _backward(located.knowledge, site, forward)
     for update in located.candidate.updates[:1]:
         yield _step(located.knowledge, update)
+
+
+def _seen(located: Located, forward: Forward, site: Site) -> Iterator[Finding]:
+    """Of a step that a run has shown: by the text of the calls that ran it."""
+    update = located.candidate.updates[0]
+    step = update.statement if update.call is None else update.call
+    parts: tuple[tuple[str, Source, ast.expr | ast.stmt], ...] = (
+        ("forward", forward.source, forward.statement),
+        ("backward", site.backward_source, site.backward),
+        ("step", update.source, step),
+    )
+    for part, source, node in parts:
+        yield Finding(part, source, node.lineno, Evidence.RUN, "")
 
 
 def _backward(knowledge: Knowledge, site: Site, forward: Forward) -> Finding:

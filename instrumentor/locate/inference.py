@@ -197,9 +197,7 @@ def _located(region: Region, *warnings: Caveat) -> Located:
 # -- marked lines --------------------------------------------------------------------------------
 
 
-def locate_marked(
-    knowledge: Knowledge, mark: tuple[str, int, int], label: str = "region"
-) -> Located:
+def locate_marked(knowledge: Knowledge, mark: tuple[str, int, int]) -> Located:
     """The lines FILE:START-END as a region.
 
     Raises:
@@ -216,7 +214,7 @@ def locate_marked(
     # lines outside of any loop stand for their one iteration
     anchor = loops[0] if loops else begin
     candidate = Candidate(knowledge, source, source.scope_of(begin), anchor)  # type: ignore[arg-type]
-    region = _region(candidate, Forward(begin, begin, source), covered[-1], label)
+    region = _region(candidate, Forward(begin, begin, source), covered[-1], "region")
     if loops:
         return _located(replace(region, batch=batch_names(knowledge, candidate, begin)))
     once = (

@@ -123,9 +123,8 @@ def make_plan(located: Located, options: Options) -> Plan:
     for name in (*options.only, *options.skip):
         if name not in known:
             raise UsageError(f"no pass is called {name!r}", f"Passes: {', '.join(known)}.")
-    # Without a backward it is inference, or the user's own lines; lines that a run has shown to be
-    # a training step keep the defaults of training.
-    if not located.regions[0].sites and options.region_label == "region":
+    # Without a backward it is inference, or the user's own lines.
+    if not located.regions[0].sites:
         options = dataclasses.replace(options, inference=True)
     main, object_name = located.candidate.source, _fresh_name(located)
     wanted = [

@@ -13,6 +13,8 @@ from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.documents import plain
 
 SCHEMA = "instrument-plan/1"
+#: How a loop was found.
+READING, RUNNING = "reading", "running"
 
 
 class Reason(TypedDict):
@@ -83,9 +85,9 @@ class Evidence(TypedDict):
 
     Attributes:
         part: forward, backward or step.
-        by: type, use, spelling, "unread call" or "spelling, which speaks against it"; all but the
-            first two are guesses.
-        name: the type, the qualified name, or the spelling.
+        by: type, use, run (the script was run, and it was seen), spelling, "unread call" or
+            "spelling, which speaks against it"; all but the first three are guesses.
+        name: the type, the qualified name, or the spelling; empty where it was seen in a run.
     """
 
     part: str
@@ -163,6 +165,7 @@ class PlanDocument:
         scope: fwd-bwd or step; the label for inference and regions.
         label: of the main samples.
         deferred_host_reads: host reads moved behind the barrier.
+        found_by: reading, or running where the script was run as it is to see its step.
     """
 
     eligible: bool = False
@@ -185,6 +188,7 @@ class PlanDocument:
     deferred_host_reads: tuple[int, ...] = ()
     disabled_cache_clears: tuple[int, ...] = ()
     warnings: tuple[Caveat, ...] = ()
+    found_by: str = READING
 
     def to_json(self) -> dict[str, Any]:
         """The document, to which a plan adds its ordered ``edits``."""

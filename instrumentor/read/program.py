@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from msgspec import field
+
 from instrumentor.read.bindings import Bindings
 from instrumentor.read.names import Names
 from instrumentor.read.syntax import (
@@ -37,7 +39,13 @@ __all__ = ["Class", "Function", "Program"]
 
 
 class Program(Names, eq=False, dict=True):
-    """Modules with their names resolved, and who calls whom."""
+    """Modules with their names resolved, and who calls whom.
+
+    ran: functions that a run has seen a call to come to, beside those that reading shows. They may
+    be some of many: nothing is concluded from what is not among them.
+    """
+
+    ran: dict[ast.Call, list[Function]] = field(default_factory=dict)
 
     @classmethod
     def single(cls, source: Source, roots: Sequence[Path] = ()) -> Program:
@@ -46,7 +54,7 @@ class Program(Names, eq=False, dict=True):
     @cached_property
     def whole(self) -> Program:
         """With the modules that the entry imports; itself when there is nowhere to look."""
-        if len(self.sources) > 1 or not self.roots:
+        if len(self.sources) > 1 or not self.roots or self.ran:
             return self
         return Program.load(self.entry, self.roots, self.bindings)
 
@@ -56,13 +64,17 @@ class Program(Names, eq=False, dict=True):
         source: Source,
         roots: Sequence[Path],
         bindings: Mapping[Source, Bindings] | None = None,
+        also: Sequence[Source] = (),
     ) -> Program:
         """Follow the imports of `source` within `roots`.
 
         Files that do not parse are left out, and what follows after so many files or bytes.
+
+        Args:
+            also: modules that no import shows, whose imports are followed too.
         """
-        program = cls(source, tuple(roots), {source.path: source}, dict(bindings or {}))
-        queue = [source]
+        queue = [source, *also]
+        program = cls(source, tuple(roots), {s.path: s for s in queue}, dict(bindings or {}))
         left = PROGRAM_BYTES
         while queue and left > 0 and len(program.sources) < MODULE_LIMIT:
             for path in program.imported_files(queue.pop(0)):
@@ -100,6 +112,19 @@ class Program(Names, eq=False, dict=True):
             source = self.source_of_scope[scope]
             for call, statement in entries:
                 for function in self.resolve(source, scope, call):
+                    table[function.node].append((scope, call, statement))
+        return table
+
+    def callers_of(self, function: FunctionNode) -> list[tuple[ScopeNode, ast.Call, ast.stmt]]:
+        """Who calls a function, as far as reading or a run shows it; there may be others."""
+        return [*self.callers.get(function, ()), *self._callers_seen.get(function, ())]
+
+    @cached_property
+    def _callers_seen(self) -> dict[FunctionNode, list[tuple[ScopeNode, ast.Call, ast.stmt]]]:
+        table: dict[FunctionNode, list[tuple[ScopeNode, ast.Call, ast.stmt]]] = defaultdict(list)
+        for scope, entries in self.calls.items() if self.ran else ():
+            for call, statement in entries:
+                for function in self.ran.get(call, ()):
                     table[function.node].append((scope, call, statement))
         return table
 
@@ -163,7 +188,8 @@ class Program(Names, eq=False, dict=True):
         def run() -> list[Function]:
             handed = [a for a in arguments(call) if isinstance(a, (ast.Name, ast.Attribute))]
             source = self.source_of_scope[scope]
-            return [f for each in (call.func, *handed) for f in self.run_by(source, scope, each)]
+            read = [f for each in (call.func, *handed) for f in self.run_by(source, scope, each)]
+            return [*read, *self.ran.get(call, ())]
 
         return self._answers.ask(("with what it hands on", call), run, [])
 

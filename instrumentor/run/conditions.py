@@ -53,7 +53,11 @@ def conditions(
         "git_commit": commit,
         "git_dirty": dirty,
         "git_parent": commit is not None and git.has_parent(root),
-        "loop": {"file": loop["file"], "line": loop["line"]},
+        "loop": {
+            "file": loop["file"],
+            "line": loop["line"],
+            "found_by": plan.explanation["found_by"],
+        },
         "source_hashes": _source_hashes(prepared),
         "environment": {
             **_environment(machine),

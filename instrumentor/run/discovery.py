@@ -1,8 +1,8 @@
 """When reading a script is not enough: run it as it is, in the copy, and see where its step lies.
 
 The script runs untouched up to the second step of its first optimizer (see
-runtime/recorder/observer.py). What was seen chooses the loop, or the lines from the first forward
-to the last backward; where the loop is a library's, whole steps are timed without any edit.
+runtime/recorder/observer.py). What was seen chooses the loop, or is the step itself
+(locate/seen_step.py); where the loop is a library's, whole steps are timed without any edit.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import ast
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import structs
 
 from instrumentor.locate.located import Declined
 from instrumentor.locate.meaning.libraries import LIBRARIES
 from instrumentor.locate.rules.declines import DECLINES
+from instrumentor.locate.seen_step import loop_around
 from instrumentor.machine.environment import Machine
 from instrumentor.plan import WHOLE_STEP, Plan
-from instrumentor.plan.explanation import Loop, PlanDocument
+from instrumentor.plan.explanation import RUNNING, Loop, PlanDocument
 from instrumentor.rewrite import Instrumented
 from instrumentor.rewrite.prepare import Prepared, prepare, script_path
 from instrumentor.rewrite.source_map import SourceMap
@@ -35,6 +35,7 @@ from instrumentor.run.ready.doctor import PlannedRun
 from instrumentor.run.ready.readiness import ready
 from instrumentor.runtime.bundle import write_module
 from instrumentor.shared.errors import InstrumentError, RunFailed
+from instrumentor.shared.observed import Chain, Observed
 from instrumentor.shared.options import Options
 from instrumentor.shared.private import throwaway
 from instrumentor.shared.progress import Progress
@@ -42,6 +43,7 @@ from instrumentor.shared.project import find_project
 from instrumentor.workspace.run_location import Workspace
 from instrumentor.workspace.shadow import shadow
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.documents import plain
 from instrumentor_analysis.shared.files import read_bytes
 
 #: Refusals that a run cannot change: another runtime or process trains, or a prompt needs input.
@@ -52,47 +54,6 @@ UNMODIFIED = "running your unmodified script for two optimizer steps"
 # A script that names none of these trains by something whose optimizer steps cannot be observed.
 _ON_TORCH = [name for each in LIBRARIES if each.trainer for name in each.packages]
 _TRAINS = (b"torch", b"accelerate", *(name.encode() for name in _ON_TORCH))
-Chain: TypeAlias = tuple[tuple[Path, int, str], ...]
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
-
-
-@dataclass(frozen=True)
-class Observed:
-    """Where the step was seen to be, in the user's files.
-
-    Attributes:
-        file, function: of the loop; the innermost function that ran from one update to the next.
-        library: the loop is in no file of the project.
-        call: the user's innermost place from which the loop runs.
-        forward, backward, step: lines of ``function`` through which they ran, in order of time.
-        chains: for each of the three, the stacks seen: (file, line, function), innermost first.
-        parameters: ``trainable`` and ``with_gradient`` at the first update.
-    """
-
-    file: Path
-    function: str
-    library: bool
-    call: tuple[Path, int]
-    forward: tuple[int, ...]
-    backward: tuple[int, ...]
-    step: tuple[int, ...]
-    chains: Mapping[str, tuple[Chain, ...]]
-    parameters: Mapping[str, int] | None
-
-    @property
-    def sentence(self) -> str:
-        """What was seen, for the console."""
-        where = f"{self.file.name}, {self.function}()"
-        parts = [
-            f"{name} {'/'.join(map(str, lines))}"
-            for name, lines in (
-                ("forward", self.forward[:1]),
-                ("backward", self.backward),
-                ("optimizer step", self.step),
-            )
-            if lines
-        ]
-        return f"{where}: {', '.join(parts)}"
 
 
 def discover(
@@ -269,7 +230,7 @@ def prepared_by(
 
     Args:
         why: reading alone was not enough.
-        refuted: the run has shown that a plan of its loop is wrong: its lines remain.
+        refuted: the run has shown that a plan of its loop is wrong: what was seen remains.
 
     Raises:
         InstrumentError: of a refuted plan: those lines cannot be timed either.
@@ -279,64 +240,34 @@ def prepared_by(
     warning = Caveat(DISCOVERED, text)
     failure: Exception = RunFailed("its forward and backward share no block")
     for choice in choices(seen, options):
-        if refuted and choice.region is None:
+        if refuted and choice.seen is None:
             continue
         try:
             found = prepare(script, choice, arguments)
         except (InstrumentError, SyntaxError) as error:
             failure = error
             continue
-        plan = structs.replace(found.plan, warnings=(*found.plan.warnings, warning))
-        return structs.replace(found, plan=plan)
+        return structs.replace(found, plan=_found_by_running(found.plan, warning))
     if refuted and not seen.library:
         raise failure
     return whole_steps(seen, script, options, warning)
 
 
+def _found_by_running(plan: Plan, warning: Caveat) -> Plan:
+    """The plan that says so, in its warnings and in its document."""
+    warnings = (*plan.warnings, warning)
+    document = {**plan.explanation, "found_by": RUNNING, "warnings": plain(warnings)}
+    return structs.replace(plan, warnings=warnings, explanation=document)
+
+
 def choices(seen: Observed, options: Options) -> Iterator[Options]:
-    """The loop that was seen, then its lines from the first forward to the last backward."""
+    """The loop that was seen, as reading understands it; then its step as it was seen."""
     if seen.library or not seen.backward:
         return
     loop = loop_around(ast.parse(read_bytes(seen.file)), (*seen.backward, *seen.step))
-    if loop is None:
-        return
-    file = str(seen.file)
-    yield dataclasses.replace(options, loop=(file, loop.lineno))
-    span = span_in(loop.body, seen.forward[0], max(seen.backward)) if seen.forward else None
-    if span is not None:  # they are in one block
-        updates = any(span[0] <= line <= span[1] for line in seen.step)
-        label = "step" if updates else "fwd+bwd"
-        yield dataclasses.replace(options, loop=None, region=(file, *span), region_label=label)
-
-
-def loop_around(tree: ast.AST, lines: Sequence[int]) -> ast.For | ast.AsyncFor | ast.While | None:
-    """The innermost loop that holds all lines."""
-    held = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, _LOOPS) and all(_holds(node, line) for line in lines)
-    ]
-    # Of nested loops the innermost starts last.
-    return max(held, key=lambda loop: loop.lineno, default=None)
-
-
-def span_in(body: Sequence[ast.stmt], first: int, last: int) -> tuple[int, int] | None:
-    """First and last line of the statements from one line to another, in the innermost block."""
-    begin = next((s for s in body if _holds(s, first)), None)
-    end = next((s for s in body if _holds(s, last)), None)
-    if begin is None or end is None:
-        return None
-    if begin is end:
-        blocks = (getattr(begin, name, None) for name in ("body", "orelse", "finalbody"))
-        for block in blocks:
-            inner = span_in(block, first, last) if isinstance(block, list) else None
-            if inner is not None:
-                return inner
-    return begin.lineno, end.end_lineno or end.lineno
-
-
-def _holds(statement: ast.stmt, line: int) -> bool:
-    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
+    if loop is not None:
+        yield dataclasses.replace(options, loop=(str(seen.file), loop.lineno))
+        yield dataclasses.replace(options, loop=None, seen=seen)
 
 
 def whole_steps(seen: Observed, script: Path, options: Options, warning: Caveat) -> Prepared:
@@ -360,6 +291,7 @@ def whole_steps(seen: Observed, script: Path, options: Options, warning: Caveat)
         scope="step",
         label=WHOLE_STEP,
         warnings=warnings,
+        found_by=RUNNING,
     )
     plan = Plan(path, (), document.to_json(), (), WHOLE_STEP, options, warnings)
     return Prepared(path, find_project(path), {}, {}, plan)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from instrumentor.rewrite.prepare import Prepared
-from instrumentor.run.discovery import UNMODIFIED, Observed, prepared_by
+from instrumentor.run.discovery import UNMODIFIED, prepared_by
 from instrumentor.run.execution import Execution
 from instrumentor.run.options import RunOptions
 from instrumentor.run.profilers import WALLCLOCK, Profiler
@@ -28,6 +28,7 @@ from instrumentor.run.verification import (
 from instrumentor.runtime.recorder.runtimes import runtime_of
 from instrumentor.shared.edits import Kind
 from instrumentor.shared.errors import InstrumentError, Interrupted, NotVerified
+from instrumentor.shared.observed import Observed
 from instrumentor.shared.progress import Progress
 from instrumentor_analysis.shared.caveats import Caveat
 

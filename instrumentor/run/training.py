@@ -23,12 +23,13 @@ from instrumentor.machine.environment import Machine
 from instrumentor.machine.load import MachineLoad
 from instrumentor.machine.telemetry import Telemetry, class_root
 from instrumentor.plan import WHOLE_STEP
+from instrumentor.plan.explanation import RUNNING
 from instrumentor.results.reporting import refresh, with_artifacts
 from instrumentor.rewrite.prepare import Prepared, config_of, prepare, script_path
 from instrumentor.rewrite.proofs import compiles_under
 from instrumentor.run.compiler_breaks import causes
 from instrumentor.run.conditions import conditions
-from instrumentor.run.discovery import UNMODIFIED, Discovery, Observed, may_help, prepared_by
+from instrumentor.run.discovery import UNMODIFIED, Discovery, may_help, prepared_by
 from instrumentor.run.execution import Execution
 from instrumentor.run.launchers import launched
 from instrumentor.run.options import RunOptions, RunResult
@@ -50,6 +51,7 @@ from instrumentor.shared.errors import (
     RunFailed,
 )
 from instrumentor.shared.keywords import says_where
+from instrumentor.shared.observed import Observed
 from instrumentor.shared.options import Options
 from instrumentor.shared.outputs import write_json
 from instrumentor.shared.private import cache_folder
@@ -575,10 +577,11 @@ def _found(prepared: Prepared) -> str:
     e = prepared.plan.explanation
     counter = f", counter {e['counter']['name']} {e['counter']['line']}" if e["counter"] else ""
     backward = f", backward {e['backward']['line']}" if e["backward"] else ""
+    seen = "; found by running the script" if e["found_by"] == RUNNING else ""
     if prepared.plan.label == WHOLE_STEP:
-        return f"{_loop(prepared)} (whole steps of what is called there)"
+        return f"{_loop(prepared)} (whole steps of what is called there{seen})"
     places = f"forward {e['forward']['line']}{backward}{counter}"
-    return f"{_loop(prepared)} ({places})"
+    return f"{_loop(prepared)} ({places}{seen})"
 
 
 def _way_to_wait(reason: str) -> str:

@@ -10,6 +10,7 @@ from instrumentor.shared.option_fields import COPY, DEVICE, MEASURE, OUTPUT, USU
 from instrumentor_analysis.shared.warning_codes import explained, near
 
 if TYPE_CHECKING:
+    from instrumentor.shared.observed import Observed
     from instrumentor.shared.variant import Variant
 
 SCOPES = ("auto", "fwd-bwd", "step")
@@ -82,12 +83,12 @@ class Options(Checked):
 
     Attributes:
         region: (file or '', first line, last line).
-        region_label: what those lines hold, where a run has shown it: "fwd+bwd" or "step".
         loop: (file or '', line).
         profiler: written into the copy as its default.
         self_contained: the instrumented file holds the recorder itself, so that it runs anywhere;
             else it imports :data:`instrumentor.runtime.bundle.MODULE`.
         variant: further changes that go into the copy (`instrument tune`).
+        seen: what a run of the script has shown of its step, where reading does not show it.
         test: which tests of the file pytest starts (`::test_step[bf16]`, '' for all of them); None
             for a script that is started as one.
         inference: inference's own numbers of steps hold where none were asked for.
@@ -162,7 +163,6 @@ class Options(Checked):
         metavar="FILE:START-END",
         convert=parse_region,
     )
-    region_label: str = "region"
     keep_validation: bool = option(COPY, False, "Leave initial and in-loop validation in place.")
     skip_validation: bool = option(
         COPY,
@@ -205,6 +205,7 @@ class Options(Checked):
     )
     self_contained: bool = False
     variant: Variant | None = None
+    seen: Observed | None = None
     test: str | None = None
     inference: bool = False
 

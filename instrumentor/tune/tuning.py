@@ -34,8 +34,8 @@ from instrumentor_analysis.shared.documents import converted
 
 #: Choices that a journal keeps, because they say what is tried.
 _KEPT = ("settings", "batch_sizes", "strategy", "loss_tolerance")
-#: All but the variant, which each trial brings itself.
-_REWRITE = tuple(each for each in fields(Options) if each.name != "variant")
+#: All but the variant and what a run has shown, which each trial brings itself.
+_REWRITE = tuple(each for each in fields(Options) if each.name not in ("variant", "seen"))
 
 
 class _Where(Struct):
@@ -165,7 +165,7 @@ def _rewrite_of(folder: Path, told: Mapping[str, Any]) -> Options:
     Raises:
         UsageError: one is unknown, of another type, or out of range.
     """
-    hints = get_type_hints(Options, localns={"Variant": object})
+    hints = get_type_hints(Options, localns={"Variant": object, "Observed": object})
     typed = [(each.name, hints[each.name], each.default) for each in _REWRITE]
     kind = defstruct("Rewrite", typed, forbid_unknown_fields=True)
     try:

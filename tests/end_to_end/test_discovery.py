@@ -47,6 +47,33 @@ def main():
 
 main()
 """
+EVALUATED = (
+    CHOSEN_BY_NAME.replace(
+        "def main():",
+        """\
+def validate(net):
+    net.eval()
+    with torch.no_grad():
+        score = net(torch.ones(64, 8)).mean().item()
+    net.train()
+    return score
+
+
+def main():""",
+    )
+    .replace(
+        '            seen.write("step\\n")\n',
+        """\
+            if n % 2 == 0:
+                print("score", validate(engine.net))
+            if n % 3 == 0:
+                torch.save(engine.net.state_dict(), "last.pt")
+""",
+    )
+    .replace(
+        ".mean()\n        getattr(loss", ".mean()\n        print(loss.item())\n        getattr(loss"
+    )
+)
 LIBRARY = """\
 class Trainer:
     def __init__(self, model, optimizer, data):
@@ -96,6 +123,45 @@ def test_a_step_behind_names_that_are_put_together(
     assert not (repo / "seen.txt").exists()
 
 
+def test_what_is_beside_a_step_that_a_run_has_shown_is_skipped(
+    git_repo: RepoFactory, measure: Measure, torch_python: Path
+) -> None:
+    """As beside one that was read: the iterations have neither, and the report says what is timed."""
+    repo = git_repo({"train.py": EVALUATED})
+    ran = measure(repo, "train.py", env={"VIRTUAL_ENV": str(torch_python.parent.parent)})
+    assert ran.code == 0, ran.err
+    plan = read(ran.folder, "plan.json")
+    lines = EVALUATED.splitlines()
+    places = {n for n, text in enumerate(lines, 1) if "score" in text and "print" in text}
+    saves = [n for n, text in enumerate(lines, 1) if "torch.save" in text]
+    assert (set(plan["skipped_validation"]), plan["skipped_checkpoints"]) == (places, saves)
+    assert plan["found_by"] == read(ran.folder)["loop"]["found_by"] == "running"
+    assert "found by running the script" in ran.err
+    assert "score" not in (ran.folder / "run.log").read_text(encoding="utf-8")
+    told = texts(read(ran.folder)["warnings"])
+    assert any("A host read inside advance() is inside the timed region" in each for each in told)
+    assert "found by running the script" in (ran.folder / "report.html").read_text(encoding="utf-8")
+    assert "region verified: forward, backward, optimizer" in ran.out
+
+
+def test_a_validation_that_such_a_step_depends_on_is_timed_on_its_own(
+    git_repo: RepoFactory, measure: Measure, torch_python: Path
+) -> None:
+    source = EVALUATED.replace(
+        'print("score", validate(engine.net))', "engine.scale = validate(engine.net)"
+    )
+    source = source.replace("self.optimizer = ", "self.scale, self.optimizer = 1.0, ")
+    source = source.replace(".mean()\n        print", ".mean() * self.scale\n        print")
+    repo = git_repo({"train.py": source})
+    ran = measure(repo, "train.py", env={"VIRTUAL_ENV": str(torch_python.parent.parent)})
+    assert ran.code == 0, ran.err
+    summary = read(ran.folder)
+    (told,) = [each for each in texts(summary["warnings"]) if "Validation is kept" in each]
+    assert "might change scale" in told
+    with_it = [each["name"] for each in summary["iteration"]["parts"]]
+    assert "validation" in with_it, with_it
+
+
 def test_never_when_it_is_not_wanted(measured: Measure) -> None:
     ran = measured(CHOSEN_BY_NAME, "--no-discover")
     assert ran.code == 3
@@ -117,7 +183,8 @@ def test_whole_steps_of_a_trainer_of_an_installed_package(
     assert summary["wall_clock_ms"]["samples"] >= 4
     assert summary["wall_clock_ms"]["batch_shape"] == [4, 8]
     assert summary["wall_clock_ms"]["samples_per_s"] > 0
-    assert summary["loop"] == {"file": str(repo / "train.py"), "line": 6}
+    place = {"file": str(repo / "train.py"), "line": 6}
+    assert summary["loop"] == {**place, "found_by": "running"}
     assert any("Data loading, logging and callbacks" in each for each in texts(summary["warnings"]))
     assert summary["verification"]["verified"] == ["forward", "backward", "optimizer"]
     assert (ran.folder / "changes.diff").read_bytes() == b""

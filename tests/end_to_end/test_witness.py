@@ -134,7 +134,7 @@ def options(repo: Path, python: Path, **more: Any) -> RunOptions:
 def begins_late(located: Any, options: Any) -> Plan:
     """The plan of TRAIN begins at the loss: the critic's forward lies ahead of the clock."""
     plan = make_plan(located, options)
-    if options.region is not None:
+    if options.seen is not None:
         return plan
     edits = [
         replace(each, at=Statement(12, 8)) if ".begin(" in each.code else each

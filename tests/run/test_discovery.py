@@ -1,16 +1,20 @@
-"""What was seen of a run chooses the loop, or the lines from the first forward to the backward."""
+"""What was seen of a run chooses the loop as reading understands it, then the step as seen."""
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import pytest
 
-from instrumentor.run.discovery import Observed, choices, loop_around, span_in
+from instrumentor.run.discovery import choices, prepared_by
+from instrumentor.shared.errors import InstrumentError
+from instrumentor.shared.observed import Observed
 from instrumentor.shared.options import Options
+from tests.warned import texts
 
 SOURCE = """\
+import torch
+
 def train(model, data):
     for epoch in range(2):
         for x in data:
@@ -19,14 +23,16 @@ def train(model, data):
                 loss = (
                     y.mean()
                 )
-                loss.backward()
+                getattr(loss, "back" + "ward")()
             model.update()
         model.save()
+
+train(MODEL, [1])
 """
 
 
-def seen(file: Path, *, library: bool = False, step: int = 10) -> Observed:
-    return Observed(file, "train", library, (file, 1), (5,), (9,), (step,), {}, None)
+def seen(file: Path, *, library: bool = False, step: int = 12) -> Observed:
+    return Observed(file, "train", library, (file, 1), (7,), (11,), (step,), {}, None)
 
 
 @pytest.fixture
@@ -36,33 +42,31 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("lines", "expected"), [((9, 10), 3), ((9, 11), 2), ((1, 9), None)])
-def test_the_innermost_loop_that_holds_all(lines: tuple[int, ...], expected: int | None) -> None:
-    loop = loop_around(ast.parse(SOURCE), lines)
-    assert (loop.lineno if loop else None) == expected
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "expected"), [(5, 9, (5, 9)), (7, 9, (6, 9)), (5, 10, (4, 10)), (5, 11, None)]
-)
-def test_whole_statements_of_the_innermost_block(
-    first: int, last: int, expected: tuple[int, int] | None
-) -> None:
-    loop = loop_around(ast.parse(SOURCE), (9, 10))
-    assert loop is not None
-    assert span_in(loop.body, first, last) == expected
-
-
-def test_the_loop_is_tried_before_its_lines(script: Path) -> None:
-    by_loop, by_lines = choices(seen(script), Options())
-    assert by_loop.loop == (str(script), 3)
-    assert (by_lines.region, by_lines.region_label) == ((str(script), 5, 9), "fwd+bwd")
-
-
-def test_lines_that_hold_the_update_are_a_step(script: Path) -> None:
-    _, found = choices(seen(script, step=9), Options())
-    assert found.region_label == "step"
+def test_the_loop_is_tried_before_what_was_seen_of_it(script: Path) -> None:
+    by_loop, as_seen = choices(seen(script), Options())
+    assert by_loop.loop == (str(script), 5)
+    assert (as_seen.loop, as_seen.seen) == (None, seen(script))
 
 
 def test_nothing_of_a_library_is_edited(script: Path) -> None:
     assert not list(choices(seen(script, library=True), Options()))
+
+
+def test_a_plan_says_that_its_loop_was_found_by_running(script: Path) -> None:
+    plan = prepared_by(seen(script), script, Options(), ()).plan
+    assert (plan.label, plan.explanation["found_by"]) == ("fwd+bwd", "running")
+    for warnings in (plan.warnings, plan.explanation["warnings"]):
+        assert any("found by running the script" in each for each in texts(warnings))
+
+
+def test_lines_that_hold_the_update_are_a_step(script: Path) -> None:
+    assert prepared_by(seen(script, step=11), script, Options(), ()).plan.label == "step"
+
+
+def test_what_is_no_step_by_itself_is_timed_by_whole_steps(script: Path) -> None:
+    """Here the backward comes ahead of all that is seen of a forward."""
+    late = Observed(script, "train", False, (script, 15), (12,), (7,), (11,), {}, None)
+    plan = prepared_by(late, script, Options(), ()).plan
+    assert (plan.label, plan.explanation["found_by"]) == ("whole step", "running")
+    with pytest.raises(InstrumentError, match="not in the same iteration"):
+        prepared_by(late, script, Options(), (), refuted=True)

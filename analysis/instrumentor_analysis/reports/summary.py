@@ -305,7 +305,8 @@ def _known(summary: Summary) -> dict[str, Any]:
     every: dict[str, Any] = {**summary.run, **summary.environment}
     if summary.loop:
         places = (str(summary.loop[key]) for key in ("file", "line") if key in summary.loop)
-        every["loop"] = ":".join(places)
+        told = ", found by running the script" if summary.loop.get("found_by") == "running" else ""
+        every["loop"] = ":".join(places) + told
     every["script_exit_code"] = summary.script_exit_code
     for outer in ("machine", "packages"):
         inner = every.get(outer)

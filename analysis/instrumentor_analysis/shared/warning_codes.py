@@ -121,6 +121,9 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
     ("W035", "backward-cleared", "note", "A backward trains nothing",
      "Its gradients are cleared before an optimizer steps; it is not in the timed region.",
      "Nothing, or name the lines to time with --region."),
+    ("W036", "seen-unread", "caution", "The step runs code that cannot be read",
+     "It was seen in a run: validation and saving stay, and host reads in that code are not named.",
+     "Nothing, or keep the code of the step in files of the project."),
     # The run.
     ("W101", "outlived-stop", "note", "A thread or process outlived the last sample",
      "It was ended; the measurement is complete.", "Use a daemon thread."),

@@ -145,7 +145,8 @@ def _show(document: dict[str, Any]) -> None:
     loop, region = document["loop"], document["region"]
     start = f"{console.shown(Path(loop['file']))}:{loop['line']}"
     if region is None:
-        console.out(f"{start}: {document['label']} of what is called there")
+        seen = "; found by running the script" if document["found_by"] == "running" else ""
+        console.out(f"{start}: {document['label']} of what is called there{seen}")
         return
     where = f" in {loop['function']}()" if loop["function"] else ""
     kind = common.LOOPS.get(document["mode"], "loop")
@@ -168,14 +169,15 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     counter, stop = document["counter"], document["stop"]
     elsewhere = f"{console.shown(Path(region['file']))}, " if region["file"] != loop["file"] else ""
     lines = common.lines(region["start_line"], region["end_line"])
+    if document["found_by"] == "running":
+        yield "found by", "running the script as it is for two optimizer steps"
     up_to = f", up to {region['up_to']}" if region["up_to"] else ""
     yield "timed region", f"{elsewhere}{lines}{up_to} ({document['label']})"
     for found in document["evidence"]:
-        guessed = "" if found["by"] in ("type", "use") else " (a guess)"
         place = f"{console.shown(Path(found['file']))}:{found['line']}"
         more = document["backward"]["others"] if found["part"] == "backward" else []
         place += "".join(f", {line}" for line in more)
-        yield found["part"], f"{place}, known by its {found['by']}: {found['name']}{guessed}"
+        yield found["part"], f"{place}, {_known_by(found)}"
     words = {
         "keep": f"the script's own {sync['api']} at line {sync['line']} is kept",
         "insert": "inserted at the end of the region",
@@ -192,6 +194,14 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     behind = [edit["line"] for edit in document["edits"] if edit["pass"] == "ending"][:1]
     also = f"; at the latest behind the loop of line {behind[0]}" if behind else ""
     yield "stop", f"after line {(ends or [stop['line']])[0]}, by {stop['strategy']}{also}"
+
+
+def _known_by(found: dict[str, Any]) -> str:
+    """What tells that a line is a part of the step."""
+    if found["by"] == "run":
+        return "seen in the run"
+    guessed = "" if found["by"] in ("type", "use") else " (a guess)"
+    return f"known by its {found['by']}: {found['name']}{guessed}"
 
 
 def _margin(file: Path, document: dict[str, Any]) -> None:

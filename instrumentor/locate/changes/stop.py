@@ -130,7 +130,7 @@ def strategy_of(knowledge: Knowledge, source: Source, scope: ScopeNode, statemen
 
 def _return_is_safe(knowledge: Knowledge, source: Source, scope: FunctionNode) -> bool:
     """No caller uses the value, calls it in a loop, or does costly work afterwards."""
-    callers, nodes = knowledge.program.callers.get(scope, ()), own_nodes(scope)
+    callers, nodes = knowledge.program.callers_of(scope), own_nodes(scope)
     # a generator that returns ends the `for` of its caller, not the run
     suspends = isinstance(scope, ast.AsyncFunctionDef) or any(isinstance(n, _YIELDS) for n in nodes)
     # called from where we do not see: only SystemExit leaves every loop there

@@ -48,7 +48,7 @@ class Made(Struct, frozen=True):
     @property
     def is_typed(self) -> bool:
         """Whether no name had to be guessed from."""
-        return self.evidence in (Evidence.TYPE, Evidence.USE)
+        return self.evidence in (Evidence.TYPE, Evidence.USE, Evidence.RUN)
 
 
 #: A variable by the scope that binds it, with attributes: (scope, "batch.x"); of `self`, no scope.

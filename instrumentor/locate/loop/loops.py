@@ -322,7 +322,7 @@ def outwards(
             chain = (Function(source, scope), *inner)
             waiting += [
                 (program.source_of_scope[caller], caller, held, chain)
-                for caller, call, held in reversed(program.callers.get(scope, ()))
+                for caller, call, held in reversed(program.callers_of(scope))
                 if not leaves_out_all(program, caller, call, chain, sites)
             ]
 

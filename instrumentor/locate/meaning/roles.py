@@ -46,10 +46,14 @@ class Role(Enum):
 
 
 class Evidence(Enum):
-    """How sure it is what something means: by its type, by what is done with it, by its name."""
+    """How sure it is what something means: by its type, by what is done with it, by its name.
+
+    RUN: a run of the script has shown it.
+    """
 
     TYPE = "type"
     USE = "use"
+    RUN = "run"
     SPELLING = "spelling"  # last resort: never enough to take a statement out
     UNREAD = "unread call"  # cannot be read, and may do anything
     PREPARATION = (

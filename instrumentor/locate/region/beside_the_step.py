@@ -219,6 +219,7 @@ class _Search(Struct, frozen=True):
             if isinstance(v, Object) and self.knowledge.may_be_made(v)
         }
         yield from self._resolved(called, called_on)
+        yield from program.ran.get(call, ())
         # of several models one is run, nobody knows which, unless one wraps the others
         if len(made) - len(_wrapped(self.knowledge, made)) <= 1:
             for cls in made:

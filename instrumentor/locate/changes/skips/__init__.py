@@ -54,6 +54,7 @@ def find_skips(
     keep_validation: bool = False,
     asked: Collection[str] = (),
     called_with: ScriptOptions,
+    unread: str = "",
 ) -> Skips:
     """What is left out for one candidate, and what looks like it and stays.
 
@@ -61,9 +62,10 @@ def find_skips(
         keep_validation: leave out saves alone; evaluations stay, proven or not.
         asked: what goes without a proof too: `validation`, `checkpoint`.
         called_with: what the options say that the script is called with.
+        unread: why nothing can be shown of what the step runs, where that is so.
     """
     try:
-        facts = Facts(knowledge.everywhere, candidate, regions, stops, called_with)
+        facts = Facts(knowledge.everywhere, candidate, regions, stops, called_with, unread)
         found, kept = find_pieces(facts)
         if keep_validation:
             found, kept = _as_asked(found, kept)

@@ -87,13 +87,17 @@ class Traits(Struct):
 
 
 class Facts(Struct, eq=False, dict=True):
-    """One candidate in its program."""
+    """One candidate in its program.
+
+    unread: why nothing can be shown of what stays: the step runs code that cannot be read.
+    """
 
     knowledge: Knowledge
     candidate: Candidate
     regions: Sequence[Region]
     stops: Sequence[Stop]
     called_with: ScriptOptions
+    unread: str = ""
     _traits: dict[Function, Traits] = field(default_factory=dict)
 
     @property
@@ -227,7 +231,7 @@ class Facts(Struct, eq=False, dict=True):
         leading = {scope for _, scope, _ in self.anchors}
         found: set[ScopeNode] = set()
         for _, scope, _ in reversed(self.anchors):  # callers first
-            callers = self.program.callers.get(scope, ()) if isinstance(scope, FUNCTIONS) else ()
+            callers = self.program.callers_of(scope) if isinstance(scope, FUNCTIONS) else ()
             calls = [(c, at) for c, _, at in callers if c in leading]
             if len(calls) > 1 or any(
                 c in found or self.program.source_of_scope[c].loops_around(at) for c, at in calls
@@ -347,7 +351,7 @@ class Facts(Struct, eq=False, dict=True):
             found.append((source, scope, loops[-1] if loops else statement))
             if not isinstance(scope, FUNCTIONS):
                 return found
-            every, chain = self.program.callers.get(scope, ()), (Function(source, scope), *chain)
+            every, chain = self.program.callers_of(scope), (Function(source, scope), *chain)
             callers = [
                 each for each in every if not leaves_out_all(self.program, *each[:2], chain, sites)
             ]

@@ -186,6 +186,8 @@ class _Attempt(Struct, eq=False):
 
     def _check(self, piece: Piece) -> None:
         """By itself: what it does can be read and made up for."""
+        if self.facts.unread:
+            raise Stays(piece, self.facts.unread)
         effects = self._effects(piece)
         if effects.unknown:
             raise Stays(piece, f"what it does cannot be read at {effects.unknown}")

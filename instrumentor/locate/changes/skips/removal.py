@@ -114,7 +114,7 @@ class Gone(Struct, eq=False, dict=True):
     def _is_called(self, function: ScopeNode, found: set[ScopeNode], *, handed: bool) -> bool:
         program = self.program
         assert isinstance(function, FUNCTIONS)
-        callers = [(scope, node) for scope, node, _ in program.callers.get(function, ())]
+        callers = [(scope, node) for scope, node, _ in program.callers_of(function)]
         given = program.handed.get(function, ()) if handed else ()
         return any(
             scope not in found and not self.holds(program.source_of_scope[scope], node)
