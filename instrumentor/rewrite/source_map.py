@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from instrumentor.rewrite.line_format import MARKER, Line, classify
+from instrumentor.runtime.bundle import MODULE
 
 _FRAME = re.compile(
     r'^(?P<indent> *)File "(?P<file>[^"]+)", line (?P<line>\d+)(?P<rest>(?:\D.*)?)$'
@@ -45,11 +46,13 @@ class SourceMap:
         copy: root of the tree that ran.
         root: of the user's project; the same in a run in place.
         replacements: the instrumented texts, by the user's path.
+        scratch: folder of what starts the script and of the recorder; None where there is none.
     """
 
     copy: Path
     root: Path
     replacements: Mapping[Path, bytes]
+    scratch: Path | None = None
 
     @cached_property
     def _maps(self) -> dict[Path, dict[int, int]]:
@@ -71,6 +74,23 @@ class SourceMap:
         own = self.place(Path(match["file"]), int(match["line"]))
         return match[0] if own is None else f"{own[0]}:{own[1]}"
 
+    def _leads_to_the_script(self, file: Path) -> bool:
+        starts = self.scratch is not None and file.is_relative_to(self.scratch)
+        return (starts and file.stem != MODULE) or str(file).startswith(_WRAPPERS)
+
+    def raised_at(self, text: str) -> tuple[Path, int] | None:
+        """The user's innermost line of the last traceback; None where no exception came from it.
+
+        None as well where it came through inserted code, or through what that code calls.
+        """
+        found: tuple[Path, int] | None = None
+        for match in filter(None, map(_FRAME.match, text.splitlines())):
+            file = Path(match["file"])
+            # What a library raises was called by the user's line, or by inserted code.
+            if file.is_relative_to(self.copy) or file.stem == MODULE:
+                found = self.place(file, int(match["line"]))
+        return found
+
     def traceback(self, text: str) -> str:
         """Tracebacks in the user's files and lines; frames of inserted code are left out."""
         kept: list[str] = []
@@ -87,7 +107,7 @@ class SourceMap:
                 kept += [] if dropping is not None else [self.places(line)]
                 continue
             dropping = None
-            if match["file"].startswith(_WRAPPERS):
+            if self._leads_to_the_script(Path(match["file"])):
                 dropping = len(match["indent"])
                 continue
             if not Path(match["file"]).is_relative_to(self.copy):

@@ -82,6 +82,7 @@ class Discovery(InstrumentedRun[Observed]):
         RunFailed, Interrupted: it failed, or ended without a second step of an optimizer.
     """
 
+    blame = "It is the script's own error, without any edit, raised"
     seen: Observed | None = None
     thrown_away: Path | None = None
 
@@ -156,14 +157,15 @@ class Discovery(InstrumentedRun[Observed]):
         if self.seen is not None:
             return None
         nothing = RunFailed("the script ended before any torch.optim optimizer stepped twice")
-        return made.failure or nothing
+        failed = made.failure or nothing
+        # The log was in the folder that is thrown away.
+        if str(self.thrown_away) in failed.hint:
+            failed.hint = "Run the script by itself to see its whole output."
+        return failed
 
     def conclude(self) -> Observed:
-        """What was seen; else what went wrong, without the name of a file that is gone."""
+        """What was seen; else what went wrong."""
         if self.failure is not None:
-            # The hint names a log that was removed with its folder.
-            if str(self.thrown_away) in self.failure.hint:
-                self.failure.hint = "Run the script by itself to see its whole output."
             raise self.failure
         assert self.seen is not None
         return self.seen

@@ -20,7 +20,7 @@ from instrumentor.run.known_failures import (
     relevant_tail,
 )
 from instrumentor.run.profilers import Artifacts, Launch, LaunchRequest, Profiler
-from instrumentor.shared.errors import InstrumentError, Interrupted, RunFailed
+from instrumentor.shared.errors import InstrumentError, Interrupted, RunFailed, ScriptFailed
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.files import appended, read_bytes
 
@@ -243,7 +243,7 @@ def _failure(
         # What it was waiting for, such as a lock, says more than that it timed out.
         known = reasons(diagnose(text))
         if known:
-            return _known(what, known)
+            return RunFailed(*_known(what, known))
         return RunFailed(what, f"Give it more time, or see {log} for what it waits for.")
     if finished.outlived:
         return made.failure
@@ -282,11 +282,12 @@ def _explained(made: Execution, text: str, log: Path) -> RunFailed:
         elif made.exit_code is None and made.samples:
             what += "; the script exited abruptly (os._exit, or a crash)"
     found = reasons(diagnose(text, made.finished.returncode, ran=bool(made.samples)))
+    failed = RunFailed if made.exit_code in (0, None) else ScriptFailed
     if found:
-        return _known(what, found)
+        return failed(*_known(what, found))
     lines = (raised or relevant_tail(text)).rstrip().splitlines()
     shown = "\n".join(f"{line[:WIDEST]} ..." if len(line) > WIDEST else line for line in lines)
-    return RunFailed(f"{what}; its last lines:\n{shown}", f"The whole output is in {log}.")
+    return failed(f"{what}; its last lines:\n{shown}", f"The whole output is in {log}.")
 
 
 def _was_closing(records: Sequence[Mapping[str, Any]]) -> bool:
@@ -303,10 +304,11 @@ def _ends_with(text: str, raised: str) -> bool:
     return not rest.partition(SUMMARY)[0].strip(" =\n")
 
 
-def _known(what: str, found: Sequence[Diagnosis]) -> RunFailed:
+def _known(what: str, found: Sequence[Diagnosis]) -> tuple[str, str]:
+    """Message and hint of a failure that is known."""
     first, *others = found
     also = "".join(f"\nalso: {each.title}\n  {each.line.strip()}" for each in others)
-    return RunFailed(
+    return (
         f"{what}: {first.title}\n  {first.line.strip()}\nwhy: {first.cause}{also}",
         f"{first.remedy}{f' (seen in {first.page})' if first.page else ''}",
     )

@@ -116,6 +116,7 @@ class InstrumentedRun(Pipeline[Result]):
     prepared: Instrumented
     folder: Path
     schema: ClassVar[str] = "instrument-run/1"  # of run.json
+    blame: ClassVar[str] = "The script raised it"  # begins what is said of its exception
     links_are_optional = True  # there is an option to copy what is linked
 
     def __init__(
@@ -255,7 +256,7 @@ class InstrumentedRun(Pipeline[Result]):
             self.warnings.extend(made.warnings)
             self.failure = self.judge(made, workspace)
             if isinstance(self.failure, RunFailed):
-                self.failure.message = self.source_map(workspace).traceback(self.failure.message)
+                self._tell_in_own_lines(self.failure, workspace)
             self.new_files = tuple(p for p in workspace.new_files() if "__pycache__" not in p.parts)
         left = [Caveat("copy-left", text) for text in workspace.slot.left]
         stays = (f"{each.path}: {each.elsewhere}" for each in workspace.restored if each.elsewhere)
@@ -280,7 +281,16 @@ class InstrumentedRun(Pipeline[Result]):
 
     def source_map(self, workspace: Workspace) -> SourceMap:
         """The way from a place back to the user's files and lines."""
-        return SourceMap(workspace.root, self.prepared.project.root, self.prepared.replacements)
+        made = self.prepared
+        return SourceMap(workspace.root, made.project.root, made.replacements, workspace.scratch)
+
+    def _tell_in_own_lines(self, failed: RunFailed, workspace: Workspace) -> None:
+        """Tell a failure of the copy in the user's files and lines, and where it was raised."""
+        own = self.source_map(workspace)
+        at = own.raised_at(failed.message)
+        failed.message = own.traceback(failed.message)
+        if at is not None:
+            failed.hint = f"{self.blame} at {at[0]}:{at[1]}. {failed.hint}"
 
     def _tell(self, stage: str, detail: str) -> None:
         """What is true of every process of the run is told once: all copies stand at one path."""

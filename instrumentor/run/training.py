@@ -49,6 +49,7 @@ from instrumentor.shared.errors import (
     Interrupted,
     ProofFailed,
     RunFailed,
+    ScriptFailed,
 )
 from instrumentor.shared.keywords import says_where
 from instrumentor.shared.observed import Observed
@@ -200,6 +201,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
                 raise
             try:
                 seen = self._observe(f"{UNMODIFIED} ({declined.reasons[0]})")
+            except ScriptFailed:
+                raise  # it would fail under whatever plan
             except RunFailed as error:
                 declined.message += f"\nrunning it did not reveal its step either: {error.message}"
                 raise declined from error

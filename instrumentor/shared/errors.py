@@ -88,6 +88,10 @@ class RunFailed(InstrumentError):
     exit_code = 1
 
 
+class ScriptFailed(RunFailed):
+    """The script itself ended with an error, which no other way of reading or running it avoids."""
+
+
 class ProofFailed(InstrumentError):
     """The rewritten source did not pass one of its proofs; nothing was run."""
 

@@ -204,10 +204,18 @@ def test_a_script_that_fails_unmodified_names_no_file_that_is_gone(
 ) -> None:
     repo = git_repo({"train.py": CHOSEN_BY_NAME.replace("x = torch", "x = n / 0 * torch")})
     env = {"VIRTUAL_ENV": str(torch_python.parent.parent)}
-    shown = run_cli("explain", "--discover", "train.py", cwd=repo, env=env)
-    assert shown.returncode == 1, shown.stderr
-    assert "ZeroDivisionError" in shown.stderr
-    assert "discovery.log" not in shown.stderr
+    for words in (("explain", "--discover"), ("run",)):
+        shown = run_cli(*words, "train.py", cwd=repo, env=env)
+        assert shown.returncode == 1, shown.stderr
+        own = shown.stderr.partition("error: ")[2]
+        assert own.splitlines()[:2] == [
+            "the script ended with code 1; its last lines:",
+            "Traceback (most recent call last):",
+        ]
+        assert "ZeroDivisionError: division by zero\nhint: It is the script's own error, " in own
+        assert "raised at train.py:22. Run the script by itself" in own
+        assert "launch.py" not in own and "declined" not in own
+    assert not (repo / "instrument-runs").exists()
 
 
 @pytest.mark.slow

@@ -89,9 +89,21 @@ def test_a_traceback_is_told_in_the_users_own_files_and_lines(
     ran = measure(repo, "train.py")
     assert ran.code == 1
     assert f'File "train.py", line {line}, in train' in ran.err
+    assert f"hint: The script raised it at train.py:{line}. The whole output is in " in ran.err
     assert "shadows" not in ran.err.partition("error:")[2]
     # The output as it was stands in the log.
     assert "shadows" in (ran.folder / "run.log").read_text()
+
+
+@pytest.mark.parametrize("steps", [(), ("--steps", "9")], ids=["budget", "steps"])
+def test_a_script_that_fails_in_its_warm_up_shows_its_own_traceback(
+    git_repo: RepoFactory, measure: Measure, steps: tuple[str, ...]
+) -> None:
+    repo = git_repo({"train.py": script(loop="if batch == 1:\n    raise ValueError('boom')")})
+    ran = measure(repo, *steps, "train.py")
+    assert ran.code == 1
+    assert ran.err.partition("error: ")[2].partition("hint: ")[0].endswith("ValueError: boom\n")
+    assert "division by zero" not in ran.err
 
 
 def test_a_script_that_is_killed(measured: Measure) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+
+import pytest
 
 import instrumentor
 from instrumentor.rewrite.line_format import strip
@@ -91,3 +94,40 @@ SyntaxError: a word
         "   of two lines",
         "    and more",
     ]
+
+
+RAISED = """\
+Traceback (most recent call last):
+  File "/copy/train.py", line 4, in <module>
+    a = 1
+{frame}
+ValueError: no
+"""
+
+
+@pytest.mark.parametrize(
+    ("frame", "line"),
+    [
+        ('  File "/copy/train.py", line 9, in f', 4),
+        ('  File "/lib/torch.py", line 9, in f', 1),
+        ('  File "/copy/train.py", line 5, in f', None),
+        ('  File "/scratch/recorder/_instrument_recorder.py", line 9, in f', None),
+    ],
+    ids=["script", "library", "inserted", "recorder"],
+)
+def test_an_exception_is_the_scripts_where_no_inserted_code_led_to_it(
+    frame: str, line: int | None
+) -> None:
+    expected = None if line is None else (Path("/own/train.py"), line)
+    assert MAP.raised_at(RAISED.format(frame=frame)) == expected
+    assert MAP.raised_at("usage: train.py [-h]") is None
+
+
+def test_what_starts_the_script_is_no_part_of_its_traceback() -> None:
+    own = dataclasses.replace(MAP, scratch=Path("/scratch"))
+    frames = RAISED.replace(
+        "last):\n", 'last):\n  File "/scratch/launch.py", line 1, in run\n    go()\n'
+    )
+    recorder = '  File "/scratch/recorder/_instrument_recorder.py", line 9, in f'
+    said = own.traceback(frames.format(frame=recorder))
+    assert "launch" not in said and "go()" not in said and recorder in said

@@ -43,6 +43,8 @@ class Batches:
         # A second region of one iteration may have another part of the item.
         item, self.item = self.item, None
         self.seen.append(batch_shape(batch) if batch else item or (None, None))
+        if self.first and not resumed and self.seen[0][0] is None:
+            self.given.watch_all()
 
     def end(self, values: Tuple[Any, ...], batch: Tuple[Any, ...]) -> Dict[str, Any]:
         """Rows, by the first axis, and tokens are None when one of the batches is unknown.
@@ -56,12 +58,12 @@ class Batches:
             self.seen = [first_tensor(batch)] * len(self.seen)
             returned = made_by_forward(batch)
             shapes = [each for each, _ in self.seen if each]
-        calls, first, self.first = self.given.unwatch(), self.first, False
+        if self.first and not shapes:
+            self.given.find(values)
+        self.first, calls = False, self.given.unwatch()
         if not shapes and len(calls) == len(self.seen):  # one forward for each micro-batch
             self.seen = calls
             shapes = [each for each, _ in self.seen if each]
-        elif not shapes and first:
-            self.given.find(values)
         shape, kind = self.seen[0]
         rows = tokens = None
         if len(shapes) == len(self.seen):

@@ -1,16 +1,20 @@
 """What the model of the step is given, for a batch that the script makes in the call itself.
 
-`model(torch.randn(64, 32))` has no name for its batch. The one model whose parameters the step
-trains is found after the first sample; from then on a hook on it alone notes the shape of what
-enters, within each sample, so that the model is as it was outside of them. Where a graph was
-compiled there is no hook: it would have it compiled again.
+`model(torch.randn(64, 32))` has no name for its batch. In the first sample every call of a module
+is noted; behind it the one model whose parameters the step trains is known, and which of these
+calls were its own. From then on a hook on it alone notes the shape of what enters, within each
+sample, so that the model is as it was outside of them. Where something is compiled no call is noted
+and there is no hook: it would be compiled again.
 """
 
+import sys
 from dataclasses import fields, is_dataclass
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from instrumentor.runtime.recorder.flops import compiles
 from instrumentor.runtime.recorder.model import models_of
 from instrumentor.runtime.recorder.step_tensors import trained
+from instrumentor.runtime.recorder.watch import Watch
 
 #: Tensors of one make, with as many axes each, that a batch has for fields: ids, masks, types, ...
 MOST_FIELDS = 4
@@ -18,21 +22,45 @@ Shape = Tuple[Optional[List[int]], Optional[str]]
 
 
 class Given:
-    """Follows the calls of one model; of none until it is found."""
+    """Follows the calls of one model; of all modules until it is found."""
 
     def __init__(self) -> None:
         self.model: Any = None
         self.calls: List[Shape] = []
         self.handle: Any = None
+        #: The calls of the first sample, each with its module.
+        self.of_all: List[Tuple[Any, Shape]] = []
+        self.all = Watch(lambda event: None)
 
     def find(self, values: Tuple[Any, ...]) -> None:
-        """The one model that is trained; none where there are several, or a script module."""
+        """The one model that is trained, with its calls of the first sample.
+
+        None where there are several, or a script module.
+        """
+        of_all, self.of_all = self.of_all, []
         try:
             models = list(models_of(trained(values)))
             one = len(models) == 1 and type(models[0]).__module__.split(".")[:2] != ["torch", "jit"]
             self.model = models[0] if one else None
         except Exception:  # a model of the script's own
             self.model = None
+        self.calls = [shape for module, shape in of_all if module is self.model]
+
+    def watch_all(self) -> None:
+        """The first sample begins, of a batch without a name."""
+        self.unwatch()
+        if "torch" in sys.modules and not compiles():
+            self.all.replace(sys.modules["torch"].nn.Module, "__call__", self.called)
+
+    def called(self, real: Any) -> Any:
+        """Around the call of any module."""
+
+        def instrument_call(this: Any, *args: Any, **kwargs: Any) -> Any:
+            output = real(this, *args, **kwargs)
+            self.of_all.append((this, entering((*args, *kwargs.values()), output)))
+            return output
+
+        return instrument_call
 
     def watch(self) -> None:
         """A sample begins."""
@@ -45,20 +73,27 @@ class Given:
             self.model = None
 
     def note(self, module: Any, inputs: Any, named: Dict[str, Any], output: Any) -> None:
-        """The first tensor given, where what is returned has as many rows; else nothing."""
-        shape, kind = first_tensor((*inputs, *named.values()))
-        returned = first_tensor(output)[0]
-        rows = shape[0] if shape is not None and len(shape) > 1 else None
-        agree = rows is not None and (returned is None or returned[0] == rows)
-        self.calls.append((shape, kind) if agree else (None, None))
+        """A call of the model has returned."""
+        self.calls.append(entering((*inputs, *named.values()), output))
 
     def unwatch(self) -> List[Shape]:
         """A sample ends: the shape and data type of each call."""
+        self.all.off()
+        self.of_all = []
         if self.handle is not None:
             self.handle.remove()
             self.handle = None
         calls, self.calls = self.calls, []
         return calls
+
+
+def entering(inputs: Tuple[Any, ...], output: Any) -> Shape:
+    """The first tensor given to a module, where what it returns has as many rows; else nothing."""
+    shape, kind = first_tensor(inputs)
+    returned = first_tensor(output)[0]
+    rows = shape[0] if shape is not None and len(shape) > 1 else None
+    agree = rows is not None and (returned is None or returned[0] == rows)
+    return (shape, kind) if agree else (None, None)
 
 
 def batch_shape(batch: Any) -> Shape:

@@ -212,10 +212,10 @@ class Sampling:
     def settle(self) -> None:
         """The script is over: where few samples are steady, those of the warm-up have to do."""
         for label, samples in self.warming.items():
-            steady = self.steady.setdefault(label, [])
-            if self.budget_s is not None and len(steady) < FEWEST:
+            steady = self.steady.get(label, [])
+            if self.budget_s is not None and len(steady) < FEWEST and samples[1:]:
                 self.records.write("steady", names=[name for name, _ in samples[1:]])
-                steady[:0] = samples[1:]
+                self.steady[label] = samples[1:] + steady
 
 
 def frequent(kinds: List[Tuple[Any, float]], samples: int) -> List[List[float]]:

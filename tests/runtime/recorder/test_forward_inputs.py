@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from instrumentor.runtime.recorder import facts
+from instrumentor.runtime.recorder import facts, forward_inputs
 from instrumentor.runtime.recorder.facts import Batches
 from instrumentor.runtime.recorder.forward_inputs import batch_shape
+from instrumentor.runtime.recorder.recorder import Recorder
 from instrumentor.runtime.recorder.records import Records
+from tests.runtime.recorder.tensors import events
 
 torch = pytest.importorskip("torch", reason="needs torch: make test installs it")
 nn = torch.nn
+
+
+CALL = nn.Module.__call__
 
 
 def rows_of(step: Callable[[int], Any], samples: int = 3) -> list[int | None]:
@@ -30,8 +36,43 @@ def rows_of(step: Callable[[int], Any], samples: int = 3) -> list[int | None]:
 
 def test_each_batch_is_that_of_its_own_sample() -> None:
     model = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2))
-    assert rows_of(lambda at: model(torch.ones(16 - at, 8)).mean()) == [None, 15, 14]
+    assert rows_of(lambda at: model(torch.ones(16 - at, 8)).mean()) == [16, 15, 14]
     assert not model._forward_hooks
+    assert nn.Module.__call__ is CALL
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model: model(torch.ones(8, 3)),
+        lambda model: model(*(torch.ones(8, 3),)),
+        lambda model: model(x=torch.ones(8, 3)),
+    ],
+    ids=["in place", "unpacked", "by keyword"],
+)
+def test_the_first_sample_counts_flops_of_a_batch_without_a_name(
+    recorder: Recorder, tmp_path: Path, call: Callable[[Any], Any]
+) -> None:
+    class Net(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(3, 8)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(x)
+
+    model = Net()
+    recorder.begin()
+    loss = call(model).sum()
+    loss.backward()
+    recorder.end(loss)
+    assert nn.Module.__call__ is CALL and not model._forward_hooks
+    (sample,) = events(tmp_path, "sample")
+    assert (sample["batch_samples"], sample["batch_shape"]) == (8, [8, 3])
+    (facts_of_model,) = events(tmp_path, "model")
+    # Forward, and the gradient of the weight.
+    assert facts_of_model["counted_flops"] == 2 * (2 * 8 * 3 * 8)
+    assert facts_of_model["counted_samples"] == 8
 
 
 def test_micro_batches_are_added_up() -> None:
@@ -77,10 +118,11 @@ def test_rows_that_the_model_does_not_return_are_no_samples() -> None:
 
 def test_where_a_graph_was_compiled_there_is_no_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "counted", lambda: {"torch._dynamo": 1})
+    monkeypatch.setattr(forward_inputs, "compiles", lambda: True)
     model = nn.Linear(8, 2)
 
     def step(at: int) -> Any:
-        assert not model._forward_hooks
+        assert not model._forward_hooks and nn.Module.__call__ is CALL
         return model(torch.ones(16, 8)).mean()
 
     assert rows_of(step) == [None, None, None]
@@ -91,7 +133,7 @@ def test_a_batch_that_has_a_name_needs_no_hook() -> None:
     x = torch.ones(16, 8)
     for _ in range(2):
         batches.begin((x,), False)
-        assert not model._forward_hooks
+        assert not model._forward_hooks and nn.Module.__call__ is CALL
         loss = model(x).mean()
         loss.backward()
         assert batches.end((loss,), ())["batch_samples"] == 16

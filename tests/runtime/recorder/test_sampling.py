@@ -222,3 +222,15 @@ def test_where_a_script_ends_early_its_warm_up_has_to_do(record: Path) -> None:
         exact.add("fwd+bwd", f"step_{at}", 10.0, False)
     exact.settle()
     assert len(events(record, "steady")) == 1
+
+
+@pytest.mark.parametrize("budget_s", [30.0, None], ids=["until it is known", "a number of steps"])
+def test_a_script_that_fails_at_once_has_no_steady_samples(
+    record: Path, budget_s: float | None
+) -> None:
+    """Its summary is of nothing: it must not fail in the place of the script."""
+    sampling = Sampling(5, 3, Records(), budget_s)
+    for at in range(2):
+        sampling.add("fwd+bwd", f"step_{at}", 10.0, at == 0)
+    sampling.settle()
+    assert not sampling.steady and not events(record, "steady")
