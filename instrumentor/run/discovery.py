@@ -19,6 +19,7 @@ from msgspec import structs
 from instrumentor.locate.located import Declined
 from instrumentor.locate.meaning.libraries import LIBRARIES
 from instrumentor.locate.rules.declines import DECLINES
+from instrumentor.locate.rules.loops import SeveralLoops
 from instrumentor.locate.seen_step import loop_around
 from instrumentor.machine.environment import Machine
 from instrumentor.plan import WHOLE_STEP, Plan
@@ -195,6 +196,7 @@ def observed(
             for name, chains in found["chains"].items()
         },
         parameters=found["parameters"],
+        in_turns=found["in_turns"],
     )
 
 
@@ -255,6 +257,19 @@ def prepared_by(
     return whole_steps(seen, script, options, warning)
 
 
+def other_loops(declined: Declined, plan: Plan) -> Iterator[Caveat]:
+    """That of several loops, between which reading could not choose, one was measured."""
+    loop = plan.explanation["loop"]
+    taken = (Path(loop["file"]), loop["line"])
+    loops = [(r.file, r.line) for r in declined.reasons if r.kind == SeveralLoops.kind]
+    others = [f"--loop {file.name}:{line}" for file, line in loops if (file, line) != taken]
+    if others and taken in loops:
+        what = f"the loop of {loop['function']}()" if loop["function"] else "one loop"
+        which = f"the other one{'s' if others[1:] else ''}: {', '.join(others)}"
+        text = f"Only {what} was measured, the first that runs; {which}."
+        yield Caveat("one-loop", text, place=f"{taken[0].name}:{taken[1]}")
+
+
 def _found_by_running(plan: Plan, warning: Caveat) -> Plan:
     """The plan that says so, in its warnings and in its document."""
     warnings = (*plan.warnings, warning)
@@ -263,11 +278,17 @@ def _found_by_running(plan: Plan, warning: Caveat) -> Plan:
 
 
 def choices(seen: Observed, options: Options) -> Iterator[Options]:
-    """The loop that was seen, as reading understands it; then its step as it was seen."""
+    """The loop that was seen, as reading understands it; then its step as it was seen.
+
+    Where the parts of a step are turns of that loop, all its turns together are a step.
+    """
     if seen.library or not seen.backward:
         return
     loop = loop_around(ast.parse(read_bytes(seen.file)), (*seen.backward, *seen.step))
-    if loop is not None:
+    if loop is not None and seen.in_turns:
+        turns = (str(seen.file), loop.lineno, loop.end_lineno or loop.lineno)
+        yield dataclasses.replace(options, loop=None, region=turns)
+    elif loop is not None:
         yield dataclasses.replace(options, loop=(str(seen.file), loop.lineno))
         yield dataclasses.replace(options, loop=None, seen=seen)
 

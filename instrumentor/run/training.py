@@ -29,7 +29,7 @@ from instrumentor.rewrite.prepare import Prepared, config_of, prepare, script_pa
 from instrumentor.rewrite.proofs import compiles_under
 from instrumentor.run.compiler_breaks import causes
 from instrumentor.run.conditions import conditions
-from instrumentor.run.discovery import UNMODIFIED, Discovery, may_help, prepared_by
+from instrumentor.run.discovery import UNMODIFIED, Discovery, may_help, other_loops, prepared_by
 from instrumentor.run.execution import Execution
 from instrumentor.run.launchers import launched
 from instrumentor.run.options import RunOptions, RunResult
@@ -206,7 +206,9 @@ class TrainingRun(InstrumentedRun[RunResult]):
             except RunFailed as error:
                 declined.message += f"\nrunning it did not reveal its step either: {error.message}"
                 raise declined from error
-            return prepared_by(seen, path, rewrite, self.arguments, str(declined.reasons[0]))
+            found = prepared_by(seen, path, rewrite, self.arguments, str(declined.reasons[0]))
+            self.warnings += other_loops(declined, found.plan)
+            return found
 
     @property
     def may_discover(self) -> bool:

@@ -21,6 +21,7 @@ class Observed:
         call: the user's innermost place from which the loop runs.
         forward, backward, step: lines of ``function`` through which they ran, in order of time.
         chains: for each of the three, the stacks seen, the first forward's alone.
+        in_turns: one call of the loop runs the backward, and in a later turn the optimizer's step.
         parameters: ``trainable`` and ``with_gradient`` at the first update.
     """
 
@@ -33,6 +34,7 @@ class Observed:
     step: tuple[int, ...]
     chains: Mapping[str, tuple[Chain, ...]]
     parameters: Mapping[str, int] | None
+    in_turns: bool = False
 
     @property
     def sentence(self) -> str:

@@ -85,6 +85,33 @@ class Trainer:
             self.optimizer.step()
             self.optimizer.zero_grad()
 """
+IN_TURNS = """\
+import functools
+import torch
+
+net = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+state = {}
+
+
+def forward():
+    state["loss"] = net(torch.randn(4, 8)).mean()
+
+
+def backward():
+    getattr(state["loss"], "back" + "ward")()
+
+
+def update():
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+for n in range(12):
+    for handler in (forward, backward, update):
+        call = functools.partial(handler)
+        call()
+"""
 TRAINER = """\
 import torch
 from trainlib import Trainer
@@ -126,7 +153,7 @@ def test_a_step_behind_names_that_are_put_together(
 def test_what_is_beside_a_step_that_a_run_has_shown_is_skipped(
     git_repo: RepoFactory, measure: Measure, torch_python: Path
 ) -> None:
-    """As beside one that was read: the iterations have neither, and the report says what is timed."""
+    """As beside one that was read: iterations have neither, the report says what is timed."""
     repo = git_repo({"train.py": EVALUATED})
     ran = measure(repo, "train.py", env={"VIRTUAL_ENV": str(torch_python.parent.parent)})
     assert ran.code == 0, ran.err
@@ -160,6 +187,47 @@ def test_a_validation_that_such_a_step_depends_on_is_timed_on_its_own(
     assert "might change scale" in told
     with_it = [each["name"] for each in summary["iteration"]["parts"]]
     assert "validation" in with_it, with_it
+
+
+def test_the_turns_of_a_loop_that_make_up_a_step_are_timed_together(measured: Measure) -> None:
+    ran = measured(IN_TURNS, "--profiler", "wallclock", "--steps", "4")
+    assert ran.code == 0, ran.err
+    assert timed(read(ran.folder, "plan.json")) == {"start_line": 23, "end_line": 25}
+    verified = read(ran.folder)["verification"]
+    assert verified["verified"] == ["forward", "backward", "optimizer"]
+
+
+TWO_LOOPS = """\
+import torch
+
+net = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+data = torch.randn(12, 4, 8)
+
+
+def pretrain():
+    for x in data:
+        net(x).mean().backward()
+        optimizer.step()
+
+
+def finetune():
+    for x in data:
+        net(x).sum().backward()
+        optimizer.step()
+
+
+pretrain()
+finetune()
+"""
+
+
+def test_loops_that_are_not_measured_are_named_beside_the_figures(measured: Measure) -> None:
+    ran = measured(TWO_LOOPS, "--profiler", "wallclock", "--steps", "4")
+    assert ran.code == 0, ran.err
+    said = " ".join(ran.out.split())
+    assert "Only the loop of pretrain() was measured, the first that runs" in said
+    assert "the other one: --loop train.py:15" in said
 
 
 def test_never_when_it_is_not_wanted(measured: Measure) -> None:

@@ -124,6 +124,9 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
     ("W036", "seen-unread", "caution", "The step runs code that cannot be read",
      "It was seen in a run: validation and saving stay, and host reads in that code are not named.",
      "Nothing, or keep the code of the step in files of the project."),
+    ("W037", "one-loop", "caution", "Another training loop was not measured",
+     "Each of several loops is a measurement of its own; the one that runs first was taken.",
+     "--loop FILE:LINE measures another one."),
     # The run.
     ("W101", "outlived-stop", "note", "A thread or process outlived the last sample",
      "It was ended; the measurement is complete.", "Use a daemon thread."),

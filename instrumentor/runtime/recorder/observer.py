@@ -23,6 +23,8 @@ from instrumentor.runtime.recorder.watch import (
 )
 
 DEEPEST_PLACE = 60  # places of a chain
+#: What a frame was doing: the frame, the number of its instruction, the frame that it was calling.
+Doing = Tuple[Any, int, Any]
 
 
 class AfterTorch:
@@ -65,6 +67,7 @@ class Observer:
         self.forwards: List[Tuple[int, List[Place]]] = []  # (number of the node, chain)
         self.backwards: List[List[Place]] = []
         self.steps: List[List[Place]] = []
+        self.doing: Dict[str, List[List[Doing]]] = {"backward": [], "step": []}
 
     def start(self) -> None:
         """Begin to watch, in the process that trains."""
@@ -81,10 +84,12 @@ class Observer:
             sys.modules["torch"].set_anomaly_enabled(True, False)
         elif event.kind == "step":
             self.steps.append(running_chain())
+            self.doing["step"].append(what_frames_do())
             if event.about is self.optimizer:
                 self.finish()
         elif event.kind == "backward" and self.optimizer is not None and not event.nested:
             self.backwards.append(running_chain())
+            self.doing["backward"].append(what_frames_do())
             self.read(event.about)
 
     def read(self, outputs: Any) -> None:
@@ -101,7 +106,8 @@ class Observer:
         self.watch.off()
         sys.modules["torch"].set_anomaly_enabled(False)
         now = set(map(id, running_frames()))
-        both = [place_of(frame) for frame in self.frames if id(frame) in now]
+        frames = [frame for frame in self.frames if id(frame) in now]
+        both = [place_of(frame) for frame in frames]
         loop = both[0] if both else None
         self.forwards.sort(key=lambda each: each[0])
         forwards = [places for _, places in self.forwards]
@@ -112,6 +118,7 @@ class Observer:
             forward=lines_within(loop, forwards),
             backward=lines_within(loop, self.backwards),
             step=lines_within(loop, self.steps),
+            in_turns=bool(frames) and in_turns(frames[0], **self.doing),
             chains={"forward": forwards[:1], "backward": self.backwards, "step": self.steps},
             parameters=self.parameters,
         )
@@ -125,6 +132,22 @@ def lines_within(loop: Optional[Place], chains: List[List[Place]]) -> List[int]:
     file, _, function = loop or ("", 0, "")
     lines = ([n for at, n, name in chain if (at, name) == (file, function)] for chain in chains)
     return [*dict.fromkeys(found[0] for found in lines if found)]
+
+
+def in_turns(loop: Any, backward: List[List[Doing]], step: List[List[Doing]]) -> bool:
+    """Whether one call of the loop's function runs a backward, and in a later turn the step."""
+    backwards, steps = (
+        {(at, id(called)) for chain in chains for frame, at, called in chain if frame is loop}
+        for chains in (backward, step)
+    )
+    shared = {at for at, _ in backwards} & {at for at, _ in steps}
+    return any(at in shared and (at, called) not in backwards for at, called in steps)
+
+
+def what_frames_do() -> List[Doing]:
+    """Of each running frame what it is doing, innermost first."""
+    frames = running_frames()
+    return [(f, f.f_lasti, frames[n - 1] if n else None) for n, f in enumerate(frames)]
 
 
 def running_frames() -> List[Any]:
