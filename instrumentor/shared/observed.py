@@ -20,7 +20,8 @@ class Observed:
         library: the loop is in no file of the project.
         call: the user's innermost place from which the loop runs.
         forward, backward, step: lines of ``function`` through which they ran, in order of time.
-        chains: for each of the three, the stacks seen, the first forward's alone.
+        chains: for each of the three, the stacks seen; of forwards the first, and each in which a
+            function ran that is in none before it.
         parameters: ``trainable`` and ``with_gradient`` at the first update.
     """
 

@@ -184,6 +184,26 @@ def test_a_validation_that_such_a_step_depends_on_is_timed_on_its_own(
     assert summary["wall_clock_ms"]["iteration"]["kept"]["names"] == ["validation"]
 
 
+def test_beside_a_step_of_code_without_a_file_all_stays(
+    git_repo: RepoFactory, measure: Measure, torch_python: Path
+) -> None:
+    """What a text computes of the forward may depend on anything."""
+    made = 'space = {}\nexec("def mean(x):\\n    return x.mean() * 2", space)\n\n\nclass Engine'
+    source = EVALUATED.replace("class Engine", made)
+    source = source.replace("(hidden).mean()", '(hidden)\n        loss = space["mean"](loss)')
+    repo = git_repo({"train.py": source})
+    ran = measure(repo, "train.py", env={"VIRTUAL_ENV": str(torch_python.parent.parent)})
+    assert ran.code == 0, ran.err
+    summary, plan = read(ran.folder), read(ran.folder, "plan.json")
+    assert plan["skipped_validation"] == plan["skipped_checkpoints"] == []
+    told = texts(summary["warnings"])
+    assert any(
+        "mean() of <string> is a part of the step, and it cannot be" in each for each in told
+    )
+    kept = summary["wall_clock_ms"]["iteration"]["kept"]
+    assert {*kept["names"]} == {"checkpoint", "validation"}
+
+
 def test_never_when_it_is_not_wanted(measured: Measure) -> None:
     ran = measured(CHOSEN_BY_NAME, "--no-discover")
     assert ran.code == 3

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from instrumentor.locate.located import Declined
+from instrumentor.locate import locate_file
+from instrumentor.locate.located import Declined, Located
 from instrumentor.rewrite.prepare import plan
+from instrumentor.shared.errors import InstrumentError
 from instrumentor.shared.observed import Chain, Observed
 from instrumentor.shared.options import Options
+from tests.conftest import ROOT
 from tests.warned import texts
 
 ENGINE = """\
@@ -103,6 +108,48 @@ def planned(tmp_path: Path, source: str, **more: Any) -> tuple[Any, list[str]]:
     path.write_text(source, encoding="utf-8")
     found = plan(path, Options(seen=seen(path, source, **more)))
     return found.to_json(), texts(found.warnings)
+
+
+def read_scripts() -> Iterator[tuple[Path, Located]]:
+    """Scripts whose step stands in the function of its loop, with nothing else on its lines."""
+    for path in sorted((ROOT / "fixtures" / "passes").glob("*/before.py")):
+        with suppress(InstrumentError):
+            found = locate_file(path, Options(), (path.parent,))
+            region, own = found.regions[0], found.candidate
+            joined = b"; " in own.source.data
+            if region.sites and not joined and region.candidate.scope is own.scope:
+                yield path, found
+
+
+def planned_around(found: Located) -> tuple[object, ...]:
+    """Where the clock starts and ends, where the run stops, and what it leaves out or keeps."""
+    return (
+        sorted(start.lineno for region in found.regions for start in region.starts),
+        sorted(end.after.lineno for region in found.regions for end in region.ends),
+        [(stop.after.lineno, stop.strategy, stop.condition) for stop in found.stops],
+        sorted((each.statement.lineno, each.what) for each in found.skipped),
+        sorted((each.statement.lineno, each.why) for each in found.kept),
+        (found.scope, found.accumulation, found.counter and found.counter.line),
+    )
+
+
+def test_what_a_run_would_show_of_a_step_that_is_read_makes_the_same_plan() -> None:
+    """Only the lines are told: where forward, backwards and updates are, and nothing of why."""
+    same = 0
+    for path, found in read_scripts():
+        own = found.candidate
+        lines = (found.regions[0].begin.lineno,), sorted({s.call.lineno for s in own.sites})
+        updates = [(u.call or u.statement).lineno for u in own.own_updates]
+        if found.regions[0].branches or not updates:
+            continue
+        name = getattr(own.scope, "name", "<module>")
+        shown = Observed(
+            own.source.path, name, False, (path, 1), lines[0], (*lines[1],), (*updates,), {}, None
+        )
+        again = locate_file(path, Options(seen=shown), (path.parent,))
+        assert planned_around(again) == planned_around(found), path
+        same += 1
+    assert same > 20
 
 
 def test_validation_and_saving_are_skipped_and_the_stop_is_behind_the_update(

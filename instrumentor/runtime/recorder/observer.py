@@ -112,12 +112,23 @@ class Observer:
             forward=lines_within(loop, forwards),
             backward=lines_within(loop, self.backwards),
             step=lines_within(loop, self.steps),
-            chains={"forward": forwards[:1], "backward": self.backwards, "step": self.steps},
+            chains={"forward": telling(forwards), "backward": self.backwards, "step": self.steps},
             parameters=self.parameters,
         )
         # The tool ends the run if it still goes on some seconds after this.
         self.records.write("complete", samples=0)
         raise SystemExit(0)
+
+
+def telling(chains: List[List[Place]]) -> List[List[Place]]:
+    """The first of some chains, and each in which a function ran that is in none before it."""
+    kept, met = [], set()
+    for chain in chains:
+        ran = {(file, function) for file, _, function in chain}
+        if not ran <= met:
+            kept.append(chain)
+            met |= ran
+    return kept
 
 
 def lines_within(loop: Optional[Place], chains: List[List[Place]]) -> List[int]:
