@@ -8,7 +8,7 @@ behind any alias. The script ends at the second step; what it learnt is the even
 
 import importlib.util
 import sys
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from instrumentor.runtime.recorder.graph import read_graph
 from instrumentor.runtime.recorder.judging import count_parameters
@@ -122,7 +122,8 @@ class Observer:
 
 def telling(chains: List[List[Place]]) -> List[List[Place]]:
     """The first of some chains, and each in which a function ran that is in none before it."""
-    kept, met = [], set()
+    kept: List[List[Place]] = []
+    met: Set[Tuple[str, str]] = set()
     for chain in chains:
         ran = {(file, function) for file, _, function in chain}
         if not ran <= met:
