@@ -89,7 +89,18 @@ def locate_seen(
     return located_step(candidate, regions, options, called_with, told, why)
 
 
-def loop_around(tree: ast.AST, lines: Sequence[int]) -> LoopNode | None:
+def loop_seen(tree: ast.AST, seen: Observed) -> LoopNode | None:
+    """The innermost loop with the forward and all backwards; None where none holds the update too.
+
+    Of micro-batches that is the loop over them, behind which the update stands.
+    """
+    whole = _around(tree, (*seen.backward, *seen.step))
+    if whole is None or not all(_on(whole, line) for line in seen.forward[:1]):
+        return whole
+    return _around(tree, (*seen.forward[:1], *seen.backward))
+
+
+def _around(tree: ast.AST, lines: Sequence[int]) -> LoopNode | None:
     """The innermost loop that holds all lines."""
     held = [
         node
@@ -166,11 +177,9 @@ class _SeenStep(Struct, frozen=True, dict=True):
 
     @cached_property
     def loop(self) -> LoopNode:
-        lines = (*self.seen.backward, *self.seen.step)
-        found = loop_around(self.source.tree, lines)
+        found, line = loop_seen(self.source.tree, self.seen), self.seen.backward[0]
         if found is None:
-            place = self.source.at(lines[0])
-            raise Declined(InNoLoop.of(self.source.path, lines[0], place=place))
+            raise Declined(InNoLoop.of(self.source.path, line, place=self.source.at(line)))
         return found
 
     @cached_property
@@ -268,10 +277,9 @@ class _SeenStep(Struct, frozen=True, dict=True):
         Raises:
             Declined: they are not in one loop.
         """
-        made = Candidate(self.knowledge, self.source, self.scope, self.loop)
         sites = in_order(map(self._site, self.seen.backward))
         updates = tuple(map(self._update, sorted(self.seen.step)))
-        return Candidate(made.knowledge, made.source, made.scope, made.loop, sites, updates)
+        return Candidate(self.knowledge, self.source, self.scope, self.loop, sites, updates)
 
     def _led_through(self, part: str, line: int) -> list[_Frame]:
         """The frames from the loop inwards that led through one of its lines to a part."""
@@ -299,7 +307,8 @@ class _SeenStep(Struct, frozen=True, dict=True):
         return Site(statement, call, backward, at, source, loss, chain)
 
     def _update(self, line: int) -> Update:
-        statement = self._in_loop(line)
+        on = self._statements_on(self.source, self.scope, line)
+        statement = on[-1] if on else self._in_loop(line)
         call = _outermost_call(statement, line)
         frames = self._led_through("step", line)
         helper = next((frame.function for frame in frames[1:2]), None)

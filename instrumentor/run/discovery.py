@@ -20,7 +20,7 @@ from instrumentor.locate.located import Declined
 from instrumentor.locate.meaning.libraries import LIBRARIES
 from instrumentor.locate.rules.declines import DECLINES
 from instrumentor.locate.rules.loops import SeveralLoops
-from instrumentor.locate.seen_step import loop_around
+from instrumentor.locate.seen_step import loop_seen
 from instrumentor.machine.environment import Machine
 from instrumentor.plan import WHOLE_STEP, Plan
 from instrumentor.plan.explanation import RUNNING, Loop, PlanDocument
@@ -254,7 +254,8 @@ def prepared_by(
         return structs.replace(found, plan=_found_by_running(found.plan, warning))
     if refuted and not seen.library:
         raise failure
-    return whole_steps(seen, script, options, warning)
+    why = str(failure) if isinstance(failure, Declined) else ""
+    return whole_steps(seen, script, options, warning, why)
 
 
 def other_loops(declined: Declined, plan: Plan) -> Iterator[Caveat]:
@@ -284,7 +285,7 @@ def choices(seen: Observed, options: Options) -> Iterator[Options]:
     """
     if seen.library or not seen.backward:
         return
-    loop = loop_around(ast.parse(read_bytes(seen.file)), (*seen.backward, *seen.step))
+    loop = loop_seen(ast.parse(read_bytes(seen.file)), seen)
     if loop is not None and seen.in_turns:
         turns = (str(seen.file), loop.lineno, loop.end_lineno or loop.lineno)
         yield dataclasses.replace(options, loop=None, region=turns)
@@ -293,18 +294,22 @@ def choices(seen: Observed, options: Options) -> Iterator[Options]:
         yield dataclasses.replace(options, loop=None, seen=seen)
 
 
-def whole_steps(seen: Observed, script: Path, options: Options, warning: Caveat) -> Prepared:
+def whole_steps(
+    seen: Observed, script: Path, options: Options, warning: Caveat, why: str = ""
+) -> Prepared:
     """A plan without edits: samples run from one optimizer step's end to the next.
 
     Args:
         warning: says that the step was found by a run; goes to the plan with its own warning.
+        why: its lines, which are the user's, cannot be timed by themselves.
     """
+    told = f" Its lines cannot be timed by themselves: {why}." if why else ""
     path = script_path(script)
     file, line = seen.call
     includes = Caveat(
         "whole-steps",
         "Samples are whole steps, from the end of one optimizer step to the end of the next. Data "
-        "loading, logging and callbacks are part of them.",
+        f"loading, logging and callbacks are part of them.{told}",
     )
     warnings = (includes, warning)
     document = PlanDocument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -47,10 +48,29 @@ def main():
 
 main()
 """
-EVALUATED = (
-    CHOSEN_BY_NAME.replace(
-        "def main():",
-        """\
+EVALUATED = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Engine:
+    def __init__(self):
+        self.scale = 1.0
+        self.net = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.1), nn.Linear(8, 1))
+        self.optimizer = torch.optim.AdamW(self.net.parameters())
+
+    def advance(self, hidden):
+        loss = self.net[1:](hidden).mean() * self.scale
+        print("loss", loss.item())
+        getattr(loss, "back" + "ward")()
+
+    def update(self):
+        getattr(self.optimizer, "st" + "ep")()
+        self.optimizer.zero_grad()
+
+
 def validate(net):
     net.eval()
     with torch.no_grad():
@@ -59,21 +79,21 @@ def validate(net):
     return score
 
 
-def main():""",
-    )
-    .replace(
-        '            seen.write("step\\n")\n',
-        """\
-            if n % 2 == 0:
-                print("score", validate(engine.net))
-            if n % 3 == 0:
-                torch.save(engine.net.state_dict(), "last.pt")
-""",
-    )
-    .replace(
-        ".mean()\n        getattr(loss", ".mean()\n        print(loss.item())\n        getattr(loss"
-    )
-)
+def main():
+    engine = Engine()
+    for n in range(200):
+        x = torch.randn(4, 8)
+        hidden = engine.net[0](x)
+        getattr(engine, "ad" + "vance")(hidden)
+        getattr(engine, "up" + "date")()
+        if n % 2 == 0:
+            print("score", validate(engine.net))
+        if n % 3 == 0:
+            torch.save(engine.net.state_dict(), "last.pt")
+
+
+main()
+"""
 LIBRARY = """\
 class Trainer:
     def __init__(self, model, optimizer, data):
@@ -153,7 +173,7 @@ def test_a_step_behind_names_that_are_put_together(
 def test_what_is_beside_a_step_that_a_run_has_shown_is_skipped(
     git_repo: RepoFactory, measure: Measure, torch_python: Path
 ) -> None:
-    """As beside one that was read: iterations have neither, the report says what is timed."""
+    """As beside one that was read: the steps are those of the script, and have neither."""
     repo = git_repo({"train.py": EVALUATED})
     ran = measure(repo, "train.py", env={"VIRTUAL_ENV": str(torch_python.parent.parent)})
     assert ran.code == 0, ran.err
@@ -164,7 +184,13 @@ def test_what_is_beside_a_step_that_a_run_has_shown_is_skipped(
     assert (set(plan["skipped_validation"]), plan["skipped_checkpoints"]) == (places, saves)
     assert plan["found_by"] == read(ran.folder)["loop"]["found_by"] == "running"
     assert "found by running the script" in ran.err
-    assert "score" not in (ran.folder / "run.log").read_text(encoding="utf-8")
+    log = (ran.folder / "run.log").read_text(encoding="utf-8").splitlines()
+    alone = subprocess.run(
+        [torch_python, "train.py"], cwd=repo, text=True, capture_output=True, check=True
+    ).stdout.splitlines()
+    losses = [each for each in log if each.startswith("loss ")]
+    assert losses == [each for each in alone if each.startswith("loss ")][: len(losses)] != []
+    assert any("score" in each for each in alone) and not any("score" in each for each in log)
     told = texts(read(ran.folder)["warnings"])
     assert any("A host read inside advance() is inside the timed region" in each for each in told)
     assert "found by running the script" in (ran.folder / "report.html").read_text(encoding="utf-8")
@@ -174,19 +200,35 @@ def test_what_is_beside_a_step_that_a_run_has_shown_is_skipped(
 def test_a_validation_that_such_a_step_depends_on_is_timed_on_its_own(
     git_repo: RepoFactory, measure: Measure, torch_python: Path
 ) -> None:
-    source = EVALUATED.replace(
-        'print("score", validate(engine.net))', "engine.scale = validate(engine.net)"
-    )
-    source = source.replace("self.optimizer = ", "self.scale, self.optimizer = 1.0, ")
-    source = source.replace(".mean()\n        print", ".mean() * self.scale\n        print")
+    told = 'print("score", validate(engine.net))'
+    source = EVALUATED.replace(told, "engine.scale = validate(engine.net)")
     repo = git_repo({"train.py": source})
     ran = measure(repo, "train.py", env={"VIRTUAL_ENV": str(torch_python.parent.parent)})
     assert ran.code == 0, ran.err
     summary = read(ran.folder)
     (told,) = [each for each in texts(summary["warnings"]) if "Validation is kept" in each]
     assert "might change scale" in told
-    with_it = [each["name"] for each in summary["iteration"]["parts"]]
-    assert "validation" in with_it, with_it
+    assert summary["wall_clock_ms"]["iteration"]["kept"]["names"] == ["validation"]
+
+
+def test_beside_a_step_of_code_without_a_file_all_stays(
+    git_repo: RepoFactory, measure: Measure, torch_python: Path
+) -> None:
+    """What a text computes of the forward may depend on anything."""
+    made = 'space = {}\nexec("def mean(x):\\n    return x.mean() * 2", space)\n\n\nclass Engine'
+    source = EVALUATED.replace("class Engine", made)
+    source = source.replace("(hidden).mean()", '(hidden)\n        loss = space["mean"](loss)')
+    repo = git_repo({"train.py": source})
+    ran = measure(repo, "train.py", env={"VIRTUAL_ENV": str(torch_python.parent.parent)})
+    assert ran.code == 0, ran.err
+    summary, plan = read(ran.folder), read(ran.folder, "plan.json")
+    assert plan["skipped_validation"] == plan["skipped_checkpoints"] == []
+    told = texts(summary["warnings"])
+    assert any(
+        "mean() of <string> is a part of the step, and it cannot be" in each for each in told
+    )
+    kept = summary["wall_clock_ms"]["iteration"]["kept"]
+    assert {*kept["names"]} == {"checkpoint", "validation"}
 
 
 def test_the_turns_of_a_loop_that_make_up_a_step_are_timed_together(measured: Measure) -> None:

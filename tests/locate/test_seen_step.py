@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import textwrap
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from instrumentor.locate.located import Declined
+from instrumentor.locate import locate_file
+from instrumentor.locate.located import Declined, Located
 from instrumentor.rewrite.prepare import plan
+from instrumentor.shared.errors import InstrumentError
 from instrumentor.shared.observed import Chain, Observed
 from instrumentor.shared.options import Options
+from tests.conftest import ROOT
 from tests.warned import texts
 
 ENGINE = """\
@@ -60,7 +64,11 @@ STEP = {
     "backward": ['handlers["go"](hidden)', 'getattr(loss, "back" + "ward")()'],
     "step": ['handlers["up"]()', 'getattr(self.optimizer, "st" + "ep")()'],
 }
-FUNCTIONS = {'getattr(loss, "back" + "ward")()': "advance", "getattr(self.optimizer": "update"}
+FUNCTIONS = {
+    'getattr(loss, "back" + "ward")()': "advance",
+    "getattr(self.optimizer": "update",
+    "return net[0](x)": "first",
+}
 
 
 def line(source: str, text: str) -> int:
@@ -102,6 +110,48 @@ def planned(tmp_path: Path, source: str, **more: Any) -> tuple[Any, list[str]]:
     return found.to_json(), texts(found.warnings)
 
 
+def read_scripts() -> Iterator[tuple[Path, Located]]:
+    """Scripts whose step stands in the function of its loop, with nothing else on its lines."""
+    for path in sorted((ROOT / "fixtures" / "passes").glob("*/before.py")):
+        with suppress(InstrumentError):
+            found = locate_file(path, Options(), (path.parent,))
+            region, own = found.regions[0], found.candidate
+            joined = b"; " in own.source.data
+            if region.sites and not joined and region.candidate.scope is own.scope:
+                yield path, found
+
+
+def planned_around(found: Located) -> tuple[object, ...]:
+    """Where the clock starts and ends, where the run stops, and what it leaves out or keeps."""
+    return (
+        sorted(start.lineno for region in found.regions for start in region.starts),
+        sorted(end.after.lineno for region in found.regions for end in region.ends),
+        [(stop.after.lineno, stop.strategy, stop.condition) for stop in found.stops],
+        sorted((each.statement.lineno, each.what) for each in found.skipped),
+        sorted((each.statement.lineno, each.why) for each in found.kept),
+        (found.scope, found.accumulation, found.counter and found.counter.line),
+    )
+
+
+def test_what_a_run_would_show_of_a_step_that_is_read_makes_the_same_plan() -> None:
+    """Only the lines are told: where forward, backwards and updates are, and nothing of why."""
+    same = 0
+    for path, found in read_scripts():
+        own = found.candidate
+        lines = (found.regions[0].begin.lineno,), sorted({s.call.lineno for s in own.sites})
+        updates = [(u.call or u.statement).lineno for u in own.own_updates]
+        if found.regions[0].branches or not updates:
+            continue
+        name = getattr(own.scope, "name", "<module>")
+        shown = Observed(
+            own.source.path, name, False, (path, 1), lines[0], (*lines[1],), (*updates,), {}, None
+        )
+        again = locate_file(path, Options(seen=shown), (path.parent,))
+        assert planned_around(again) == planned_around(found), path
+        same += 1
+    assert same > 20
+
+
 def test_validation_and_saving_are_skipped_and_the_stop_is_behind_the_update(
     tmp_path: Path,
 ) -> None:
@@ -119,6 +169,14 @@ def test_validation_and_saving_are_skipped_and_the_stop_is_behind_the_update(
 def test_host_reads_of_what_the_run_has_come_to_are_named(tmp_path: Path) -> None:
     _, warnings = planned(tmp_path, ENGINE)
     at = line(ENGINE, "loss.item()")
+    assert f"train.py:{at}: A host read inside advance() is inside the timed region." in warnings
+
+
+def test_host_reads_behind_a_name_that_is_put_together_are_named(tmp_path: Path) -> None:
+    call = 'getattr(engine, "ad" + "vance")(hidden)'
+    source = ENGINE.replace('handlers["go"](hidden)', call).replace("engine.advance", "print")
+    _, warnings = planned(tmp_path, source, backward=[call, STEP["backward"][1]])
+    at = line(source, "loss.item()")
     assert f"train.py:{at}: A host read inside advance() is inside the timed region." in warnings
 
 
@@ -204,29 +262,28 @@ def test_a_module_that_no_import_names_is_read(tmp_path: Path) -> None:
     assert "might change scale, which is used at steps.py:2" in told
 
 
-def test_what_a_validation_alone_is_seen_to_call_is_not_unused(tmp_path: Path) -> None:
+def test_what_a_validation_alone_is_read_to_call_is_not_unused(tmp_path: Path) -> None:
     """The run has shown that the step calls it as well."""
     source = ENGINE.replace(
         "def validate(net, data):",
-        textwrap.indent("\ndef first(self, x):\n    return self.net[0](x) * self.scale\n", "    ")
-        + "\ndef validate(engine, data):\n    net = engine.net\n    engine.scale = 2.0",
+        "SCALE = 1.0\n\ndef first(net, x):\n    return net[0](x) * SCALE\n\n"
+        "def validate(net, data):\n    global SCALE\n    SCALE = 2.0",
     )
-    source = source.replace("net(x).mean()", "engine.first(x).mean()")
-    source = source.replace("validate(engine.net, data)", "validate(engine, data)")
-    call = 'getattr(engine, "fir" + "st")(x)'
+    source = source.replace("net(x).mean()", "first(net, x).mean()")
+    call = 'globals()["fir" + "st"](engine.net, x)'
     source = source.replace("engine.net[0](x)", call)
-    FUNCTIONS["return self.net[0](x)"] = "first"
-    step = [f"hidden = {call}", "return self.net[0](x)"]
+    step = [f"hidden = {call}", "return net[0](x)"]
     document, warnings = planned(tmp_path, source, forward=step)
     assert document["skipped_validation"] == []
-    assert any("Validation is kept" in each and "scale" in each for each in warnings)
+    at = line(source, "return net[0](x)")
+    assert any(f"might change SCALE, which is used at line {at}" in each for each in warnings)
 
 
 def test_what_runs_ahead_of_a_loop_that_was_called_by_an_unread_call_is_skipped_too(
     tmp_path: Path,
 ) -> None:
     first = "validate(nn.Linear(8, 1), [torch.randn(4, 8)])"
-    source = ENGINE.replace("\nmain()\n", f'\nRUN = {{"it": main}}\n{first}\nRUN["it"]()\n')
+    source = ENGINE.replace("\nmain()\n", f'\n{first}\nglobals()["ma" + "in"]()\n')
     document, _ = planned(tmp_path, source)
     assert document["skipped_validation"] == [line(source, "score"), line(source, first)]
 

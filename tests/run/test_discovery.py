@@ -68,5 +68,8 @@ def test_what_is_no_step_by_itself_is_timed_by_whole_steps(script: Path) -> None
     late = Observed(script, "train", False, (script, 15), (12,), (7,), (11,), {}, None)
     plan = prepared_by(late, script, Options(), ()).plan
     assert (plan.label, plan.explanation["found_by"]) == ("whole step", "running")
+    assert "cannot be timed by themselves: train.py:" in texts(plan.warnings)[0].replace(
+        f"{script.parent}/", ""
+    )
     with pytest.raises(InstrumentError, match="not in the same iteration"):
         prepared_by(late, script, Options(), (), refuted=True)

@@ -8,7 +8,7 @@ behind any alias. The script ends at the second step; what it learnt is the even
 
 import importlib.util
 import sys
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from instrumentor.runtime.recorder.graph import read_graph
 from instrumentor.runtime.recorder.judging import count_parameters
@@ -119,12 +119,24 @@ class Observer:
             backward=lines_within(loop, self.backwards),
             step=lines_within(loop, self.steps),
             in_turns=bool(frames) and in_turns(frames[0], **self.doing),
-            chains={"forward": forwards[:1], "backward": self.backwards, "step": self.steps},
+            chains={"forward": telling(forwards), "backward": self.backwards, "step": self.steps},
             parameters=self.parameters,
         )
         # The tool ends the run if it still goes on some seconds after this.
         self.records.write("complete", samples=0)
         raise SystemExit(0)
+
+
+def telling(chains: List[List[Place]]) -> List[List[Place]]:
+    """The first of some chains, and each in which a function ran that is in none before it."""
+    kept: List[List[Place]] = []
+    met: Set[Tuple[str, str]] = set()
+    for chain in chains:
+        ran = {(file, function) for file, _, function in chain}
+        if not ran <= met:
+            kept.append(chain)
+            met |= ran
+    return kept
 
 
 def lines_within(loop: Optional[Place], chains: List[List[Place]]) -> List[int]:
