@@ -35,7 +35,7 @@ from instrumentor.locate.loop.loops import (
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Role
 from instrumentor.locate.region.accumulation import accumulation_of
-from instrumentor.locate.region.beside_the_step import beside_the_step, held
+from instrumentor.locate.region.beside_the_step import beside_the_step, holds
 from instrumentor.locate.region.modes import Region
 from instrumentor.locate.region.regions import find_regions, unsampled
 from instrumentor.locate.region.step_function import step_function
@@ -422,9 +422,11 @@ def _understand(
     if options.test is not None:
         stops = [replace(stop, strategy="skip") for stop in stops]
     skips = _left_out(candidate, regions, stops, options, called_with)
-    kept = {each.statement: each.what for each in skips.kept}
-    inside = set[ast.stmt]().union(*(held(region, kept) for region in regions))
-    timed = {each: what for each, what in kept.items() if each in inside}
+    timed = {
+        each.statement: each.what
+        for each in skips.kept
+        if any(holds(region, each.source, each.statement) for region in regions)
+    }
     beside = replace(skips, kept=[each for each in skips.kept if each.statement not in timed])
     as_written = options.host_reads == "as-written" or "host_reads" in options.skip
     moved, told = find_host_reads(regions, counter, as_written=as_written)

@@ -99,8 +99,9 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
     inside_of = f"{body.scope.name}()" if isinstance(body.scope, FUNCTIONS) else ""
     for call in _evaluations(region, calls):
         yield _told(knowledge, "validation", "an evaluation", inside_of, body.source, call)
+    start = (_Called(body.source, body.scope, call, {}) for call, _ in calls)
     search = _Search(knowledge)
-    for function, of_model in search.functions(_starts(region, calls)):
+    for function, of_model in search.functions(start):
         yield from search.in_function(function)
         yield from search.evaluations(function)
         yield from search.copies(function, of_model=of_model)
@@ -115,24 +116,9 @@ def _kept(region: Region, staying: Mapping[ast.stmt, str]) -> Iterator[Caveat]:
             yield _told(body.knowledge, *told, inside_of, body.source, statement)
 
 
-def _starts(region: Region, calls: Iterable[tuple[ast.Call, ast.stmt]]) -> Iterator[_Called]:
-    body = region.candidate
-    return (_Called(body.source, body.scope, call, {}) for call, _ in calls)
-
-
-def held(region: Region, statements: Collection[ast.stmt]) -> set[ast.stmt]:
-    """Those of the statements that are timed with a region: its own, and of functions it calls."""
-    if not statements:
-        return set()
-    body, inside = region.candidate, _inside(region)
-    calls = [(c, s) for c, s in body.program.calls.get(body.scope, ()) if s in inside]
-    called = [f.node for f, _ in _Search(body.knowledge).functions(_starts(region, calls))]
-    bodies = [node for node in called if isinstance(node, ast.stmt)]
-    return {
-        each
-        for each in statements
-        if each in inside or any(contains(function, each) for function in bodies)
-    }
+def holds(region: Region, source: Source, statement: ast.stmt) -> bool:
+    """Whether a statement is timed with a region."""
+    return source is region.candidate.source and statement in _inside(region)
 
 
 def _syncs_ahead(region: Region, calls: Iterable[tuple[ast.Call, ast.stmt]]) -> Iterator[ast.Call]:
