@@ -22,7 +22,7 @@ TESTED_IN = {
     ),
     "tests/run/test_command.py": "cli/verbs/profile",
     "tests/cli/verbs/test_compare.py": "cli/compare_runs",
-    "tests/run/test_training.py": "run/pipeline shared/progress run/conditions",
+    "tests/run/test_training.py": "run/pipeline shared/progress",
     "tests/end_to_end/test_failure_table.py": "cli/verbs/diagnose",
     "tests/end_to_end/test_in_place.py": "cli/verbs/restore",
     "tests/end_to_end/test_readiness.py": "cli/verbs/doctor",
@@ -52,7 +52,6 @@ TESTED_IN = {
     "tests/end_to_end/test_discovery.py": "runtime/recorder/observer runtime/recorder/whole_step",
     "tests/workspace/test_copy_planner.py": "workspace/git_listing",
     "tests/workspace/test_kept_copy.py": "workspace/file_stamps",
-    "tests/analysis/clock/test_iterations.py": "analysis/clock/populations",
     "tests/analysis/test_parity.py": (
         "analysis/ops/advice analysis/load/attributes analysis/load/cells analysis/ops/op_models"
     ),

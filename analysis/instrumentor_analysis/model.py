@@ -141,7 +141,8 @@ class Population(Struct, frozen=True):
         samples: how many of them are of this kind.
         steps: which, as positions among all.
         median_interval_ms: 95 % sure; None of fewer than six independent steps.
-        kind: what tells it from the others: ``with update``, ``optimizer 1``, ``99 nodes``.
+        kind: what tells it from the others: ``with update``, ``optimizer 1``, ``99 nodes``; where
+            each has a batch shape of its own, ``batch 8x16``.
     """
 
     samples: int

@@ -17,6 +17,7 @@ from instrumentor.workspace import git
 
 if TYPE_CHECKING:
     from instrumentor.machine.environment import Machine
+    from instrumentor.shared.options import Options
 
 
 def conditions(
@@ -64,6 +65,21 @@ def conditions(
             **({"math_fidelity": fidelity} if isinstance(fidelity, str) else {}),
         },
     }
+
+
+def chosen(options: Options) -> list[str]:
+    """The options that chose what is measured, as they are typed; another verb takes them too."""
+    words: list[str] = []
+    if options.loop is not None:
+        file, line = options.loop
+        words += ["--loop", f"{file}:{line}" if file else str(line)]
+    if options.region is not None:
+        file, first, last = options.region
+        words += ["--region", f"{file}:{first}-{last}" if file else f"{first}-{last}"]
+    for name in ("scope", "mode"):
+        asked = getattr(options, name)
+        words += [] if asked == "auto" else [f"--{name}", asked]
+    return [*words, *(["--keep-validation"] if options.keep_validation else [])]
 
 
 def _source_hashes(prepared: Prepared) -> dict[str, str]:

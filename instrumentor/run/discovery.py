@@ -83,7 +83,7 @@ class Discovery(InstrumentedRun[Observed]):
         RunFailed, Interrupted: it failed, or ended without a second step of an optimizer.
     """
 
-    blame = "It is the script's own error, without any edit, raised"
+    blame = "The error is the script's own, raised at {place}: it ran without any edit."
     seen: Observed | None = None
     thrown_away: Path | None = None
 

@@ -282,12 +282,18 @@ def _explained(made: Execution, text: str, log: Path) -> RunFailed:
         elif made.exit_code is None and made.samples:
             what += "; the script exited abruptly (os._exit, or a crash)"
     found = reasons(diagnose(text, made.finished.returncode, ran=bool(made.samples)))
-    failed = RunFailed if made.exit_code in (0, None) else ScriptFailed
     if found:
-        return failed(*_known(what, found))
-    lines = (raised or relevant_tail(text)).rstrip().splitlines()
-    shown = "\n".join(f"{line[:WIDEST]} ..." if len(line) > WIDEST else line for line in lines)
-    return failed(f"{what}; its last lines:\n{shown}", f"The whole output is in {log}.")
+        told = _known(what, found)
+    else:
+        lines = (raised or relevant_tail(text)).rstrip().splitlines()
+        shown = "\n".join(f"{line[:WIDEST]} ..." if len(line) > WIDEST else line for line in lines)
+        told = f"{what}; its last lines:\n{shown}", f"The whole output is in {log}."
+    if made.exit_code in (0, None):
+        return RunFailed(*told)
+    failed = ScriptFailed(*told)
+    # One that the script caught and printed is not why it ended.
+    failed.raised = raised if raised is not None and _ends_with(text, raised) else ""
+    return failed
 
 
 def _was_closing(records: Sequence[Mapping[str, Any]]) -> bool:

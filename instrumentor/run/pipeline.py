@@ -31,7 +31,13 @@ from instrumentor.machine.environment import Machine
 from instrumentor.rewrite.source_map import SourceMap
 from instrumentor.run.execution import Execution, execute
 from instrumentor.run.profilers import Launch, LaunchRequest, Profiler
-from instrumentor.shared.errors import InstrumentError, Interrupted, RestoreNeeded, RunFailed
+from instrumentor.shared.errors import (
+    InstrumentError,
+    Interrupted,
+    RestoreNeeded,
+    RunFailed,
+    ScriptFailed,
+)
 from instrumentor.shared.outputs import (
     mark_latest,
     refuse_taken,
@@ -116,7 +122,7 @@ class InstrumentedRun(Pipeline[Result]):
     prepared: Instrumented
     folder: Path
     schema: ClassVar[str] = "instrument-run/1"  # of run.json
-    blame: ClassVar[str] = "The script raised it"  # begins what is said of its exception
+    blame: ClassVar[str] = "The script raised it at {place}."  # said of its exception
     links_are_optional = True  # there is an option to copy what is linked
 
     def __init__(
@@ -287,10 +293,11 @@ class InstrumentedRun(Pipeline[Result]):
     def _tell_in_own_lines(self, failed: RunFailed, workspace: Workspace) -> None:
         """Tell a failure of the copy in the user's files and lines, and where it was raised."""
         own = self.source_map(workspace)
-        at = own.raised_at(failed.message)
+        at = own.raised_at(failed.raised) if isinstance(failed, ScriptFailed) else None
         failed.message = own.traceback(failed.message)
         if at is not None:
-            failed.hint = f"{self.blame} at {at[0]}:{at[1]}. {failed.hint}"
+            place = f"{at[0]}:{at[1]}"
+            failed.hint = f"{failed.hint} {self.blame.format(place=place)}"
 
     def _tell(self, stage: str, detail: str) -> None:
         """What is true of every process of the run is told once: all copies stand at one path."""

@@ -28,7 +28,7 @@ from instrumentor.results.reporting import refresh, with_artifacts
 from instrumentor.rewrite.prepare import Prepared, config_of, prepare, script_path
 from instrumentor.rewrite.proofs import compiles_under
 from instrumentor.run.compiler_breaks import causes
-from instrumentor.run.conditions import conditions
+from instrumentor.run.conditions import chosen, conditions
 from instrumentor.run.discovery import UNMODIFIED, Discovery, may_help, other_loops, prepared_by
 from instrumentor.run.execution import Execution
 from instrumentor.run.launchers import launched
@@ -518,6 +518,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             "warnings": [each.to_json() for each in by_weight(self.warnings)],
             "ignored_warnings": list(options.rewrite.ignore_warnings),
             "label": options.label,
+            "chosen": chosen(options.rewrite),
             "own_script": None if options.own_script is None else str(options.own_script),
             "in_place": options.in_place,
             "command": list(self.launch.argv),

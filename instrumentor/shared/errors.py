@@ -89,7 +89,13 @@ class RunFailed(InstrumentError):
 
 
 class ScriptFailed(RunFailed):
-    """The script itself ended with an error, which no other way of reading or running it avoids."""
+    """The script itself ended with an error, which no other way of reading or running it avoids.
+
+    Attributes:
+        raised: the traceback with which it ended, as it stands in the log; empty without one.
+    """
+
+    raised = ""
 
 
 class ProofFailed(InstrumentError):

@@ -89,7 +89,7 @@ def test_a_traceback_is_told_in_the_users_own_files_and_lines(
     ran = measure(repo, "train.py")
     assert ran.code == 1
     assert f'File "train.py", line {line}, in train' in ran.err
-    assert f"hint: The script raised it at train.py:{line}. The whole output is in " in ran.err
+    assert ran.err.rstrip().endswith(f"run.log. The script raised it at train.py:{line}.")
     assert "shadows" not in ran.err.partition("error:")[2]
     # The output as it was stands in the log.
     assert "shadows" in (ran.folder / "run.log").read_text()
@@ -214,11 +214,21 @@ DECLINED = {
 @pytest.mark.parametrize("case", sorted(DECLINED))
 def test_declined(measured: Measure, case: str) -> None:
     source, word = DECLINED[case]
-    ran = measured(source)
+    ran = measured(source, "--no-discover")
     assert ran.code == 3
     assert "train.py:" in ran.err
     assert word in ran.err
     assert not ran.folder.exists()
+
+
+def test_a_declined_script_that_fails_by_itself_is_no_decline(measured: Measure) -> None:
+    """It is run to find its step, and cannot be."""
+    ran = measured(DECLINED["lightning"][0].replace("lightning", "pytorch_lightning"))
+    assert ran.code == 1
+    assert "the script ended with code 1: a module is missing" in ran.err
+    assert (
+        "The error is the script's own, raised at train.py:1: it ran without any edit." in ran.err
+    )
 
 
 @pytest.mark.parametrize(

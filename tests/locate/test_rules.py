@@ -668,3 +668,46 @@ def test_loops_with_an_update_in_each_are_several() -> None:
     two = "".join(f"    for x in {data}:\n{indent(STEP, '        ')}" for data in ("one", "two"))
     source = f"{PREAMBLE}for epoch in range(9):\n{two}"
     assert reason_of(source).kind == "several-loops"
+
+
+MADE = """
+def make_step():
+    def step(x):
+        optimizer.zero_grad()
+        loss = criterion(model(x), 0)
+        loss.backward()
+        optimizer.step()
+    return step
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("uses", "said", "remedy"),
+    [
+        (
+            "step = make_step()\nstep(xs)\n",
+            "is called at {place}",
+            "put one around the call at {place}",
+        ),
+        ("go(make_step())\n", "is made by make_step() at {place}", "looks for the loop by running"),
+        (
+            "registry[name] = make_step()\n",
+            "is made by make_step() at {place}",
+            "looks for the loop",
+        ),
+    ],
+    ids=["called once", "given away", "kept"],
+)
+def test_a_step_that_a_function_makes_is_declined_where_it_is_called_or_made(
+    tmp_path: Path, uses: str, said: str, remedy: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(PREAMBLE + MADE + uses)
+    place = f"train.py:{len((PREAMBLE + MADE + uses).splitlines())}"
+    with pytest.raises(Declined) as caught:
+        locate_file(script, Options(), [tmp_path])
+    (reason,) = caught.value.reasons
+    assert f"step(){' ' if 'called' in said else ', which'}" in reason.message
+    assert said.format(place=place) in reason.message
+    assert remedy.format(place=place) in reason.remedy

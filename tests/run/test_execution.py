@@ -10,6 +10,7 @@ import pytest
 from instrumentor.run.execution import Execution, _explained
 from instrumentor.run.process import Finished
 from instrumentor.run.profilers import Artifacts, Launch
+from instrumentor.shared.errors import ScriptFailed
 
 RAISED = """Traceback (most recent call last):
   File "train.py", line 5, in <module>
@@ -53,3 +54,28 @@ def test_a_signal_behind_an_exception_is_not_what_ended_the_script(
     assert message.startswith(f"{said}; its last lines:")
     if said == FIRST:
         assert message.endswith("RuntimeError: shapes cannot be multiplied")
+
+
+@pytest.mark.parametrize(
+    ("text", "raised"),
+    [
+        (RAISED, True),
+        (RAISED + CLOSED, True),
+        (RAISED + "step 3\n", False),
+        ("usage: ...\n", False),
+    ],
+    ids=["raised", "with a summary", "caught", "no traceback"],
+)
+def test_a_script_is_blamed_for_the_exception_that_ended_it_alone(
+    tmp_path: Path, text: str, raised: bool
+) -> None:
+    made = Execution(
+        launch=Launch(("python", "train.py"), {}, tmp_path),
+        finished=Finished(1, False, False, 1.0),
+        artifacts=Artifacts(),
+        records=CLOSING,
+        exit_code=1,
+        failure=None,
+    )
+    failed = _explained(made, text, tmp_path / "run.log")
+    assert isinstance(failed, ScriptFailed) and bool(failed.raised) is raised

@@ -29,6 +29,7 @@ from instrumentor import (
     run,
 )
 from instrumentor.run import execution
+from instrumentor.run.conditions import chosen
 from instrumentor.run.preview import dry_run
 from instrumentor.run.training import loaded, run_name
 from instrumentor.shared.console import counts_line
@@ -269,6 +270,24 @@ def test_the_python_of_the_documentation_works(
     median, folder = capsys.readouterr().out.splitlines()
     assert float(median) >= 2
     assert folder == str(repo / "instrument-runs/repo-1")
+
+
+@pytest.mark.parametrize(
+    ("options", "typed"),
+    [
+        (Options(), []),
+        (
+            Options(region=("a b.py", 3, 9), mode="train"),
+            ["--region", "a b.py:3-9", "--mode", "train"],
+        ),
+        (Options(loop=("", 7), scope="step"), ["--loop", "7", "--scope", "step"]),
+        (Options(keep_validation=True), ["--keep-validation"]),
+    ],
+)
+def test_a_run_notes_the_options_that_chose_what_it_measures(
+    options: Options, typed: list[str]
+) -> None:
+    assert chosen(options) == typed
 
 
 def test_others_that_ended_a_run_are_those_beside_its_samples() -> None:

@@ -19,7 +19,8 @@ from msgspec import Struct
 from instrumentor_analysis.model import Sample
 
 #: Why counted FLOPs are those of the first sample alone.
-KINDS, SHAPES = "steps are of several kinds", "shapes vary"
+KINDS, SHAPES = "steps are of several kinds", "batch shapes vary"
+LATER = "later steps are of another kind"
 
 
 class ModelFacts(Struct, frozen=True):
@@ -94,11 +95,13 @@ def work(taken: Sequence[Sample], label: str, batch_dim: int = 0) -> Work:
     shapes = {of_one(each) for each in steady}
     # Of longer sequences a script's own loop makes more nodes: that is no other kind.
     kinds = len({(of_one(each), each.nodes) for each in steady}) > len(shapes)
-    if kinds or first.label != label:
-        return Work(shape, KINDS, kinds=kinds)
+    if kinds:
+        return Work(shape, KINDS, kinds=True)
+    if first.label != label:
+        return Work(shape, LATER)
     if shapes != {of_one(first)}:
         return Work(shape, SHAPES)
-    return Work(shape, KINDS if first.nodes != steady[0].nodes else "")
+    return Work(shape, LATER if first.nodes != steady[0].nodes else "")
 
 
 def flops_per_token(

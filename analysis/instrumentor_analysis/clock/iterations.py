@@ -98,7 +98,8 @@ def iteration(
     apart = _tell_for(every, _pairs(steady, without))
     pairs = _pairs(steady, without) if apart else every
     values = [each.ms for _, each in pairs]
-    kinds = populations([Kind(sample.nodes, each.stepped) for sample, each in pairs], values)
+    shapes = [sample.batch_shape for sample, _ in pairs]
+    kinds = populations([Kind(s.nodes, each.stepped) for s, each in pairs], values, shapes)
     update = _update(found, {sample.name for sample, _ in pairs}, accumulates)
     seen = without if apart else found
     mixed = bool(kinds) or update is not None

@@ -2,7 +2,9 @@
 
 Two models by turns, several steps of a discriminator for one of the generator, a regularizer every
 n-th step, an update after several micro-steps: a median of such a mixture describes none of them.
-What tells the kinds apart is what the recorder saw of each step, never its time.
+What tells the kinds apart is what the recorder saw of each step, never its time. A kind is another
+graph; a shape is that of the batch. Where each kind has a shape of its own, that is what it is
+called: a loop over longer sequences makes a larger graph of the same step.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -20,6 +23,9 @@ from instrumentor_analysis.model import Population
 MOST_KINDS = 4
 #: Kinds whose medians differ by less, as a ratio, are one.
 ALIKE = 1.05
+
+
+Shape: TypeAlias = "tuple[int, ...] | None"
 
 
 class Kind(Struct, frozen=True):
@@ -34,22 +40,47 @@ class Kind(Struct, frozen=True):
     stepped: tuple[int, ...] | None = None
 
 
-def populations(kinds: Sequence[Kind], values: Sequence[float]) -> tuple[Population, ...]:
+#: Begins the name of a kind that has a shape of its own.
+_BATCH = "batch "
+
+
+def populations(
+    kinds: Sequence[Kind], values: Sequence[float], shapes: Sequence[Shape] = ()
+) -> tuple[Population, ...]:
     """The recurring kinds of steps, most frequent first; none where all are of one.
 
     Args:
         kinds: of each step.
         values: its time, milliseconds.
+        shapes: of its batch, where they are known.
     """
     recurring = [kind for kind, count in Counter(kinds).most_common() if count > 1]
     if not 1 < len(recurring) <= MOST_KINDS:
         return ()
+    names = _shapes(recurring, kinds, shapes) or _names(recurring)
     found = tuple(
         _population(name, [at for at, each in enumerate(kinds) if each == kind], values)
-        for kind, name in zip(recurring, _names(recurring), strict=True)
+        for kind, name in zip(recurring, names, strict=True)
     )
     medians = [each.median_ms for each in found]
     return found if max(medians) > ALIKE * min(medians) else ()
+
+
+def of_shapes(found: Sequence[Population]) -> bool:
+    """Whether each kind has a shape of its own."""
+    return bool(found) and all(each.kind.startswith(_BATCH) for each in found)
+
+
+def _shapes(recurring: Sequence[Kind], kinds: Sequence[Kind], shapes: Sequence[Shape]) -> list[str]:
+    """The shape of each kind; empty where that does not tell them apart, or optimizers do."""
+    if not shapes or len({each.stepped for each in recurring}) > 1:
+        return []
+    pairs = [*zip(kinds, shapes, strict=True)]
+    own = [{shape for of, shape in pairs if of == kind} for kind in recurring]
+    each = {shape for found in own for shape in found if shape is not None and len(found) == 1}
+    if len(each) < len(recurring):
+        return []
+    return [_BATCH + "x".join(map(str, shape or ())) for found in own for shape in found]
 
 
 def _names(kinds: Sequence[Kind]) -> list[str]:

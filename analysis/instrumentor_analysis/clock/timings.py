@@ -312,7 +312,7 @@ def wall_clock(
     if not steady:
         return wall
     values = [s.ms for s in steady]
-    kinds = populations([Kind(s.nodes) for s in steady], values)
+    kinds = populations([Kind(s.nodes) for s in steady], values, [s.batch_shape for s in steady])
     slow = outliers(steady, kinds)
     left_out = {o.name for o in slow}
     line = drift([s.ms for s in _alike(steady, kinds) if s.name not in left_out])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from instrumentor_analysis.compare.model import SideFacts
-from instrumentor_analysis.summary.started import started
+from instrumentor_analysis.summary.started import chosen, started
 
 #: Digits of a commit.
 _SHORT = 9
@@ -33,7 +33,9 @@ def in_turn(base: SideFacts, new: SideFacts, options: str = "") -> str:
         return ""
     if len({_typed_in(base.run, old), _typed_in(new.run, now)} - {None}) > 1:
         return ""
-    given = f"{options} " if options else ""
+    if chosen(base.run) != chosen(new.run):  # a comparison measures the same of both
+        return ""
+    given = "".join(f"{each} " for each in (options, shlex.join(chosen(new.run))) if each)
     if refs:
         return f"instrument compare {given}--refs {refs} {shlex.join(now)}"
     return f"instrument compare {given}{shlex.join(old)} -- {shlex.join(now)}"
@@ -51,7 +53,11 @@ def advised(base: SideFacts, new: SideFacts) -> str:
         return f"; or {told}: {command}" if command else "."
     if _refs(base.environment, new.environment) == "" and not base.environment.get("git_dirty"):
         return "; there is nothing to run in turn, because both runs are of one commit."
-    return f"; or commit each version and {told}: instrument compare --refs A..B {shlex.join(now)}"
+    if chosen(base.run) != chosen(new.run):
+        return "; the two runs measured other lines: give both the same options."
+    typed = shlex.join(now)
+    given = "".join(f"{word} " for word in map(shlex.quote, chosen(new.run)))
+    return f"; or commit each version and {told}: instrument compare {given}--refs A..B {typed}"
 
 
 def _script(run: Mapping[str, Any]) -> str:

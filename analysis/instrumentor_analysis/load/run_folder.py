@@ -24,7 +24,7 @@ from instrumentor_analysis.shared.files import RUNS_FOLDER, Unfit, opened
 
 _RUN_KEYS = (
     *("name", "label", "script", "arguments", "command", "python", "profiler_reason", "machine"),
-    "ignored_warnings",
+    *("ignored_warnings", "chosen"),
     *(
         "steps",
         "warmup",
@@ -76,7 +76,7 @@ _SHAPES: dict[str, Any] = {
     **dict.fromkeys((*_TEXTS, *_ENVIRONMENT_KEYS), str | None),
     **dict.fromkeys(_NUMBERS, float | None),
     **dict.fromkeys(_COUNTS, int | None),
-    **dict.fromkeys(("arguments", "command"), list[str]),
+    **dict.fromkeys(("arguments", "command", "chosen"), list[str]),
     "git_dirty": bool | None,
     "git_parent": bool | None,
     "environment": dict[str, Any],

@@ -138,7 +138,7 @@ def _cpu_time(summary: Summary, wall: WallClock) -> Iterator[Line]:
     if threads == 1:
         yield Line("CPU time", a_step, f"in {wall.label}; waiting for a CPU is not in it")
     elif threads is not None:
-        note = f"in {wall.label}; may hold spinning of {threads} threads: try OMP_NUM_THREADS=1"
+        note = f"in {wall.label}; {threads} threads may have spun in it: try OMP_NUM_THREADS=1"
         yield Line("CPU time", a_step, note)
 
 

@@ -1,4 +1,4 @@
-"""What a run started, as it was typed."""
+"""What a run started and what of it was measured, as they were typed."""
 
 from __future__ import annotations
 
@@ -21,3 +21,9 @@ def started(run: Mapping[str, Any]) -> list[str]:
     # Tracy's own words stand before the script's.
     given = arguments if isinstance(arguments, list) else []
     return [str(script), *map(str, given)] if script else []
+
+
+def chosen(run: Mapping[str, Any]) -> list[str]:
+    """The options that chose what a run measures, such as ``--region train.py:3-9``."""
+    words = run.get("chosen")
+    return [str(word) for word in words] if isinstance(words, list) else []

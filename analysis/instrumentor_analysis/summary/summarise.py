@@ -20,6 +20,7 @@ from instrumentor_analysis.clock.memory import growing
 from instrumentor_analysis.clock.modules import modules
 from instrumentor_analysis.clock.neighbours import busy, busy_beside, doubts, is_busy
 from instrumentor_analysis.clock.phases import phases
+from instrumentor_analysis.clock.populations import of_shapes
 from instrumentor_analysis.clock.programs import SOURCE, lost, programs
 from instrumentor_analysis.clock.steadiness import unsteady
 from instrumentor_analysis.clock.telemetry import readings, slower, telemetry
@@ -332,14 +333,19 @@ def _of_several_kinds(wall: WallClock) -> Iterator[Caveat]:
         text = (
             f"{'1 later step' if count == 1 else f'{count} later steps'} compiled "
             f"({quantity(seconds, 's')}) and {'is' if count == 1 else 'are'} left out. Once is "
-            "usual (the optimizer's graph); more often, shapes change: pad to fixed sizes."
+            "usual (the optimizer's graph); more often, batch shapes change: pad to fixed sizes."
         )
         yield Caveat("recompiled", text)
     if wall.populations:
-        kinds = (f"{x.samples} of {quantity(x.median_ms, 'ms')}" for x in wall.populations)
+        kinds = (
+            f"{x.samples} of {quantity(x.median_ms, 'ms')}, {x.kind}" for x in wall.populations
+        )
+        by_shape = of_shapes(wall.populations)
+        remedy = "Pad the batches to one shape" if by_shape else "Use --loop or --region"
         text = (
-            f"Steps of {len(wall.populations)} kinds take turns ({', '.join(kinds)}), so their "
-            "common median describes none of them. Use --loop or --region to time one."
+            f"Steps of {len(wall.populations)} kinds take turns"
+            f"{', each with a batch shape of its own' * by_shape} ({'; '.join(kinds)}), so their "
+            f"common median describes none of them. {remedy} to time one."
         )
         yield Caveat("several-kinds", text)
 

@@ -29,7 +29,7 @@ from instrumentor_analysis.model import (
     WallClock,
 )
 from instrumentor_analysis.shared.documents import number
-from instrumentor_analysis.summary.started import started
+from instrumentor_analysis.summary.started import chosen, started
 
 #: Share of the device time from which one kind of op sets the verdict, percent.
 DOMINANT_PERCENT = 50.0
@@ -241,7 +241,8 @@ def _in_turn(summary: Summary) -> Iterator[Lever]:
     changed = bool(environment.get("git_dirty"))
     refs = "HEAD~1..HEAD" if environment.get("git_parent") and not changed else "HEAD.."
     later = "" if changed or refs != "HEAD.." else "after your next change, "
-    command = f"instrument compare --refs {refs} {script}"
+    options = "".join(f"{word} " for word in map(shlex.quote, chosen(summary.run)))
+    command = f"instrument compare {options}--refs {refs} {script}"
     how = f"{later}in turn, so that other programs meet both alike: {command}"
     yield Lever("compare two versions", how)
 

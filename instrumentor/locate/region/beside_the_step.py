@@ -103,6 +103,7 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
     search = _Search(knowledge)
     for function, of_model in search.functions(start):
         yield from search.in_function(function)
+        yield from search.evaluations(function)
         yield from search.copies(function, of_model=of_model)
 
 
@@ -238,6 +239,28 @@ class _Search(Struct, frozen=True):
                 yield function
 
     # -- what a function does ----------------------------------------------------------------
+
+    def evaluations(self, function: Function) -> Iterator[Caveat]:
+        """Calls that run a model with gradients off, whose value goes nowhere or to be looked at.
+
+        A value that is given a name may be the loss's: of such calls those named as evaluations.
+        """
+        knowledge, gradients = self.knowledge, gradients_of(self.knowledge)
+        source, scope = function.source, function.node
+        for call in self._calls(function):
+            named = is_validation_name(callee(call))
+            if not named and not isinstance(source.statement_of(call), ast.Expr):
+                continue
+            run = [
+                f
+                for f in knowledge.program.resolve(source, scope, call)
+                if knowledge.evaluates(f) and not knowledge.has_backward(f)
+            ]
+            if run and (
+                named or any(gradients.forwards(f.source, f.node, f.node.body) for f in run)
+            ):
+                inside = _named(function)
+                yield _told(knowledge, "validation", "an evaluation", inside, source, call)
 
     def in_function(self, function: Function) -> Iterator[Caveat]:
         """What one of the functions does that is no part of a step."""

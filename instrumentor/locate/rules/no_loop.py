@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Candidate, find_candidates
@@ -25,8 +26,17 @@ from instrumentor.locate.rules.loops import BackwardOnly
 from instrumentor.locate.rules.unreadable import BrokenImport
 from instrumentor.read.configured import INSTANTIATE
 from instrumentor.read.program import Class, Program
-from instrumentor.read.syntax import FUNCTIONS, SOURCE_BYTES, ScopeNode, Source, callee, dotted
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    SOURCE_BYTES,
+    FunctionNode,
+    ScopeNode,
+    Source,
+    callee,
+    dotted,
+)
 from instrumentor.read.values import External, Item, Member, Object
+from instrumentor_analysis.shared.documents import listed
 from instrumentor_analysis.shared.files import read_bytes
 
 
@@ -105,6 +115,12 @@ class Unreached(Decline):
     remedy = "`instrument run` looks for the loop by running the script."
     timeable = True
 
+    @classmethod
+    def function(cls, path: Path, name: str, what: str, made: str = "") -> Reason:
+        """Of a function: what it holds, and where it is made if another one makes it."""
+        parts = [f"which {what}", *([made] if made else [])]
+        return cls.of(path, apart=f"{name}(), {' and '.join(parts)},")
+
 
 class InNoLoop(Decline):
     """A forward and a backward run once, as in a test of gradients: there is nothing to sample.
@@ -138,8 +154,10 @@ class InNoSeenLoop(Decline):
     """
 
     kind = "no-loop"
-    message = f"{NoLoop.message}: the backward at {{place}} is in no loop that can be seen"
-    remedy = f"{Unreached.remedy} Where there is none, repeat the step in a loop."
+    message = (
+        f"{NoLoop.message}: the backward at {{place}} is in no loop that can be seen{{called}}"
+    )
+    remedy = f"{Unreached.remedy} Where there is none, put one around {{call}}."
     timeable = True
 
 
@@ -261,9 +279,9 @@ def _unreached(knowledge: Knowledge, reached: Collection[ScopeNode]) -> Reason |
     path = knowledge.program.entry.path
     for loop in find_candidates(knowledge):
         if loop.updates and loop.scope not in reached and isinstance(loop.scope, FUNCTIONS):
-            place = loop.source.at(loop.loop.lineno)
-            apart = f"{loop.scope.name}(), which holds one at {place},"
-            return Unreached.of(path, apart=apart)
+            what = f"holds one at {loop.source.at(loop.loop.lineno)}"
+            made = _made(knowledge.program, loop.source, loop.scope)
+            return Unreached.function(path, loop.scope.name, what, made)
     return None
 
 
@@ -292,12 +310,14 @@ def _nothing(knowledge: Knowledge, test: str | None) -> Reason:
         return apart_from_it
     for source, scope, call in backwards:
         if scope in reached:
-            decline = InNoSeenLoop if isinstance(scope, FUNCTIONS) else InNoLoop
-            return decline.at(source, call, place=source.at(call.lineno))
+            words = {"place": source.at(call.lineno)}
+            if not isinstance(scope, FUNCTIONS):
+                return InNoLoop.at(source, call, **words)
+            return InNoSeenLoop.at(source, call, **words, **_calls_of(program, source, scope))
     for source, scope, call in backwards:
         if isinstance(scope, FUNCTIONS):
-            apart = f"{scope.name}(), which runs a backward at {source.at(call.lineno)},"
-            return Unreached.of(path, apart=apart)
+            what = f"runs a backward at {source.at(call.lineno)}"
+            return Unreached.function(path, scope.name, what, _made(program, source, scope))
     for source, scope, call in calls:
         stepped = knowledge.optimizer_of(source, scope, call) if scope in reached else None
         at = source.statement_of(call)
@@ -323,6 +343,30 @@ def _only_defined(entry: Source, backwards: Iterable[tuple[Source, ScopeNode, as
         "",
     )
     return Library.of(entry.path, file=entry.path.name, held=held)
+
+
+def _places(program: Program, function: FunctionNode) -> str:
+    """Where others call a function, its first places; empty where nobody is seen to."""
+    calls = program.callers.get(function, ())
+    found = [program.source_of_scope[s].at(c.lineno) for s, c, _ in calls if s is not function]
+    return listed([*dict.fromkeys(found)], 3)
+
+
+def _made(program: Program, source: Source, function: FunctionNode) -> str:
+    """``is made by make_step() at train.py:21`` of a function that another one gives."""
+    around = source.scope_of(function)
+    places = _places(program, around) if isinstance(around, FUNCTIONS) else ""
+    return f"is made by {around.name}() at {places}" if places else ""
+
+
+def _calls_of(program: Program, source: Source, function: FunctionNode) -> dict[str, str]:
+    """Where a function is called, or made where its calls are not seen; what a loop may hold."""
+    name, places = f"{function.name}()", _places(program, function)
+    if places:
+        return {"called": f"; {name} is called at {places}", "call": f"the call at {places}"}
+    made = _made(program, source, function)
+    told = f"; {name} {made}, and its call is not seen" if made else ""
+    return {"called": told, "call": f"the call of {name}"}
 
 
 #: They give a module, a class or what it makes by a name.

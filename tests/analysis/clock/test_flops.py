@@ -95,10 +95,10 @@ def test_a_rate_is_of_steps_that_do_the_work_that_was_counted(tmp_path: Path) ->
     shorter = event("step_steady_2", 1.0, nodes=12, **shape)
     other = event("step_steady_2", 1.0, nodes=12, **batch(4, 8))
     for name, steps, why in (
-        ("shapes", (*alike, shorter), "alone (4x8): shapes vary"),
-        ("first", (alike[0], shorter), "alone (4x8): shapes vary"),
+        ("shapes", (*alike, shorter), "alone (4x8): batch shapes vary"),
+        ("first", (alike[0], shorter), "alone (4x8): batch shapes vary"),
         ("kinds", (*alike, other), "alone (4x8): steps are of several kinds"),
-        ("one", (alike[0], other), "alone (4x8): steps are of several kinds"),
+        ("one", (alike[0], other), "alone (4x8): later steps are of another kind"),
     ):
         mfu, metrics = counted_in_the_first(tmp_path / name, *steps)
         assert (mfu.tflops, mfu.percent) == (None, None), name

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from instrumentor_analysis.clock.iterations import Taken, iteration, region_ms
+from instrumentor_analysis.clock.populations import of_shapes
 from instrumentor_analysis.clock.timings import read_timings, wall_clock
 from instrumentor_analysis.model import KeptWork, Sample, WallClock
 from instrumentor_analysis.reports import brief
@@ -290,6 +291,20 @@ def test_two_models_by_turns_have_no_common_interval(tmp_path: Path) -> None:
         (10, "30 nodes", 40.0),
     ]
     assert found.median_interval_ms is None and not found.outliers
+
+
+def test_kinds_are_called_by_their_shapes_where_each_has_one_of_its_own(tmp_path: Path) -> None:
+    short, long = (
+        {"ms": ms, "nodes": nodes, **batch(4, length)}
+        for ms, nodes, length in ((10.0, 7, 8), (40.0, 30, 32))
+    )
+    found = measured(tmp_path, *[(short, None), (long, None)] * 10)
+    assert [each.kind for each in found.populations] == ["batch 4x8", "batch 4x32"]
+    assert of_shapes(found.populations)
+    alike = {**long, "batch_shape": [4, 8]}
+    found = measured(tmp_path, *[(short, None), (alike, None)] * 10)
+    assert [each.kind for each in found.populations] == ["7 nodes", "30 nodes"]
+    assert not of_shapes(found.populations)
 
 
 def test_a_rare_kind_is_no_outlier(tmp_path: Path) -> None:

@@ -58,6 +58,17 @@ def test_options_stand_ahead_of_the_script() -> None:
     assert found.startswith("instrument compare --fail-on-regression 5 --refs aaaaaaaaa..")
 
 
+def test_both_versions_are_measured_as_the_runs_were() -> None:
+    region = ["--region", "train.py:3-9", "--mode", "train"]
+    old, now = facts(PLAIN, ONE, chosen=region), facts(PLAIN, TWO, chosen=region)
+    typed = "instrument compare --region train.py:3-9 --mode train --refs aaaaaaaaa..bbbbbbbbb tr"
+    assert in_turn(old, now).startswith(typed)
+    here = facts(PLAIN, HERE, chosen=region)
+    assert "compare --region train.py:3-9 --mode train --refs A..B train.py" in advised(here, here)
+    other = facts(PLAIN, TWO, chosen=["--region", "train.py:5-9"])
+    assert in_turn(old, other) == "" and "the two runs measured other lines" in advised(old, other)
+
+
 def test_tracy_s_own_words_are_left_out() -> None:
     traced = ["python3", "-m", "tracy", "-p", "-r", "-o", "out", "train.py"]
     found = in_turn(facts(traced, ONE, arguments=["--lr", "1"]), facts(traced, ONE))

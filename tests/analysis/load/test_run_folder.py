@@ -43,9 +43,10 @@ def test_several_hosts_are_named_one_by_one(tmp_path: Path) -> None:
 def test_a_run_says_of_itself_what_it_is(tmp_path: Path) -> None:
     picked = put(tmp_path / "tracy_perf" / "ops_perf_results.csv")
     put(tmp_path / "ops_perf_results.csv")
-    (tmp_path / "run.json").write_text(json.dumps({"label": "bf16", "nonsense": 1}))
+    told = {"label": "bf16", "chosen": ["--region", "train.py:3-9"]}
+    (tmp_path / "run.json").write_text(json.dumps({**told, "nonsense": 1}))
     found = open_run(tmp_path)
-    expected = {"label": "bf16", "name": tmp_path.name}
+    expected = {**told, "name": tmp_path.name}
     assert (found.is_run, found.run, found.warnings) == (True, expected, ())
     assert found.ops_csv == picked
 

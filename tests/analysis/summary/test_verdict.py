@@ -323,6 +323,17 @@ def test_no_commit_is_named_that_the_repository_does_not_hold(
     assert [bool(re.match(said or "", each)) for each in how] == [True] * bool(said)
 
 
+def test_the_command_measures_what_the_run_did() -> None:
+    busy = {"machine": {"other_cpus": 1.6, "cpus": 2}, "command": ["python", "train.py"]}
+    run = {**busy, "chosen": ["--region", "train.py:3-9"]}
+    repository = {"git_commit": "a", "git_dirty": True}
+    wall = WallClock(label="region", samples=30, median_ms=10.0)
+    found = no_verdict(Summary("torch", wall_clock=wall, run=run, environment=repository))
+    assert found is not None
+    typed = "instrument compare --region train.py:3-9 --refs HEAD.. train.py"
+    assert found[2][-1].how.endswith(typed)
+
+
 def test_a_run_without_a_verdict_says_why_and_what_to_try() -> None:
     busy = {"machine": {"other_cpus": 1.6, "cpus": 2}, "command": ["python", "train.py"]}
     repository = {"git_commit": "a", "git_parent": True}

@@ -214,6 +214,43 @@ def test_an_evaluation(name: str, body: str, use: str, told: bool) -> None:
     assert ("validation-inside" in named(source)) is told
 
 
+BELOW = """
+def look():
+    with torch.no_grad():
+        return model(held_out).mean()
+
+def target(x):
+    with torch.no_grad():
+        return model(x)
+
+def between(n, x):
+    if n % 10 == 0:
+        {use}
+
+for n, (x, y) in enumerate(loader):
+    out = model(x)
+    between(n, x)
+    loss = criterion(out, y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "told"),
+    [
+        ("look()", True),
+        ("seen.append(look())", True),
+        ("y = target(x)", False),  # a loss may come from it
+        ("print(n)", False),
+    ],
+)
+def test_an_evaluation_in_a_helper_between_forward_and_backward(use: str, told: bool) -> None:
+    source = HEAD + BELOW.format(use=use)
+    expected = {"validation-inside": lines_of(source, " " * 8 + use)} if told else {}
+    assert named(source) == expected
+
+
 def test_inside_of_a_helper_that_makes_the_forward_alone() -> None:
     source = HEAD + (
         "def losses_of(batch):\n"
