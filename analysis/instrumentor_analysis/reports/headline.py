@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.clock.iterations import OTHER, region_ms
+from instrumentor_analysis.clock.iterations import OTHER, names_of_region, region_ms
 from instrumentor_analysis.clock.memory import peak_of
 from instrumentor_analysis.clock.neighbours import BUSY, said
 from instrumentor_analysis.clock.order_statistics import effective_samples
@@ -260,16 +260,26 @@ def _unseen(wall: WallClock) -> Iterator[Line]:
         yield Line(f"latency p{percent}", formatting.NOT_MEASURED, note, "absent")
 
 
-def parts_in_words(found: Iteration) -> str:
+def parts_in_words(found: Iteration, label: str) -> str:
     """``data 69.0 | fwd+bwd 7.2 | optimizer 1.1``: in the unit of the iteration."""
-    parts, values, _ = parts_in_figures(found)
+    parts, values, _ = parts_in_figures(found, label)
     return " | ".join(f"{part.name} {ms}" for part, ms in zip(parts, values, strict=True))
 
 
-def parts_in_figures(found: Iteration) -> tuple[tuple[Part, ...], list[str], str]:
-    """The parts that are worth a word, their figures, which add up, and the unit of all."""
+def parts_in_figures(found: Iteration, label: str) -> tuple[tuple[Part, ...], list[str], str]:
+    """The parts that are worth a word, their figures, which add up, and the unit of all.
+
+    The timed region is told by itself, too: its part is never bent so that the others fit.
+
+    Args:
+        label: of the timed region.
+    """
     parts = shown_parts(found)
-    return parts, *formatting.adding_up([part.ms for part in parts], "ms", found.median_ms)
+    names = [part.name for part in parts]
+    region = [names.index(name) for name in names_of_region(names, label)]
+    rest = names.index(OTHER) if OTHER in names else None
+    times = [part.ms for part in parts]
+    return parts, *formatting.adding_up(times, "ms", found.median_ms, region, rest)
 
 
 def _iteration(wall: WallClock) -> str:
@@ -277,7 +287,7 @@ def _iteration(wall: WallClock) -> str:
     found = wall.iteration
     if found is None:
         return ""
-    note, said = f"= {parts_in_words(found)}" if found.parts else "", []
+    note, said = f"= {parts_in_words(found, wall.label)}" if found.parts else "", []
     if found.median_interval_ms is not None and found.update is None:
         said.append(f"95 %: {between(found.median_interval_ms, found.median_ms)}")
     note += f" ({'; '.join(said)})" if said else ""
