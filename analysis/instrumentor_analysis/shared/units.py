@@ -50,18 +50,21 @@ def measured(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
 
 
-def quantity(value: float | None, unit: str = "", absent: str = NOT_MEASURED) -> str:
+def quantity(
+    value: float | None, unit: str = "", absent: str = NOT_MEASURED, *, signed: bool = False
+) -> str:
     """``412 ms``: a value of that unit as text, in the larger or smaller unit that reads better.
 
     Args:
         unit: of the value: a time (``us``, ``ms``, ``s``), ``B``, ``FLOPs``, ``FLOP/s`` with any
             prefix, ``%``, anything else as it is; empty for a count.
         absent: what stands for no figure, which has no unit.
+        signed: a change in percent, with its sign.
     """
     if value is None or not math.isfinite(value):
         return absent
     if unit == "%":
-        return f"{value:,.1f} %"
+        return f"{value:{'+' if signed else ''},.1f} %"
     scaled, shown = _scaled(value, unit)
     text = f"{round(scaled):,}" if shown in ("", "B") else number(scaled)
     return f"{text} {shown}".rstrip()
@@ -152,7 +155,7 @@ def adding_up(
 
 def _last_digits(value: float, decimals: int) -> int:
     """A value as it is shown, in units of its last digit."""
-    return round(float(f"{value:.{decimals}f}") * 10**decimals)
+    return round(float(f"{value:.{decimals}f}") * 10.0**decimals)
 
 
 def _shared(exact: Sequence[float], places: Collection[int], total: int) -> dict[int, int]:
@@ -197,6 +200,14 @@ def _scaled(value: float, unit: str) -> tuple[float, str]:
         min(units, key=lambda name: units[name]),
     )
     return plain / units[shown], shown
+
+
+def types_in_words(text: str) -> str:
+    """``["float", "", "Scalar"]`` as ``float, none, Scalar``; what is no list of names stays."""
+    try:
+        return ", ".join(str(each) or "none" for each in parsed(text))
+    except (ValueError, TypeError):
+        return text
 
 
 def shapes_in_words(text: str) -> str:
