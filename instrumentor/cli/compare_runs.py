@@ -219,7 +219,7 @@ def _of(comparisons: Sequence[Comparison]) -> str:
 
 
 def _bounds(comparison: Comparison, gate: Gate) -> str:
-    bounds = f"{gate.low_percent:+.1f} to {gate.high_percent:+.1f} %"
+    bounds = f"{gate.low_percent:+,.1f} to {quantity(gate.high_percent, '%', signed=True)}"
     if gate.high_percent > _OPEN_PERCENT:
         bounds = "these runs cannot tell"
     timing = comparison.main

@@ -28,11 +28,12 @@ from instrumentor.workspace import git
 from instrumentor.workspace.versions import frozen
 from instrumentor_analysis.reports.formatting import plural
 from instrumentor_analysis.shared.documents import listed
-from instrumentor_analysis.shared.units import column
+from instrumentor_analysis.shared.units import column, quantity
 
 if TYPE_CHECKING:
     from instrumentor.run.launchers import Started
     from instrumentor.run.pairs import Command, Paired, Version
+    from instrumentor_analysis.model import Interval
 
 #: In the record until the first pair is there.
 _BEGUN = b'{"schema": "instrument-pairs/1"}'
@@ -45,6 +46,8 @@ _HERE = "your working tree"
 _SPREAD_KNOWN = 10
 #: Pairs beyond which nobody waits, and differences beyond which nobody asks, percent.
 _HOPELESS_PAIRS, _COARSEST_PERCENT = 1000, 25
+#: So many times as many pairs are proposed as are said to be needed, which is not exact.
+_SPARE = 1.1
 _HOW = "For example: instrument compare --refs main..HEAD train.py"
 
 
@@ -483,14 +486,15 @@ def statement(paired: Paired) -> str:
     count = f"{found.pairs} pair{'s' if found.pairs != 1 else ''}"
     if found.outcome in ("faster", "slower"):
         sign = -1 if found.outcome == "faster" else 1
-        word = f"{new} is {sign * found.percent:.1f} % {found.outcome} than {base}"
+        word = f"{new} is {quantity(sign * found.percent, '%')} {found.outcome} than {base}"
         if ends is None:
             return f"{word}, {count}"
         first, last = sorted(sign * (end - 1) * 100 for end in (ends.low, ends.high))
-        return f"{word} (95 %: {first:.1f} to {last:.1f} %), {count}"
+        return f"{word} (95 %: {first:,.1f} to {quantity(last, '%')}), {count}"
     if ends is None:
         return _too_few(paired)
-    between = f"{(ends.low - 1) * 100:+.1f} to {(ends.high - 1) * 100:+.1f} %"
+    low, high = ((end - 1) * 100 for end in (ends.low, ends.high))
+    between = f"{low:+,.1f} to {quantity(high, '%', signed=True)}"
     if found.outcome == "same":
         limit = f"no difference of {found.resolution_percent:g} % or more"
         return f"{limit} between {base} and {new} (95 %: {between}), {count}"
@@ -508,7 +512,7 @@ def _by_one_pair(paired: Paired) -> str:
         return ""
     far = [end for end, edge in ((ends.low, min(seen)), (ends.high, max(seen)))
            if abs(math.log(end) - edge) < _AT_A_PAIR]  # fmt: skip
-    told = " and ".join(f"{(end - 1) * 100:+.1f} %" for end in far)
+    told = " and ".join(quantity((end - 1) * 100, "%", signed=True) for end in far)
     return f"; {told} {'is' if len(far) == 1 else 'are'} the most different pair" if far else ""
 
 
@@ -554,7 +558,8 @@ def show_earlier(
             runs = console.quoted(console.shown(folder / paired.pairs[-1].new.folder))
             console.say(f"Next: instrument report {runs}")
         else:
-            console.say(f"Next: {_resuming(paired)}  # goes on with these")
+            quiet = " on a quiet machine" if (_needed(paired) or 0) > _more_pairs(paired) else ""
+            console.say(f"Next: {_resuming(paired)}  # goes on with these{quiet}")
     if gate_percent is not None:
         _judge(paired)
 
@@ -573,10 +578,10 @@ def _pairs(paired: Paired) -> Iterator[str]:
     sides = [[paired.compared_ms(each) for each in (pair.base, pair.new)] for pair in paired.pairs]
     told = column([ms for side in sides for ms in side], "ms")
     for at, pair in enumerate(paired.pairs):
-        change = math.expm1(paired.differences[at]) * 100
         busy = "  machine busy" if pair.base.busy or pair.new.busy else ""
         times = f"{paired.base.name} {told[2 * at]}, {paired.new.name} {told[2 * at + 1]}"
-        yield f"pair {at + 1:2}: {times}{_each(paired)} ({change:+.1f} %){busy}"
+        change = quantity(math.expm1(paired.differences[at]) * 100, "%", signed=True)
+        yield f"pair {at + 1:2}: {times}{_each(paired)} ({change}){busy}"
 
 
 def _show(paired: Paired, shown: common.Shown, again: Callable[[Paired, int | None], str]) -> None:
@@ -594,7 +599,8 @@ def _show(paired: Paired, shown: common.Shown, again: Callable[[Paired, int | No
     if not paired.decided:
         more = _more_pairs(paired)
         longest = _duration(paired.duration_s / len(paired.pairs) * (more - len(paired.pairs)))
-        console.say(f"Next: {again(paired, more)}  # {longest} more at most")
+        quiet = "on a quiet machine, " if (_needed(paired) or 0) > more else ""
+        console.say(f"Next: {again(paired, more)}  # {quiet}{longest} more at most")
         return
     # What is slower within a run: a comparison of the runs would answer again, with less.
     console.say(f"Next: instrument report {folder}/{len(paired.pairs):02}_new")
@@ -610,34 +616,29 @@ def _tell(paired: Paired) -> None:
     busy = sum(run.busy for pair in paired.pairs for run in (pair.base, pair.new))
     if busy:
         console.out(f"  the machine was busy in {busy} of {2 * len(paired.pairs)} runs")
-    if outlook := _outlook(paired, _more_pairs(paired)):
+    if outlook := _outlook(paired, _twice(paired)):
         console.out_wrapped(outlook, "  ")
 
 
 def _hopeless(paired: Paired, most: int) -> str:
-    """That so many pairs at most will not do by far, once their spread is known; else empty."""
-    outlook = _outlook(paired, 2 * most) if len(paired.pairs) >= _SPREAD_KNOWN else ""
+    """That so many pairs at most will not do by far, once their spread is known; else empty.
+
+    Behind the last of them the result says it.
+    """
+    outlook = _outlook(paired, 2 * most) if _SPREAD_KNOWN <= len(paired.pairs) < most else ""
     ended = f"; this ends after {most}, or by Ctrl-C with what there is"
     return f"  So far {outlook}{ended}" if outlook else ""
 
 
 def _outlook(paired: Paired, enough: int) -> str:
-    """How many pairs a verdict would take where ``enough`` do not do; empty elsewhere.
-
-    The interval narrows with the root of their number, until it leaves out what is to be told.
-    """
-    found = paired.verdict
-    ends = found.interval
-    if paired.decided or ends is None or paired.gate_percent is not None:
-        return ""
-    half, count = math.log(ends.high / ends.low) / 2, found.pairs
-    least = math.log1p(found.resolution_percent / 100)
-    needed = math.ceil(count * (half / max(abs(math.log(found.ratio)), least)) ** 2)
-    if needed <= enough:
+    """How many pairs a verdict would take where ``enough`` do not do; empty elsewhere."""
+    needed, ends = _needed(paired), paired.verdict.interval
+    if needed is None or needed <= enough or ends is None:
         return ""
     many = f"about {needed:,}" if needed <= _HOPELESS_PAIRS else f"more than {_HOPELESS_PAIRS:,}"
-    longest = _duration(paired.duration_s / count * min(needed, _HOPELESS_PAIRS))
-    coarser = math.ceil(math.expm1(half / math.sqrt(2)) * 100)
+    a_pair_s = paired.duration_s / len(paired.pairs)
+    longest = _duration(a_pair_s * min(needed, _HOPELESS_PAIRS))
+    coarser = math.ceil(math.expm1(_half(ends) / math.sqrt(2)) * 100)
     other = f", or ask for less: --resolution {coarser}" if coarser <= _COARSEST_PERCENT else ""
     return (
         f"pairs differ too much: at this spread a verdict takes {many} of them ({longest}); "
@@ -645,8 +646,34 @@ def _outlook(paired: Paired, enough: int) -> str:
     )
 
 
+def _half(ends: Interval) -> float:
+    """Half of the width of an interval of ratios, as a logarithm."""
+    return math.log(ends.high / ends.low) / 2
+
+
+def _needed(paired: Paired) -> int | None:
+    """About how many pairs a verdict takes at the spread of these; None where it is not known.
+
+    The interval narrows with the root of their number, until it leaves out what is to be told.
+    """
+    found = paired.verdict
+    if paired.decided or found.interval is None or paired.gate_percent is not None:
+        return None
+    least = math.log1p(found.resolution_percent / 100)
+    told = max(abs(math.log(found.ratio)), least)
+    return math.ceil(found.pairs * (_half(found.interval) / told) ** 2)
+
+
 def _more_pairs(paired: Paired) -> int:
-    """Enough for a verdict, and twice as many as did not do."""
+    """How many to propose: never fewer than a verdict is said to take, as far as anybody waits."""
+    needed = _needed(paired)
+    if needed is None or needed > _HOPELESS_PAIRS:
+        return _twice(paired)
+    return max(_twice(paired), math.ceil(needed * _SPARE / 10) * 10)
+
+
+def _twice(paired: Paired) -> int:
+    """Enough for a verdict where pairs agree, and twice as many as did not do."""
     from instrumentor_analysis.compare.paired import fewest_pairs
 
     return max(PairOptions().pairs, fewest_pairs(), 2 * len(paired.pairs))

@@ -304,9 +304,10 @@ def _bar(done: int, total: int, width: int = 40) -> str:
     return f"[{'#' * filled}{'-' * (width - filled)}] {done}/{total}"
 
 
-SHORT = 24  # letters of what goes on, where there is no room for more
+SHORT = 28  # letters of what goes on, where there is no room for more
 MOST_STEPS = 10  # that have a line of their own
 _MEASURING = "measuring:"  # the others
+_OF_STEPS = " of steps"  # the time that is still to come, not of all that follows
 #: Why the recorder has enough of so many samples.
 _ENOUGH = {
     "precise": "the median is known to 1 % after {} samples; stopping the script",
@@ -402,18 +403,33 @@ class Narrator:
             if not (self.total and self.steps):
                 bar = count = ""
             # What it will still take is looked for at the end: the rest makes room for it.
-            ways = ((bar, self.doing), (count, self.doing), (count, _short(self.doing)))
-            start, times = f"[{now - self.start:6.1f} s] ", self._times(now)
-            _status.draw([start + done + doing + times for done, doing in ways])
+            start, times, short = (
+                f"[{now - self.start:6.1f} s] ",
+                self._times(now),
+                _short(self.doing),
+            )
+            ways = (
+                (bar, self.doing, times),
+                (count, self.doing, times),
+                (count, short, times),
+                (count, short, self._times(now, briefly=True)),
+            )
+            _status.draw([start + "".join(each) for each in ways])
         elif now - self.heard >= SILENCE_S:
             self._say(f"  still {self.doing}{self._times(now)}")
 
-    def _times(self, now: float) -> str:
-        """For how long, where that is a second or more, and how long it will still take."""
+    def _times(self, now: float, *, briefly: bool = False) -> str:
+        """For how long, where that is a second or more, and how long it will still take.
+
+        Args:
+            briefly: without saying since when, and of what.
+        """
         waited = "" if now - self.since < 0.5 else f"{now - self.since:.0f} s"
-        if waited and self.doing.startswith(_MEASURING):
+        if waited and not briefly and self.doing.startswith(_MEASURING):
             waited += " since the last"  # and not since the first
-        times = ", ".join(filter(None, (waited, self._left(now))))
+        left = self._left(now)
+        left = left.replace(_OF_STEPS, "") if briefly else left
+        times = ", ".join(filter(None, (waited, left)))
         return f" ({times})" if times else ""
 
     def _left(self, now: float) -> str:
@@ -426,7 +442,7 @@ class Narrator:
             return f"about {left:.0f} s left"
         if self.budget_s is not None and self.steady is not None:
             left = self.budget_s - (now - self.steady)
-            return f"at most {left:.0f} s of steps left" if left > 0 else ""
+            return f"at most {left:.0f} s{_OF_STEPS} left" if left > 0 else ""
         return ""
 
     def _now(self, doing: str) -> None:

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from instrumentor.tune.outcome import Outcome, finite
 from instrumentor_analysis.compare.ratio import Ratio, ratio_of_medians
 from instrumentor_analysis.compare.statement import TOO_FEW
+from instrumentor_analysis.shared.units import number, quantity
 
 BASELINE = "baseline"
 KEPT = "kept"
@@ -39,6 +40,7 @@ class Judgement(Struct, frozen=True):
         verdict: one of the words above, or the outcome's own when nothing was measured.
         ratio: time for the same work, new over best so far; None when nothing can be said.
         loss_change: relative change of the median loss; None when it is not comparable.
+        against_ms: a step of what it was held against; None when nothing can be said.
         text: the verdict in a sentence.
     """
 
@@ -46,6 +48,7 @@ class Judgement(Struct, frozen=True):
     text: str
     ratio: Ratio | None = None
     loss_change: float | None = None
+    against_ms: float | None = None
 
     @property
     def time(self) -> float:
@@ -61,6 +64,7 @@ class Judgement(Struct, frozen=True):
             "time_ratio": self.ratio.value if self.ratio else None,
             "time_ratio_interval": [interval.low, interval.high] if interval else None,
             "loss_change": finite(self.loss_change),
+            "against_ms": self.against_ms,
         }
 
 
@@ -94,25 +98,24 @@ class Judge(Struct, frozen=True):
         if found is None:
             return Judgement(NOT_COMPARABLE, "there are no steady samples")
         change = _loss_change(reference, new)
-        verdict, text = self._verdict(found)
+        verdict, text = self._verdict(found, _reference(best, new))
         # What other programs took away shows neither that a setting helps nor that it does not.
         if verdict in (NO_GAIN, WORSE) and (best.busy or new.busy):
             verdict, text = NOT_PROVEN, f"{text}, on a busy machine"
         if change is not None and not self._same_loss(change):
-            return Judgement(
-                CHANGES_LOSS, f"the loss changes by {_percent(change)}: {text}", found, change
-            )
+            text = f"the loss changes by {_percent(change)}: {text}"
+            return Judgement(CHANGES_LOSS, text, found, change, best.median_ms)
         # A script without a fixed seed: no loss can then speak against a setting.
         if verdict == KEPT and self._loss_is_noise():
             text += "; the loss of two equal runs differs as much, so it says nothing"
-        return Judgement(verdict, text, found, change)
+        return Judgement(verdict, text, found, change, best.median_ms)
 
-    def _verdict(self, ratio: Ratio) -> tuple[str, str]:
+    def _verdict(self, ratio: Ratio, reference: str) -> tuple[str, str]:
         faster, interval = f"x{1 / ratio.value:.2f}", ratio.interval
         if interval is None or not ratio.enough:
-            return NO_GAIN, f"{faster}, with too few samples to be significant"
+            return NO_GAIN, f"{faster} against {reference}, with too few samples to be significant"
         ends = f"{1 / interval.high:.2f} to {1 / interval.low:.2f}" if ratio.told else TOO_FEW
-        shown = f"{faster} ({ends})"
+        shown = f"{faster} ({ends}) against {reference}"
         if not ratio.real:
             return NO_GAIN, shown
         # The slow end of the interval must still gain more than two equal runs differ.
@@ -127,6 +130,13 @@ class Judge(Struct, frozen=True):
 
     def _loss_is_noise(self) -> bool:
         return self.noise.loss is not None and self.noise.loss > self.loss_tolerance
+
+
+def _reference(base: Outcome, new: Outcome) -> str:
+    """What a ratio is of, as the table shows it: a rate where batches differ, else a time."""
+    if base.samples_per_s is not None and new.batch_size not in (None, base.batch_size):
+        return f"{number(base.samples_per_s)} samples/s"
+    return "" if base.median_ms is None else f"{number(base.median_ms)} ms"
 
 
 def ratio(base: Outcome, new: Outcome) -> Ratio | None:
@@ -158,4 +168,4 @@ def _loss_change(reference: Outcome | None, new: Outcome) -> float | None:
 
 
 def _percent(change: float) -> str:
-    return f"{change * 100:.1f} %" if math.isfinite(change) else "not a number"
+    return quantity(change * 100, "%") if math.isfinite(change) else "not a number"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,16 +109,18 @@ def _of_the_baselines(tuned: Tuned) -> Iterator[str]:
     if drift:
         yield (
             f"The machine drifted: the first and the last baseline run differ by "
-            f"{drift * 100:.1f} %. Verdicts on differences of that size are unreliable; "
+            f"{quantity(drift * 100, '%')}. Verdicts on differences of that size are unreliable; "
             "tune again when nothing else runs."
         )
     elif noise.time:
-        yield f"Two baseline runs differ by {noise.time * 100:.1f} %: a smaller gain is not kept."
+        size = quantity(noise.time * 100, "%")
+        yield f"Two baseline runs differ by {size}: a smaller gain is not kept."
     if noise.loss is not None and noise.loss > tuned.options.loss_tolerance:
+        size = quantity(noise.loss * 100, "%")
         yield (
-            f"The loss of two baseline runs differs by {noise.loss * 100:.1f} %, more than the "
-            "tolerance: the effect of a setting on it cannot be judged. Give the script a fixed "
-            "seed."
+            f"The loss of two baseline runs differs by {size}, more than the tolerance: the"
+            " effect of a setting on it cannot be judged. Give the script a "
+            "fixed seed."
         )
 
 
@@ -152,7 +154,7 @@ def table(document: dict[str, Any]) -> Table:
             ),
             Column("first ms", [_figure(t["compile_ms"]) for t in trials], optional=True),
             Column(
-                "vs best so far (95 %)",
+                "times as fast (95 %)",
                 [_judged(t) for t in trials],
                 right=False,
                 least=16,
@@ -191,11 +193,11 @@ def conclusion(document: dict[str, Any]) -> str:
     if document["withheld"]:
         return f"No recommendation: {document['withheld']}."
     if not document["best"]:
-        unsure = sum(trial["verdict"] == NOT_PROVEN for trial in document["trials"])
+        unsure = [trial["name"] for trial in document["trials"] if trial["verdict"] == NOT_PROVEN]
         if unsure:
             return (
-                f"No conclusion: the machine was busy, so nothing is proven of {unsure} of "
-                f"{len(document['trials'])} trials. Measure again when it is quiet."
+                f"No conclusion: the machine was busy, so {_not_proven(unsure)} proven. Measure "
+                "again when it is quiet."
             )
         return "No setting brings a significant gain: keep the script as it is."
     text = f"Best: {', '.join(spelled(*pair) for pair in document['best'].items())}"
@@ -208,6 +210,15 @@ def conclusion(document: dict[str, Any]) -> str:
     if document["best_arguments"] is not None:
         text += f"; with the arguments {' '.join(document['best_arguments'])}"
     return text + "."
+
+
+def _not_proven(names: Sequence[str]) -> str:
+    """``neither A nor B is``: the subject of that they are not proven."""
+    if len(names) == 1:
+        return f"{names[0]} is not"
+    if len(names) == 2:
+        return f"neither {names[0]} nor {names[1]} is"
+    return f"none of {len(names)} changes is"
 
 
 def _gain(search: Search) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from instrumentor.tune.judge import BASELINE, KEPT, NOT_PROVEN, Judge, Judgement
 from instrumentor.tune.outcome import Outcome
 from instrumentor.tune.settings import BATCH_SIZE, Configuration, Setting, Value
 from instrumentor_analysis.compare.ratio import ratio_of_medians
+from instrumentor_analysis.shared.units import quantity
 
 #: Most configurations of a grid: more of them would run for a week.
 LARGEST_GRID = 500
@@ -193,7 +194,7 @@ class Search(Struct):
         best = [row for row in self.rows if row.trial.configuration == self.best]
         busy = sum(row.outcome.busy for row in {id(row): row for row in [*own, *best]}.values())
         if self.too_noisy:
-            percent = f"{self.noise.time * 100:.0f} %"
+            percent = f"{self.noise.time * 100:,.0f} %"
             self.withheld = f"two runs of the unchanged script differ by {percent}"
         elif self.best.values and len(own) < _BASELINES:
             self.withheld = "the budget ended before the third run of the unchanged script"
@@ -342,15 +343,26 @@ class Search(Struct):
         self._confirm()
 
     def _confirm(self) -> None:
-        """Recommend only what is faster than all runs of the script as it is together."""
-        base, confirmed = self.baseline(), []
+        """Recommend only what is faster than all runs of the script as it is together.
+
+        What was built on something that is not is held against the script as it is, too: of what
+        it adds to that nothing is to be told.
+        """
+        base, confirmed = self.baseline(), list[Row]()
+        proven = {Configuration()}
         for position, row in enumerate(self.rows):
-            if row.kept:
-                again = self._held_against(base, Configuration(), row.trial, row.outcome)
-                if again.kept:
-                    confirmed.append(again)
-                else:
-                    self.rows[position] = again
+            stands = row.against in proven
+            if not row.trial.configuration.values or (stands and not row.kept):
+                continue
+            again = self._held_against(base, Configuration(), row.trial, row.outcome)
+            if again.kept:
+                confirmed.append(again)
+                proven.add(row.trial.configuration)
+            elif row.kept:
+                again = _taken_back(again)
+            # On top of what is proven it is the gain beyond that which is told.
+            if not (stands and again.kept and row.against.values):
+                self.rows[position] = again
         if self.best not in [row.trial.configuration for row in confirmed]:
             self.best = _fastest(confirmed) or Configuration()
 
@@ -412,8 +424,14 @@ class Search(Struct):
 
 
 def _apart(noise: Noise) -> str:
-    said = f"{noise.time * 100:.1f} % apart"
+    said = f"{quantity(noise.time * 100, '%')} apart"
     return f"{said}: too noisy" if noise.time > TOO_NOISY else said
+
+
+def _taken_back(row: Row) -> Row:
+    """A row that seemed to help, and why others were tried on top of it."""
+    told = "kept until the script as it is was measured once more"
+    return replace(row, judgement=replace(row.judgement, text=f"{row.judgement.text}; {told}"))
 
 
 class _BudgetUsed(Exception):

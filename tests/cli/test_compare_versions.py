@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -207,7 +208,7 @@ def test_an_interval_without_0_that_is_no_verdict_says_why_and_what_to_type(
         "most different pair); a verdict is 99 % sure, 7 pairs"
     )
     _show(told, Shown(), again_with)
-    assert "Next: instrument compare 40  # 0 s more at most" in capsys.readouterr().err
+    assert "Next: instrument compare 150  # 0 s more at most" in capsys.readouterr().err
     said = "  pair 7 of at most 40: main 1.000 ms, HEAD 5.000 ms. So far: "
     assert progress_of(told, 40).startswith(said)
 
@@ -324,6 +325,40 @@ def test_a_load_under_which_nothing_will_be_known_is_said(
 
 
 @pytest.mark.parametrize(
+    ("ends", "proposed", "quiet"),
+    [
+        ((0.99, 1.02), 40, False),
+        ((0.955, 1.045), 60, False),
+        ((0.9, 1.12), 340, False),
+        ((0.37, 1.45), 40, True),
+    ],
+)
+def test_as_many_pairs_are_proposed_as_a_verdict_is_said_to_take(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    ends: tuple[float, float],
+    proposed: int,
+    quiet: bool,
+) -> None:
+    sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("a.py", "b.py")]
+    runs = [Measured(name, {"iteration": 5.0}) for name in ("base", "new")]
+    found = Verdict("undecided", 1.005, Interval(*ends, 0.95), 10, 2.0)
+    pairs = (Pair("base", *runs),) * 10
+    paired = Paired(Path("out"), *sides, pairs, "iteration", False, found, 240.0)
+    _show(paired, Shown(), again_with)
+    made = capsys.readouterr()
+    said = re.search(r"a verdict takes about (\d+)", " ".join(made.out.split()))
+    assert said is None or int(said[1]) <= proposed
+    last = made.err.splitlines()[-1]
+    assert str(proposed) in last and ("on a quiet machine" in last) is quiet
+    monkeypatch.setattr(sys.modules[judged.__module__], "read_pairs", lambda *_, **__: paired)
+    show_earlier(tmp_path, json=False)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert f"--pairs {proposed}" in last and ("on a quiet machine" in last) is quiet
+
+
+@pytest.mark.parametrize(
     ("pairs", "most", "said"),
     [
         (
@@ -331,6 +366,7 @@ def test_a_load_under_which_nothing_will_be_known_is_said(
             40,
             "  So far pairs differ too much: at this spread a verdict takes about 101 of them ",
         ),
+        (10, 10, ""),  # the last: the result says it
         (9, 40, ""),  # too few to know how much they differ
         (10, 60, ""),  # of so many not far away
     ],

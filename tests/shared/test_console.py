@@ -298,7 +298,7 @@ def test_the_last_line_of_a_terminal_says_what_goes_on(monkeypatch: pytest.Monke
     monkeypatch.setenv("COLUMNS", "50")
     narrator.doing = "waiting for the first step (imports, data, compiling)"
     narrator.beat(start + 2)
-    assert terminal.getvalue().endswith("[   2.0 s] 1/4 waiting for the first (2 s)")
+    assert terminal.getvalue().endswith("[   2.0 s] 1/4 waiting for the first step (2 s)")
     monkeypatch.setenv("COLUMNS", "120")
     narrator.beat(start + 2)
     assert "[#####---------------] 1/4 waiting for the first step (imp" in terminal.getvalue()
@@ -306,6 +306,31 @@ def test_the_last_line_of_a_terminal_says_what_goes_on(monkeypatch: pytest.Monke
     drawn = terminal.getvalue()
     console.Narrator().beat(start + 3)
     assert "\x1b" not in terminal.getvalue().removeprefix(drawn)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        (100, "measuring: 127 steps so far (1 s since the last, at most 25 s of steps left)"),
+        (80, "measuring: 127 steps so far (1 s, at most 25 s left)"),
+    ],
+)
+def test_on_a_narrow_terminal_a_line_is_shortened_and_not_cut(
+    monkeypatch: pytest.MonkeyPatch, columns: int, told: str
+) -> None:
+    terminal, now = Terminal(), 10.0
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    narrator = console.Narrator()
+    narrator.budget_s = 30.0
+    for _ in range(126):
+        narrator.record({"event": "sample", "label": "step", "ms": 1.0, "kind": "steady"})
+    now = 14.0
+    narrator.record({"event": "sample", "label": "step", "ms": 1.0, "kind": "steady"})
+    narrator.beat(15.0)
+    assert terminal.getvalue().endswith(f"[   5.0 s] {told}")
 
 
 def test_an_error_has_an_end_whatever_it_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from instrumentor.tune import judge as j
 from instrumentor.tune import report
 from instrumentor.tune.chart import throughput
 from instrumentor.tune.edits import survey
@@ -96,6 +97,22 @@ def test_nothing_helps_on_a_busy_machine_is_no_conclusion(tmp_path: Path) -> Non
     assert not any("did not help" in note for note in made.document["notes"])
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["amp"], "the machine was busy, so amp is not proven."),
+        (["amp", "compile"], "the machine was busy, so neither amp nor compile is proven."),
+        (["a", "b", "c"], "the machine was busy, so none of 3 changes is proven."),
+    ],
+)
+def test_what_is_not_proven_is_named(names: list[str], said: str) -> None:
+    trials = [{"name": "baseline", "verdict": j.BASELINE}]
+    trials += [{"name": name, "verdict": j.NOT_PROVEN} for name in names]
+    document = {"withheld": None, "best": {}, "trials": trials}
+    text = f"No conclusion: {said} Measure again when it is quiet."
+    assert report.conclusion(document) == text
+
+
 def test_a_budget_used_up_at_once_is_said(tmp_path: Path) -> None:
     done = tuned(tmp_path, ByFormula(times, budget=0))
     made = report.make_report(done)
@@ -111,7 +128,7 @@ def test_the_table_and_the_figure_name_every_trial(tmp_path: Path) -> None:
     assert columns["configuration"][:2] == ["baseline", "baseline again"]
     assert [row for row in range(table.rows) if columns[""][row]] == [2, 3, 4, 6, 7]
     assert columns["step ms"][-2] == ""
-    assert "too large" in columns["vs best so far (95 %)"][-2]
+    assert "too large" in columns["times as fast (95 %)"][-2]
     drawing = throughput(done.search.rows)
     labels = [shape.text for shape in drawing.shapes if isinstance(shape, Label)]
     assert {row.name for row in done.search.rows} <= set(labels) and "out of memory" in labels

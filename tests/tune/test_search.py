@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -187,6 +188,48 @@ def test_a_gain_of_a_machine_that_drifted_is_none() -> None:
     assert search.drift == pytest.approx(1 / 0.85 - 1)
     assert not search.best.values
     assert [row.judgement.verdict for row in search.rows][2] == j.NO_GAIN
+
+
+_TOLD = re.compile(r"x([\d.,]+) (?:\(.*\) )?against ([\d.,]+) (ms|samples/s)")
+
+
+@pytest.mark.parametrize("slower", [0.45, 0.85, 1.0, 1.1])
+def test_every_ratio_of_the_table_can_be_computed_from_it(slower: float) -> None:
+    trials = ByFormula(times)
+    trials.slower = slower
+    search = Search(trials, axes("optimization_level", "dtype", "bfp8", "batch_size"), Judge())
+    search.run("one-at-a-time")
+    told = [(row, _TOLD.search(row.judgement.text)) for row in search.rows]
+    assert sum(found is not None for _, found in told) >= 6
+    for row, found in told:
+        assert (found is None) is (row.judgement.ratio is None)
+        if found is None:
+            continue
+        times_as_fast, reference = (float(each.replace(",", "")) for each in found.groups()[:2])
+        own_ms, own_rate = row.outcome.median_ms, row.outcome.samples_per_s
+        assert own_ms is not None and own_rate is not None
+        computed = reference / own_ms if found[3] == "ms" else own_rate / reference
+        assert times_as_fast == pytest.approx(computed, rel=0.02)
+
+
+def test_what_was_built_on_a_gain_that_fell_is_held_against_the_script_as_it_is() -> None:
+    def model(configuration: Configuration) -> float:
+        ms = 9.0 if configuration.get("optimization_level") == 1 else 10.0
+        return ms * (0.9 if configuration.get("dtype") else 1.0)
+
+    trials = ByFormula(model)
+    trials.slower = 0.86  # what slowed the first runs down is over
+    search = Search(trials, axes("optimization_level", "dtype"), Judge())
+    search.run("one-at-a-time")
+    rows = {str(row.trial.configuration): row for row in search.rows}
+    fell, built = rows["optimization_level 1"], rows["optimization_level 1, dtype bfloat16"]
+    assert fell.judgement.verdict == j.NO_GAIN and not fell.kept
+    assert fell.judgement.text.endswith("; kept until the script as it is was measured once more")
+    assert built.against == Configuration()
+    assert built.judgement.against_ms == search.baseline().median_ms
+    proven = {row.trial.configuration for row in search.rows if row.kept} | {Configuration()}
+    assert all(row.against in proven for row in search.rows)
+    assert search.best in proven
 
 
 def test_a_gain_beyond_the_drift_stays() -> None:

@@ -246,10 +246,16 @@ def _with_region(
 def region_ms(found: Iteration, label: str) -> float | None:
     """What the parts of an iteration that are in a region take together; None: not told."""
     parts = {part.name: part.ms for part in found.parts}
+    names = names_of_region(list(parts), label)
+    return sum(parts[name] for name in names) if names else None
+
+
+def names_of_region(parts: Sequence[str], label: str) -> tuple[str, ...]:
+    """Of the names of parts those that are in a region of that label; none: not told."""
     if label in parts:
-        return parts[label]
-    rest = parts.get(_rest_of(label))
-    return None if rest is None else rest + parts.get(OPTIMIZER, 0.0)
+        return (label,)
+    rest = _rest_of(label)
+    return tuple(name for name in parts if name in (rest, OPTIMIZER)) if rest in parts else ()
 
 
 def _rest_of(label: str) -> str:

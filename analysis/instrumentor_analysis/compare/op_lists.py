@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from instrumentor_analysis.compare.model import OpKind
-from instrumentor_analysis.shared.units import shapes_in_words
+from instrumentor_analysis.shared.units import shapes_in_words, types_in_words
 
 if TYPE_CHECKING:
     from instrumentor_analysis.load.table import Floats, Table
@@ -121,7 +121,7 @@ def _torch_ops(ops: Table) -> OpList:
         OpKind(
             op=str(row["op"]),
             shapes=shapes_in_words(str(row.get("input_shapes") or "")),
-            types=str(row.get("input_dtypes") or ""),
+            types=types_in_words(str(row.get("input_dtypes") or "")),
         )
         for row in ops.take(first).records(columns)
     ]

@@ -210,7 +210,7 @@ def _communication(rows: Sequence[DeviceRow]) -> tuple[Column, ...]:
 def _against(row: DeviceRow, mean_ms: float) -> str:
     if row.device_time_ms is None or not mean_ms:
         return formatting.ABSENT
-    return f"{(row.device_time_ms / mean_ms - 1) * 100:+.1f} %"
+    return formatting.quantity((row.device_time_ms / mean_ms - 1) * 100, "%", signed=True)
 
 
 def _skews(found: Devices, most: int) -> Table:

@@ -12,7 +12,7 @@ from instrumentor_analysis.model import Summary, WallClock
 from instrumentor_analysis.reports import formatting, headline, terminal
 from instrumentor_analysis.reports.document import Document, Figures, Line, Verdict
 from instrumentor_analysis.reports.summary import one_conclusion, verdict_of
-from instrumentor_analysis.summary.verdict import THE_DATA
+from instrumentor_analysis.summary.verdict import THE_DATA, threads_spin
 
 #: Ops that are named, and the least share that one of them has, percent.
 _MOST_OPS, _LEAST_OP_PERCENT = 4, 3.0
@@ -55,7 +55,7 @@ def _lines(summary: Summary) -> Iterator[Line]:
     if wall is not None:
         yield from _clock(wall, more=headline.more_steps(summary))
         if is_busy(summary.run.get("machine")):
-            yield from _fastest(wall)
+            yield from headline.fastest(wall)
             yield from _cpu_time(summary, wall)
     for line in headline.step_figures(summary).lines:
         if line.name in _OF_DEVICE and line.tone != "absent":
@@ -111,25 +111,11 @@ def _clock(wall: WallClock, *, more: bool) -> Iterator[Line]:
         yield replace(found["first step"], note="no steady step was timed")
 
 
-def _fastest(wall: WallClock) -> Iterator[Line]:
-    """What others' load has lengthened least; of several kinds it would be that of one of them."""
-    whole = wall.iteration
-    if wall.samples < headline.FEW_STEPS or wall.populations or wall.min_ms is None:
-        return
-    micro = whole is not None and whole.update is not None
-    of = f" a {headline.step_word(wall)}" if micro else ""
-    shown = {wall.label: wall.min_ms}
-    if whole is not None and not whole.is_mean:
-        shown = {whole.word: whole.min_ms} | shown
-    fastest = ", ".join(f"{name} {formatting.ms(each_ms)}" for name, each_ms in shown.items())
-    yield Line("fastest", f"{fastest}{of}", "other programs disturbed these least")
-
-
 def _cpu_time(summary: Summary, wall: WallClock) -> Iterator[Line]:
-    """What the steps of one thread cost, however long they waited for a CPU.
+    """What the steps cost, however long they waited for a CPU.
 
-    Several threads spin while one of them waits for its CPU, and a host that waits for a device
-    may: that tells nothing.
+    Several threads may spin while one of them waits for its CPU, which is said where the ops do not
+    account for it; of a host that waits for a device it tells nothing.
     """
     if wall.cpu_ms is None or summary.barrier is not None:
         return
@@ -138,7 +124,9 @@ def _cpu_time(summary: Summary, wall: WallClock) -> Iterator[Line]:
     if threads == 1:
         yield Line("CPU time", a_step, f"in {wall.label}; waiting for a CPU is not in it")
     elif threads is not None:
-        note = f"in {wall.label}; {threads} threads may have spun in it: try OMP_NUM_THREADS=1"
+        note = f"in {wall.label}, of all {threads} threads"
+        if threads_spin(summary):
+            note += ", which spin: try OMP_NUM_THREADS=1"
         yield Line("CPU time", a_step, note)
 
 

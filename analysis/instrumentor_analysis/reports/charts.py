@@ -298,7 +298,7 @@ def iteration(summary: Summary) -> Drawing | None:
     if wall is None or wall.iteration is None or len(wall.iteration.parts) < 2:
         return None
     found = wall.iteration
-    shown, figures, unit = parts_in_figures(found)
+    shown, figures, unit = parts_in_figures(found, wall.label)
     parts = tuple(
         Part(
             part.name,

@@ -41,6 +41,7 @@ class Column(Struct, frozen=True):
         total: its cell in the last row, set apart.
         keys: colours of a chart that its rows belong to; none where empty.
         wraps: on a narrow terminal its texts are broken between words, not cut.
+        named: its texts begin with a name, which is cut last.
         about: a sentence below the table where the column is shown.
     """
 
@@ -58,6 +59,7 @@ class Column(Struct, frozen=True):
     total: str | None = None
     keys: Sequence[str] = ()
     wraps: bool = False
+    named: bool = False
     about: str = ""
 
     def colour(self, row: int) -> str:

@@ -33,6 +33,8 @@ __all__ = [
     "quantity",
     "size",
 ]
+#: What stands for an argument that is no tensor, among shapes and among types.
+_NO_TENSORS = ("scalar", "Scalar", "ScalarList", "none")
 _BAR = "\N{FULL BLOCK}"
 _WORDS = re.compile(r"\([^()\s]*(?: [^()\s]+){1,3}\)\S*|\S+(?: %\S*)?")
 #: Eighths of a block, none first.
@@ -106,13 +108,18 @@ def width(text: str) -> int:
     )
 
 
-def clip(text: str, columns: int) -> str:
-    """The text if it fits, else its beginning and end around an ellipsis."""
+def clip(text: str, columns: int, *, named: bool = False) -> str:
+    """The text if it fits, else its beginning and end around an ellipsis.
+
+    Args:
+        named: it begins with a name, of which no more is cut than there is no room for.
+    """
     if width(text) <= columns:
         return text
     if columns <= 1:
         return "…"[:columns]
-    tail = min(columns // 3, 12)
+    room = max(0, columns - 1 - width(text.partition(" ")[0])) if named else columns
+    tail = min(columns // 3, 12, room)
     head = _prefix(text, columns - 1 - tail)
     return head + "…" + _prefix(text[::-1], columns - 1 - width(head))[::-1]
 
@@ -136,9 +143,9 @@ def plain_op(name: str) -> str:
     return name.removeprefix("aten::")
 
 
-def tensors(shapes: str) -> str:
-    """An op's shapes without its scalars, which tell nothing and take the room of the rest."""
-    return ", ".join(each for each in shapes.split(", ") if each != "scalar")
+def tensors(told: str) -> str:
+    """An op's shapes, or types, without its scalars, which take the room of the rest."""
+    return ", ".join(each for each in told.split(", ") if each not in _NO_TENSORS)
 
 
 def bar(share: float | None, columns: int) -> str:

@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from instrumentor_analysis.clock.iterations import OTHER, region_ms
+from instrumentor_analysis.clock.iterations import OTHER, names_of_region, region_ms
 from instrumentor_analysis.clock.memory import peak_of
-from instrumentor_analysis.clock.neighbours import BUSY, said
+from instrumentor_analysis.clock.neighbours import BUSY, is_busy, said
 from instrumentor_analysis.clock.order_statistics import effective_samples
 from instrumentor_analysis.clock.programs import SOURCE
 from instrumentor_analysis.clock.throughput import PERCENTILES
@@ -36,6 +36,7 @@ from instrumentor_analysis.reports import formatting, programs
 from instrumentor_analysis.reports.document import Figures, Line, Statement, Tone
 from instrumentor_analysis.shared.caveats import Caveat, by_weight, together, without
 from instrumentor_analysis.shared.documents import listed
+from instrumentor_analysis.shared.warning_codes import code_of
 from instrumentor_analysis.summary.figure_table import (
     CLOCK,
     PEAK_MEMORY,
@@ -112,6 +113,7 @@ def wall_clock_figures(summary: Summary) -> tuple[Figures, ...]:
             f"{_heading(wall)}, {steady_steps(wall)}",
             (
                 *wall_clock_figures_of(wall, more=more_steps(summary)),
+                *(fastest(wall) if is_busy(summary.run.get("machine")) else ()),
                 *(_of_run(summary) if wall is main else ()),
             ),
         )
@@ -245,6 +247,20 @@ def wall_clock_figures_of(wall: WallClock, *, more: bool = True) -> Iterator[Lin
         yield Line("recompiled", count, told)
 
 
+def fastest(wall: WallClock) -> Iterator[Line]:
+    """What others' load has lengthened least; of several kinds it would be that of one of them."""
+    whole = wall.iteration
+    if wall.samples < FEW_STEPS or wall.populations or wall.min_ms is None:
+        return
+    micro = whole is not None and whole.update is not None
+    of = f" a {step_word(wall)}" if micro else ""
+    shown = {wall.label: wall.min_ms}
+    if whole is not None and not whole.is_mean:
+        shown = {whole.word: whole.min_ms} | shown
+    told = ", ".join(f"{name} {formatting.ms(each_ms)}" for name, each_ms in shown.items())
+    yield Line("fastest", f"{told}{of}", "other programs disturbed these least")
+
+
 def _unseen(wall: WallClock) -> Iterator[Line]:
     """What a reader looks for in vain: throughput, a percentile of inference."""
     rates = wall.samples_per_s, wall.tokens_per_s
@@ -260,16 +276,26 @@ def _unseen(wall: WallClock) -> Iterator[Line]:
         yield Line(f"latency p{percent}", formatting.NOT_MEASURED, note, "absent")
 
 
-def parts_in_words(found: Iteration) -> str:
+def parts_in_words(found: Iteration, label: str) -> str:
     """``data 69.0 | fwd+bwd 7.2 | optimizer 1.1``: in the unit of the iteration."""
-    parts, values, _ = parts_in_figures(found)
+    parts, values, _ = parts_in_figures(found, label)
     return " | ".join(f"{part.name} {ms}" for part, ms in zip(parts, values, strict=True))
 
 
-def parts_in_figures(found: Iteration) -> tuple[tuple[Part, ...], list[str], str]:
-    """The parts that are worth a word, their figures, which add up, and the unit of all."""
+def parts_in_figures(found: Iteration, label: str) -> tuple[tuple[Part, ...], list[str], str]:
+    """The parts that are worth a word, their figures, which add up, and the unit of all.
+
+    The timed region is told by itself, too: its part is never bent so that the others fit.
+
+    Args:
+        label: of the timed region.
+    """
     parts = shown_parts(found)
-    return parts, *formatting.adding_up([part.ms for part in parts], "ms", found.median_ms)
+    names = [part.name for part in parts]
+    region = [names.index(name) for name in names_of_region(names, label)]
+    rest = names.index(OTHER) if OTHER in names else None
+    times = [part.ms for part in parts]
+    return parts, *formatting.adding_up(times, "ms", found.median_ms, region, rest)
 
 
 def _iteration(wall: WallClock) -> str:
@@ -277,7 +303,7 @@ def _iteration(wall: WallClock) -> str:
     found = wall.iteration
     if found is None:
         return ""
-    note, said = f"= {parts_in_words(found)}" if found.parts else "", []
+    note, said = f"= {parts_in_words(found, wall.label)}" if found.parts else "", []
     if found.median_interval_ms is not None and found.update is None:
         said.append(f"95 %: {between(found.median_interval_ms, found.median_ms)}")
     note += f" ({'; '.join(said)})" if said else ""
@@ -650,7 +676,8 @@ def warnings(summary: Summary, *, notes: bool = True) -> tuple[Caveat, ...]:
             ended = f"was ended by signal {-summary.script_exit_code}"
         text = f"The script {ended}; read run.log."
         found.append(Caveat("exit-code", text))
-    rest = (each for each in summary.warnings if each.kind != BUSY)  # stands above the figures
+    above = (BUSY, *(each.kind for each in _of_the_load(summary)))
+    rest = (each for each in summary.warnings if each.kind not in above)
     return together(by_weight(without((*found, *rest), _ignored(summary)), notes=notes))
 
 
@@ -660,11 +687,26 @@ def _ignored(summary: Summary) -> tuple[str, ...]:
     return tuple(map(str, codes)) if isinstance(codes, list) else ()
 
 
+def _of_the_load(summary: Summary) -> tuple[Caveat, ...]:
+    """What is to be expected of a busy machine, and said with it: that the steps are not alike."""
+    ignored = _ignored(summary)
+    if BUSY not in {each.kind for each in summary.warnings} or code_of(BUSY) in ignored:
+        return ()
+    kinds = ["not-steady", "outlier"]
+    # Of so many samples as were asked for it is the script that was short.
+    kinds += ["few-samples"] if summary.run.get("steps") is None else []
+    return tuple(x for x in summary.warnings if x.kind in kinds and x.code not in ignored)
+
+
 def above_the_figures(summary: Summary) -> tuple[Statement, ...]:
-    """What is to be known before any figure is read: that the machine was busy."""
+    """What is to be known before any figure is read: that the machine was busy.
+
+    With the codes of what it explains.
+    """
     busy = (each for each in summary.warnings if each.kind == BUSY)
+    more = dict.fromkeys(each.code for each in _of_the_load(summary))
     return tuple(
-        Statement("", each.labelled, "bad", "busy")
+        Statement("", f"{each} [{', '.join((each.code, *more))}]", "bad", "busy")
         for each in without(busy, _ignored(summary))
         if each.kind == BUSY
     )

@@ -196,7 +196,7 @@ def _cells(column: Column, size: int, paint: Paint) -> list[list[str]]:
     texts = [column.title, *column.texts, column.total or ""]
 
     def padded(text: str, how: str) -> str:
-        text = formatting.clip(text, size)
+        text = formatting.clip(text, size, named=column.named)
         space = " " * (size - formatting.width(text))
         painted = paint(text, how)
         return space + painted if column.right else painted + space

@@ -7,7 +7,7 @@ Three significant digits, in the unit that reads best: ``1.87 MFLOPs``, ``26,100
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from instrumentor_analysis.shared.documents import parsed
 
@@ -50,18 +50,21 @@ def measured(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
 
 
-def quantity(value: float | None, unit: str = "", absent: str = NOT_MEASURED) -> str:
+def quantity(
+    value: float | None, unit: str = "", absent: str = NOT_MEASURED, *, signed: bool = False
+) -> str:
     """``412 ms``: a value of that unit as text, in the larger or smaller unit that reads better.
 
     Args:
         unit: of the value: a time (``us``, ``ms``, ``s``), ``B``, ``FLOPs``, ``FLOP/s`` with any
             prefix, ``%``, anything else as it is; empty for a count.
         absent: what stands for no figure, which has no unit.
+        signed: a change in percent, with its sign.
     """
     if value is None or not math.isfinite(value):
         return absent
     if unit == "%":
-        return f"{value:,.1f} %"
+        return f"{value:{'+' if signed else ''},.1f} %"
     scaled, shown = _scaled(value, unit)
     text = f"{round(scaled):,}" if shown in ("", "B") else number(scaled)
     return f"{text} {shown}".rstrip()
@@ -74,9 +77,7 @@ def size(count: int) -> str:
 
 def number(value: float, digits: int = _DIGITS) -> str:
     """So many significant digits with thousands separators; zeros beyond the first decimal go."""
-    text = f"{_rounded(value, digits):,.{_decimals(value, digits)}f}"
-    whole, point, fraction = text.partition(".")
-    return f"{whole}.{fraction.rstrip('0') or '0'}" if point else whole
+    return _short(f"{_rounded(value, digits):,.{_decimals(value, digits)}f}")
 
 
 def column(
@@ -116,23 +117,60 @@ def alike(
     ], shown
 
 
-def adding_up(values: Sequence[float], unit: str, whole: float) -> tuple[list[str], str]:
+def adding_up(
+    values: Sequence[float],
+    unit: str,
+    whole: float,
+    figure: Sequence[int] = (),
+    rest: int | None = None,
+) -> tuple[list[str], str]:
     """The parts of a whole with its unit and decimals, such that those shown add up to it as shown.
 
-    Rounded up are those that lose most by rounding down. What does not add up by itself is rounded
-    each by itself.
+    Each is rounded by itself and the rest is what they leave; without one, or where they leave
+    nothing, those are rounded up that lose most by rounding down. What does not add up by itself is
+    rounded each by itself.
+
+    Args:
+        figure: positions of the parts that together are a figure of its own: they add up to that
+            one as it is rounded by itself, since it stands elsewhere, too.
+        rest: position of the part that is what the others leave.
     """
-    (total, *plain), shown = alike([whole, *values], unit, of=whole)
-    decimals = len(total.partition(".")[2])
-    per_value = _scaled(whole, unit)[0] / whole * 10**decimals if whole else 0.0
-    exact = [value * per_value for value in values]
-    down = [math.floor(value) for value in exact]
-    missing = round(float(total.replace(",", "")) * 10**decimals) - sum(down)
-    if not 0 <= missing <= len(down):
-        return plain, shown
-    for at in sorted(range(len(down)), key=lambda at: down[at] - exact[at])[:missing]:
+    texts, shown = alike([whole, *values], unit, of=whole)
+    decimals = len(texts[0].partition(".")[2])
+    factor = _scaled(whole, unit)[0] / whole if whole else 0.0
+    total, *near = (_last_digits(value * factor, decimals) for value in (whole, *values))
+    exact = [value * factor * 10**decimals for value in values]
+    if not 0 <= total - sum(map(math.floor, exact)) <= len(exact):
+        return [_short(each) for each in texts[1:]], shown
+    its_own = _last_digits(sum(values[at] for at in figure) * factor, decimals)
+    others = {at: near[at] for at in range(len(near)) if at not in figure}
+    left = total - its_own - sum(others.values())
+    if rest in others and others[rest] + left >= 0:
+        others[rest] += left
+    else:
+        others = _shared(exact, others, total - its_own)
+    digits = others | _shared(exact, figure, its_own)
+    return [_short(f"{digits[at] / 10**decimals:,.{decimals}f}") for at in range(len(near))], shown
+
+
+def _last_digits(value: float, decimals: int) -> int:
+    """A value as it is shown, in units of its last digit."""
+    return round(float(f"{value:.{decimals}f}") * 10.0**decimals)
+
+
+def _shared(exact: Sequence[float], places: Collection[int], total: int) -> dict[int, int]:
+    """A total shared among the numbers at these places: each is rounded down or up."""
+    down = {at: math.floor(exact[at]) for at in places}
+    missing = max(0, total - sum(down.values()))
+    for at in sorted(places, key=lambda at: down[at] - exact[at])[:missing]:
         down[at] += 1
-    return [f"{value / 10**decimals:,.{decimals}f}" for value in down], shown
+    return down
+
+
+def _short(text: str) -> str:
+    """A number without the zeros beyond its first decimal."""
+    whole, point, fraction = text.partition(".")
+    return f"{whole}.{fraction.rstrip('0') or '0'}" if point else whole
 
 
 def _decimals(value: float, digits: int) -> int:
@@ -162,6 +200,14 @@ def _scaled(value: float, unit: str) -> tuple[float, str]:
         min(units, key=lambda name: units[name]),
     )
     return plain / units[shown], shown
+
+
+def types_in_words(text: str) -> str:
+    """``["float", "", "Scalar"]`` as ``float, none, Scalar``; what is no list of names stays."""
+    try:
+        return ", ".join(str(each) or "none" for each in parsed(text))
+    except (ValueError, TypeError):
+        return text
 
 
 def shapes_in_words(text: str) -> str:

@@ -49,6 +49,8 @@ SHORT_US = 15.0
 SHORT_OPS = 50
 #: Share of the iteration from which the data is worth a try, though it does not bound it, percent.
 SOME_DATA_PERCENT = 10.0
+#: CPU time beyond what the ops' threads can have used from which they spin: a share of that.
+SPINS_SHARE = 0.2
 #: Device time beyond the wall clock that is still put down to two clocks, percent.
 CLOCKS_DIFFER_PERCENT = 5.0
 
@@ -222,15 +224,28 @@ THE_DATA = "look at the data"
 def _when_busy(summary: Summary) -> Iterator[Lever]:
     yield Lever("measure again", "when the machine is quiet; `instrument doctor` shows its load")
     yield from _waited(summary.wall_clock)
-    threads = summary.environment.get("torch_threads")
-    # A device does the work where a barrier is waited for.
-    if summary.barrier is None and isinstance(threads, int) and threads > 1:
+    if threads_spin(summary):
         how = (
-            "threads wait for each other on busy CPUs; with one thread, such waits are not in the "
-            "CPU time"
+            "the ops do not account for the CPU time: threads wait for each other on busy CPUs; "
+            "with one thread, such waits are not in it"
         )
         yield Lever("OMP_NUM_THREADS=1", how)
     yield from _in_turn(summary)
+
+
+def threads_spin(summary: Summary) -> bool:
+    """Whether a step took more CPU time than one thread and those of its ops can have used.
+
+    False where the time of its ops is not known, and where a device does the work.
+    """
+    wall, ops_ms = summary.wall_clock, summary.op_self_time_ms
+    threads = summary.environment.get("torch_threads")
+    if wall is None or wall.cpu_ms is None or wall.median_ms is None or ops_ms is None:
+        return False
+    if summary.barrier is not None or not isinstance(threads, int) or threads < 2:
+        return False
+    used_ms = wall.median_ms + (threads - 1) * min(ops_ms, wall.median_ms)
+    return wall.cpu_ms > (1 + SPINS_SHARE) * used_ms
 
 
 def _in_turn(summary: Summary) -> Iterator[Lever]:

@@ -131,7 +131,7 @@ def _incomplete(failed: Sequence[Failed]) -> str:
 
 
 def _show_all(kept: History, asked: Asked, *, json: bool) -> None:
-    """The newest run of each script."""
+    """The newest run of each script, and what the project of the working folder left incomplete."""
     from instrumentor_analysis.reports.comparison import history as reports
     from instrumentor_analysis.shared.documents import plain
 
@@ -151,8 +151,10 @@ def _show_all(kept: History, asked: Asked, *, json: bool) -> None:
         console.say(
             f"The newest run of each script. For all runs of one: instrument history {words}"
         )
-    if failed:
-        console.say(f"Not listed: {_incomplete(failed)}")
+    here = Path.cwd().resolve()
+    of_this = [each for each in failed if here.is_relative_to(each.project)]
+    if of_this:
+        console.say(f"Not listed of this project: {_incomplete(of_this)}")
     elif not entries:
         console.say(
             f"{kept.path} has no run yet. Measure one, for example: instrument run train.py"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from instrumentor_analysis.reports import formatting
-from instrumentor_analysis.reports.terminal import indented
+from instrumentor_analysis.reports.document import Column, Table
+from instrumentor_analysis.reports.terminal import indented, painter, table_lines
+from instrumentor_analysis.shared.units import types_in_words
 
 
 def test_a_text_without_an_end_is_shown_by_its_beginning() -> None:
@@ -34,6 +36,33 @@ def test_clip_never_exceeds_its_room(text: str, columns: int) -> None:
     clipped = formatting.clip(text, columns)
     assert formatting.width(clipped) <= columns
     assert clipped == text or "…" in clipped
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (23, "native_batch_norm_back…"),
+        (32, "native_batch_norm_backward…8, 32"),
+        (99, "native_batch_norm_backward 128x32x8, 32"),
+    ],
+)
+def test_of_an_op_and_its_shapes_the_shapes_are_cut_first(columns: int, shown: str) -> None:
+    text = "native_batch_norm_backward 128x32x8, 32"
+    assert formatting.clip(text, columns, named=True) == shown
+    column = Column("op", [text], right=False, named=True, least=columns)
+    assert shown in "".join(table_lines(Table((column,)), columns, painter(False)))
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ('["float","ScalarList","","Scalar"]', "float"),
+        ('["long int","float"]', "long int, float"),
+        ("BFLOAT16", "BFLOAT16"),
+    ],
+)
+def test_types_are_words_and_those_of_tensors(told: str, shown: str) -> None:
+    assert formatting.tensors(types_in_words(told)) == shown
 
 
 @pytest.mark.parametrize(

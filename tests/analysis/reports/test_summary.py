@@ -207,6 +207,42 @@ def test_briefly_a_busy_machine_has_its_fastest_step() -> None:
     assert not fastest(replace(wall, populations=kinds))
 
 
+@pytest.mark.parametrize(
+    ("steps", "ignored", "codes", "listed"),
+    [
+        (None, [], "[W201, W205, W105]", []),
+        (20, [], "[W201, W205]", ["few-samples"]),
+        (None, ["W205"], "[W201, W105]", []),
+        (None, ["W201"], "", ["few-samples", "outlier"]),
+    ],
+)
+def test_what_a_busy_machine_explains_is_said_with_it(
+    steps: int | None, ignored: list[str], codes: str, listed: list[str]
+) -> None:
+    summary = ALL["torch_cpu"]()
+    machine = {"cpus": 2, "other_cpus": 1.6}
+    run = {**summary.run, "machine": machine, "steps": steps, "ignored_warnings": ignored}
+    found = (*doubts(machine), Caveat("outlier", "1 step."), Caveat("few-samples", "Few."))
+    busy = replace(summary, run=run, verdict=None, warnings=found)
+    for text in (brief.console(busy, width=200), console(busy, width=200), markdown(busy)):
+        assert (codes.replace("[", "").replace("]", "") in text.replace("\\", "")) and (
+            ("Machine busy" in text) is bool(codes)
+        )
+    kinds = [each.kind for each in headline.warnings(busy, notes=False)]
+    assert sorted(set(kinds) & {"outlier", "few-samples"}) == listed
+
+
+def test_every_report_of_a_busy_machine_has_its_fastest_step() -> None:
+    summary = ALL["torch_cpu"]()
+    assert summary.wall_clock is not None
+    wall = replace(summary.wall_clock, samples=9, min_ms=4.0, populations=())
+    run = {**summary.run, "machine": {"cpus": 2, "other_cpus": 1.6}}
+    busy = replace(summary, wall_clock=wall, run=run)
+    for report in (console, markdown, html):
+        assert "disturbed these least" in report(busy)
+        assert "disturbed these least" not in report(replace(busy, run=summary.run))
+
+
 def test_briefly_a_busy_machine_has_the_cpu_time_of_its_steps() -> None:
     summary = ALL["torch_cpu"]()
     assert summary.wall_clock is not None
@@ -220,7 +256,10 @@ def test_briefly_a_busy_machine_has_the_cpu_time_of_its_steps() -> None:
         return "".join(line for line in text.splitlines() if line.startswith("CPU time"))
 
     assert re.search(r"2\.70? ms a step, in .+; waiting for a CPU is not in it$", told(wall, 1))
-    assert "OMP_NUM_THREADS=1" in told(wall, 2) and "waiting" not in told(wall, 2)
+    assert told(wall, 2).endswith("of all 2 threads"), "no ops are known that tell of spinning"
+    spins = replace(wall, median_ms=1.5)
+    assert told(spins, 2, op_self_time_ms=0.5).endswith("which spin: try OMP_NUM_THREADS=1")
+    assert "spin" not in told(spins, 2, op_self_time_ms=1.4), "the ops account for it"
     assert not told(wall, 1, {**summary.run}), "on a quiet machine the median says it"
     assert not told(wall, None), "nothing is known of its threads"
     assert not told(replace(wall, cpu_ms=None), 1)

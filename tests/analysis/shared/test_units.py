@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from instrumentor_analysis.shared.units import adding_up, alike, column, number, quantity
 
@@ -74,9 +76,9 @@ def test_zeros_behind_the_first_decimal_go() -> None:
         ([2.8, 90.5, 23.7], 117.0, ["3", "90", "24"]),  # each by itself: 118
         ([209.6, 1.6], 211.2, ["209", "2"]),
         ([69.0, 7.24, 1.1, 3.26], 80.6, ["69.0", "7.2", "1.1", "3.3"]),
-        ([950.4, 99.6], 1_050.0, ["0.95", "0.10"]),
-        ([1.0, 2.0], 9.0, ["1.00", "2.00"]),  # parts that do not make the whole
-        ([4.0, 5.0], 3.0, ["4.00", "5.00"]),
+        ([950.4, 99.6], 1_050.0, ["0.95", "0.1"]),
+        ([1.0, 2.0], 9.0, ["1.0", "2.0"]),  # parts that do not make the whole
+        ([4.0, 5.0], 3.0, ["4.0", "5.0"]),
         ([0.0], 0.0, ["0"]),
         ([], 5.0, []),
     ],
@@ -85,3 +87,35 @@ def test_parts_as_shown_add_up_to_the_whole_as_shown(
     parts: list[float], whole: float, shown: list[str]
 ) -> None:
     assert adding_up(parts, "ms", whole)[0] == shown
+
+
+@pytest.mark.parametrize(
+    ("parts", "whole", "shown"),
+    [
+        ([0.6602, 0.1068, 1.16475, 0.7249, 0.1533], 2.81, ["0.66", "0.11", "1.16", "0.72", "0.16"]),
+        ([0.146, 0.3, 7.2962, 0.89, 0.3278], 8.96, ["0.15", "0.3", "7.3", "0.89", "0.32"]),
+        ([0.004, 0.004, 1.004, 0.0, 0.001], 1.013, ["0.0", "0.0", "1.0", "0.0", "0.01"]),
+        ([0.006, 0.006, 1.0, 0.0, 0.001], 1.013, ["0.01", "0.0", "1.0", "0.0", "0.0"]),
+    ],
+)
+def test_a_part_that_is_a_figure_of_its_own_is_never_bent(
+    parts: list[float], whole: float, shown: list[str]
+) -> None:
+    assert adding_up(parts, "ms", whole, [2], 4)[0] == shown
+
+
+@given(
+    st.lists(st.floats(0.001, 500.0), min_size=2, max_size=6),
+    st.integers(1, 2),
+    st.booleans(),
+)
+def test_whatever_the_parts_they_add_up_and_the_figure_is_its_own(
+    parts: list[float], count: int, with_rest: bool
+) -> None:
+    whole, figure = sum(parts), list(range(min(count, len(parts) - 1)))
+    shown, _ = adding_up(parts, "ms", whole, figure, len(parts) - 1 if with_rest else None)
+    (total, alone), _ = alike([whole, sum(parts[at] for at in figure)], "ms", of=whole)
+    numbers = [float(each.replace(",", "")) for each in shown]
+    assert sum(numbers) == pytest.approx(float(total.replace(",", "")), abs=1e-6)
+    its_own = sum(numbers[at] for at in figure)
+    assert its_own == pytest.approx(float(alone.replace(",", "")), abs=1e-6)

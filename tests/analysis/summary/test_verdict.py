@@ -337,9 +337,15 @@ def test_the_command_measures_what_the_run_did() -> None:
 def test_a_run_without_a_verdict_says_why_and_what_to_try() -> None:
     busy = {"machine": {"other_cpus": 1.6, "cpus": 2}, "command": ["python", "train.py"]}
     repository = {"git_commit": "a", "git_parent": True}
-    name, reason, tries = no_more(run=busy, environment={"torch_threads": 2, **repository})
+    threads = {"torch_threads": 2, **repository}
+    name, reason, tries = no_more(run=busy, environment=threads)
     assert name == "no conclusion" and reason.startswith("other programs used the CPUs")
-    assert tries == ["measure again", "OMP_NUM_THREADS=1", "compare two versions"]
+    assert tries == ["measure again", "compare two versions"]
+    # 10 ms by two threads, of which one had 3 ms of ops to do: 20 ms are more than they needed.
+    for cpu_ms, spins in ((20.0, True), (15.0, False)):
+        of = {"cpu_ms": cpu_ms}
+        _, _, tries = no_more(run=busy, environment=threads, op_self_time_ms=3.0, clock=of)
+        assert ("OMP_NUM_THREADS=1" in tries) is spins
     waits = Iteration(9, 60.0, 50.0, 70.0, parts=(Part("data", 36.0, 60.0),))
     _, _, tries = no_more(run=busy, clock={"iteration": waits}, environment=repository)
     assert tries == ["measure again", "look at the data", "compare two versions"]

@@ -172,7 +172,10 @@ def failed(script: Path, folder: Path, why: str) -> None:
 
 
 def test_runs_without_a_figure_are_counted_with_their_reasons(
-    script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    script: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     failed(script, tmp_path / "train-3", "interrupted")
     for number in (4, 5):
@@ -184,7 +187,11 @@ def test_runs_without_a_figure_are_counted_with_their_reasons(
         "Not listed: 3 incomplete runs: the script ended with code 1 (2), interrupted (1) "
         f"(the newest is {tmp_path / 'train-5'})\n"
     ) in said.err
-    assert call(["history"]) == 0 and "Not listed: 3 incomplete runs" in capsys.readouterr().err
+    for folder, told in ((script.parent, True), (tmp_path.parent, False)):
+        monkeypatch.chdir(folder)
+        assert call(["history"]) == 0
+        said_of_it = "Not listed of this project: 3 incomplete runs" in capsys.readouterr().err
+        assert said_of_it is told, folder
     assert call(["history", str(script), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (len(document["runs"]), document["failed"][0]["why"]) == (2, "interrupted")

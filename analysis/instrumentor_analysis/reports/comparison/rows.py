@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from instrumentor_analysis.clock.neighbours import is_busy
 from instrumentor_analysis.compare.model import (
@@ -23,6 +24,8 @@ from instrumentor_analysis.reports.document import Section, Table, Tone
 from instrumentor_analysis.summary.figure_table import FIGURES
 
 _LONGEST_NAME = 160
+#: Letters of an op's own name that a narrow terminal keeps.
+_LONGEST_OP = 32
 _OUTCOMES = {"same": "the same", "changed": "changed", "added": "added", "removed": "removed"}
 #: Narrowest width on a terminal of the first column, and of other columns of text.
 _LEAST = 24, 16
@@ -220,6 +223,11 @@ def _ops(comparison: Comparison, most: int) -> Section | None:
         least=_LEAST,
         note=_of_ops(comparison, every, _more(moved, most), noise=noise),
     )
+    names_only = [formatting.width(each.partition(" ")[0]) for each in names]
+    least = max(_LEAST[0], min(_LONGEST_OP, max(names_only, default=0)))
+    table = replace(
+        table, columns=(replace(table.columns[0], named=True, least=least), *table.columns[1:])
+    )
     counted = ", ".join(f"{every.counts.get(each, 0):,} {word}" for each, word in _OUTCOMES.items())
     return Section(f"Ops by {every.time}{cells.per_sample(comparison)}: {counted}", (table,))
 
@@ -246,9 +254,16 @@ def _outcome(change: OpChange) -> str:
     if change.status != "changed" or change.base is None or change.new is None:
         return "" if change.status == "same" else change.status
     return "; ".join(
-        f"{part}: {getattr(change.base, part) or 'none'} > {getattr(change.new, part) or 'none'}"
+        f"{part}: {' > '.join(_sides(getattr(change.base, part), getattr(change.new, part)))}"
         for part in change.changed
     )
+
+
+def _sides(base: str, new: str) -> tuple[str, str]:
+    """Shapes or types of both sides, those of tensors where they tell the sides apart."""
+    tensors = formatting.tensors(base), formatting.tensors(new)
+    old, now = tensors if tensors[0] != tensors[1] else (base, new)
+    return old or "none", now or "none"
 
 
 def _differences(comparison: Comparison) -> Section | None:
