@@ -24,6 +24,8 @@ _NO_NODES = frozenset([
     "ctx", "op", "ops", "id", "attr", "arg", "level", "module", "asname", "type_comment",
     "is_async", "simple", "conversion", "type_ignores",
 ])  # fmt: skip
+#: Attribute by which a statement knows its file.
+_FILE = "file"
 _parts: dict[type[ast.AST], tuple[str, ...]] = {}  # fields that may hold nodes
 
 
@@ -388,9 +390,15 @@ def is_main_guard(test: ast.expr) -> bool:
 
 
 def contains(outer: ast.AST, inner: ast.AST) -> bool:
-    """Whether a node of the same file lies within another, judged by position (constant time)."""
+    """Whether a node lies within another, judged by file and position (constant time).
+
+    Statements know their file; an expression is taken to stand in the same one.
+    """
     if outer is inner:
         return True
+    one, other = vars(outer).get(_FILE), vars(inner).get(_FILE)
+    if one != other and one is not None and other is not None:
+        return False
     line, column, end_line, end_column = _span(outer)
     first, at, last_line, end = _span(inner)
     return (line, column) <= (first, at) and (last_line, end) <= (end_line, end_column)
@@ -445,12 +453,14 @@ def parse(path: Path, data: bytes) -> Source:
 
 def source_of(path: Path, data: bytes, tree: ast.Module) -> Source:
     """A parsed tree with the place of each of its statements."""
-    source = Source(path, data, tree)
+    source, file = Source(path, data, tree), str(path)
+    vars(tree)[_FILE] = file
     stack: list[tuple[list[ast.stmt], ast.AST, ScopeNode]] = [(tree.body, tree, tree)]
     while stack:
         suite, parent, scope = stack.pop()
         for index, statement in enumerate(suite):
             source.places[statement] = Place(suite, index, parent, scope)
+            vars(statement)[_FILE] = file
             inner: ScopeNode = scope
             if isinstance(statement, FUNCTIONS):
                 source.functions.append(statement)

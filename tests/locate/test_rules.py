@@ -526,6 +526,30 @@ def test_a_named_loop_of_another_module_that_is_not_seen_to_be_reached(tmp_path:
         locate_file(script, Options(loop=("clients.py", 2)), [tmp_path])
 
 
+@pytest.mark.parametrize("arguments", [(), ("--warm",)])
+def test_a_loop_on_the_same_lines_of_another_file_is_a_rival_if_it_runs(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    fits = PREAMBLE + "def fit(self):\n" + indent(LOOP, "    ")
+    (tmp_path / "main_part.py").write_text(fits)
+    (tmp_path / "warm.py").write_text(fits + "        log(loss)\n        log(loss)\n")
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import argparse\nimport main_part\nimport warm\n\n"
+        "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--warm', action='store_true')\n"
+        "args = parser.parse_args()\n"
+        "if args.warm:\n    warm.fit(1)\nmain_part.fit(1)\n"
+    )
+    if not arguments:
+        found = locate_file(script, Options(), [tmp_path], arguments=arguments)
+        assert found.candidate.source.path.name == "main_part.py"
+        return
+    with pytest.raises(Declined) as caught:
+        locate_file(script, Options(), [tmp_path], arguments=arguments)
+    assert [r.kind for r in caught.value.reasons] == ["several-loops"] * 2
+
+
 def test_a_loop_that_is_never_reached_is_no_rival() -> None:
     unused = "def other():\n" + indent(LOOP, "    ")
     plan = rewrite(PREAMBLE + unused + LOOP, filename="train.py").plan

@@ -1026,6 +1026,27 @@ def test_random_numbers_of_a_model_in_training_mode_are_noted(name: str) -> None
     [
         ("torch.nn.BatchNorm1d(4)", "check(net)", False),
         ("torch.nn.BatchNorm1d(4, track_running_stats=False)", "check(net)", True),
+        ("torch.nn.BatchNorm1d(4, 1e-5, 0.1, True, False)", "check(net)", True),
+        ("torch.nn.LazyBatchNorm1d(1e-5, 0.1, True, False)", "check(net)", True),
+        ("torch.nn.SyncBatchNorm(4)", "check(net)", False),
+        ("torch.nn.InstanceNorm1d(4)", "check(net)", True),
+        ("torch.nn.InstanceNorm1d(4, track_running_stats=False)", "check(net)", True),
+        ("torch.nn.InstanceNorm1d(4, track_running_stats=True)", "check(net)", False),
+        ("torch.nn.InstanceNorm1d(4, track_running_stats=track)", "check(net)", False),
+        ("torch.nn.InstanceNorm1d(4, 1e-5, 0.1, True, True)", "check(net)", False),
+        ("torch.nn.InstanceNorm1d(4, **options)", "check(net)", False),
+        ("torch.nn.InstanceNorm1d(4, track_running_stats=True)", "checked(net)", True),
+        ("torch.nn.LazyInstanceNorm1d(1e-5, 0.1, True, True)", "check(net)", False),
+        ("torch.nn.utils.spectral_norm(torch.nn.Linear(4, 4))", "check(net)", False),
+        (
+            "torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(4, 4))",
+            "check(net)",
+            False,
+        ),
+        ("torch.nn.utils.weight_norm(torch.nn.Linear(4, 4))", "check(net)", True),
+        ("torchvision.models.resnet18()", "check(net)", False),
+        ("torchvision.models.vgg16()", "check(net)", True),
+        ("timm.create_model('resnet18')", "check(net)", False),
         ("torch.nn.LayerNorm(4)", "check(net)", True),
         ("torch.nn.BatchNorm1d(4)", "net.eval()\ncheck(net)", True),
         ("torch.nn.BatchNorm1d(4)", "checked(net)", True),
@@ -1036,10 +1057,56 @@ def test_an_evaluation_that_changes_running_statistics_stays(
 ) -> None:
     source = looped(
         STEP.replace("model(x)", "net(x)"),
-        before=LOADED + NET.format(layer=layer, value=RUNS) + text,
+        before="import timm\nimport torchvision\n"
+        + LOADED
+        + NET.format(layer=layer, value=RUNS)
+        + text,
     )
     assert bool(plan_of(source)["skipped_validation"]) is goes
     assert any("running statistics change" in why for why in stays(source)) is not goes
+
+
+@pytest.mark.parametrize(
+    ("norm", "goes"),
+    [
+        ("torch.nn.BatchNorm1d", False),
+        ("torch.nn.InstanceNorm1d", True),
+        ("functools.partial(torch.nn.BatchNorm1d, affine=True)", False),
+        ("functools.partial(torch.nn.InstanceNorm1d, track_running_stats=True)", False),
+        ("functools.partial(torch.nn.InstanceNorm1d, track_running_stats=False)", True),
+    ],
+)
+def test_a_layer_whose_class_a_function_chooses_is_known_by_each_class(
+    norm: str, goes: bool
+) -> None:
+    chosen = (
+        "import functools\n"
+        "def norm_of(kind):\n"
+        "    if kind == 'layer':\n"
+        "        return torch.nn.LayerNorm\n"
+        f"    return {norm}\n"
+    )
+    net = NET.format(layer="norm(4)", value=RUNS).replace("(self)", "(self, norm)", 1)
+    net = net.replace("net = Net()", "chosen = norm_of(kind)\nnet = Net(norm=chosen)")
+    source = looped(STEP.replace("model(x)", "net(x)"), before=LOADED + chosen + net + "check(net)")
+    assert bool(plan_of(source)["skipped_validation"]) is goes
+
+
+@pytest.mark.parametrize(
+    ("told", "goes"),
+    [
+        ("use_input_stats=self.training", False),
+        ("momentum=0.1", False),
+        ("use_input_stats=False", True),
+    ],
+)
+def test_a_function_that_changes_the_statistics_it_is_given_is_no_mere_value(
+    told: str, goes: bool
+) -> None:
+    value = f"torch.nn.functional.instance_norm(x, self.mean, self.var, {told})"
+    net = NET.format(layer="torch.nn.ReLU()", value=value)
+    source = looped(STEP.replace("model(x)", "net(x)"), before=LOADED + net + "check(net)")
+    assert bool(plan_of(source)["skipped_validation"]) is goes
 
 
 @pytest.mark.parametrize(("value", "noted"), [("torch.rand(1)", True), ("torch.ones(1)", False)])

@@ -33,6 +33,11 @@ from instrumentor.read.syntax import (
 )
 
 _TRANSPARENT = ("data", "grad")
+#: Functions that change the running statistics they are given: the option that tells, its default.
+_TRACKS = {
+    "torch.nn.functional.batch_norm": ("training", False),
+    "torch.nn.functional.instance_norm": ("use_input_stats", True),
+}
 #: Methods with an underscore at the end that leave the values as they are.
 _HARMLESS = ("requires_grad_", "retain_grad_")
 
@@ -186,10 +191,11 @@ class Carried(Struct, eq=False):
     def _tracks(self, function: Function, call: ast.Call) -> str:
         """When a call changes the running statistics that it is given: in training, always."""
         name = self.program.names.qualified(function.source, function.node, call.func)
-        if name != "torch.nn.functional.batch_norm":
-            return ""
-        told = argument(call, "training", at=5)
-        if told is None or (isinstance(told, ast.Constant) and not told.value):
+        option, always = _TRACKS.get(name, ("", False))
+        told = argument(call, option, at=5)
+        if told is None:
+            return "always" if always else ""
+        if isinstance(told, ast.Constant) and not told.value:
             return ""
         return "in training" if getattr(told, "attr", "") == "training" else "always"
 

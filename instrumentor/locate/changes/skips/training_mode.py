@@ -23,12 +23,12 @@ from instrumentor.read.syntax import (
     argument,
     arguments,
     below,
+    callee,
     contains,
     own_calls,
     path_to,
-    turns_off,
 )
-from instrumentor.read.values import Class, Member, Object, Value
+from instrumentor.read.values import Class, External, Member, Object, Value
 
 #: Callers that are followed outwards, and objects inwards.
 _DEPTH, _MOST = 6, 200
@@ -65,7 +65,7 @@ class TrainingMode(Struct, eq=False):
         made = list(self._holds(list(names.of(source, scope, call.func))))
         made += self._functional(source, scope, call)
         draws = any(libraries.draws_in_training(n, told=_told(c)) and _some(c) for n, c in made)
-        tracks = any(libraries.tracks_in_training(n) and _kept(c) for n, c in made)
+        tracks = any(_tracks(n, c) for n, c in made)
         tracks |= bool(self.facts.reader.carried.by(source, scope, call, training=True))
         at = source.statement_of(call)
         if not (draws or tracks) or at is None:
@@ -99,12 +99,32 @@ class TrainingMode(Struct, eq=False):
             elif isinstance(value, Function):
                 calls = [(value.source, value.node, c) for c in own_calls(value.node)]
             for source, scope, call in calls:
-                name = names.qualified(source, scope, call.func)
-                if name:
-                    yield name, call
+                yield from self._classes(source, scope, call)
                 waiting += names.of(source, scope, call.func)
                 for given in arguments(call):
                     waiting += [v for v in names.of(source, scope, given) if isinstance(v, Object)]
+
+    def _classes(
+        self, source: Source, scope: ScopeNode, call: ast.Call
+    ) -> Iterator[tuple[str, ast.Call]]:
+        """What a call may make, with the options that it or a `partial` of the class gives."""
+        names = self.facts.program.names
+        name = names.qualified(source, scope, call.func)
+        if name:
+            yield name, call
+        for value in names.of(source, scope, call.func):
+            if isinstance(value, External) and value.name.rpartition(".")[2] != callee(call):
+                yield from ((value.name, made) for made in (call, *self._bound(value.name)))
+
+    def _bound(self, name: str) -> Iterator[ast.Call]:
+        """`partial(InstanceNorm2d, affine=True)` as the call that it makes of what it is given."""
+        program = self.facts.program
+        for source in program.sources.values():
+            for call in source.calls:
+                if callee(call) == "partial" and call.args:
+                    scope = source.scope_of(call)
+                    if program.names.qualified(source, scope, call.args[0]) == name:
+                        yield ast.Call(call.args[0], call.args[1:], call.keywords)
 
     def _functional(
         self, source: Source, scope: ScopeNode, call: ast.Call
@@ -246,5 +266,13 @@ def _some(call: ast.Call) -> bool:
     return not any(isinstance(v, (int, float)) and not v for v in nothing)
 
 
-def _kept(call: ast.Call) -> bool:
-    return not turns_off(call, "track_running_stats")
+def _tracks(name: str, call: ast.Call) -> bool:
+    """Whether what a call makes changes its buffers; in doubt it does."""
+    switch = libraries.tracks_in_training(name)
+    if switch is None or not switch.option:
+        return switch is not None and switch.is_on
+    told = argument(call, switch.option, at=switch.at)
+    if told is not None:
+        return not isinstance(told, ast.Constant) or bool(told.value)
+    more = any(k.arg is None for k in call.keywords)
+    return switch.is_on or more or any(isinstance(a, ast.Starred) for a in call.args)

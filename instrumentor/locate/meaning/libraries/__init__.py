@@ -15,7 +15,7 @@ from itertools import chain
 from pkgutil import iter_modules
 from typing import Any
 
-from instrumentor.locate.meaning.libraries.library import Library, Table, fits
+from instrumentor.locate.meaning.libraries.library import Library, Switch, Table, fits
 from instrumentor.locate.meaning.roles import Effect, Kind, Role
 
 #: Asked after all others: Python's own, and rows that fit names of whatever package.
@@ -36,7 +36,8 @@ _BASES: Table[Kind] = _all_of("bases")
 _EFFECTS: Table[Effect] = _all_of("effects")
 _NUMBERS, _DRAWS, _COMPILERS = map(_all_of, ("numbers", "draws", "compilers"))
 _IN_TRAINING, _IF_TOLD = map(_all_of, ("draws_in_training", "draws_if_told"))
-_TRACKS, _IF_MADE = map(_all_of, ("tracks_in_training", "draws_if_made"))
+_TRACKS: Table[Switch] = _all_of("tracks_in_training")
+_IF_MADE = _all_of("draws_if_made")
 #: Of those that draw the ones that only tell how far a generator is, or make another.
 _READ_STATE = ("get_state", "getstate")
 _GENERATORS = ("Generator", "Random", "RandomState", "SystemRandom", "default_rng")
@@ -115,9 +116,11 @@ def draws_in_training(name: str, *, told: bool) -> bool:
     return draws(name) or _matches(name, _IN_TRAINING) or (told and _matches(name, _IF_TOLD))
 
 
-def tracks_in_training(name: str) -> bool:
-    """Whether a module made by a class changes its buffers in training mode."""
-    return _matches(name, _TRACKS)
+@lru_cache(maxsize=4096)
+def tracks_in_training(name: str) -> Switch | None:
+    """By which option a module made by a class changes its buffers in training mode, if one may."""
+    switch: Switch | None = _meaning(_TRACKS, name)
+    return switch
 
 
 def is_on_host(package: str) -> bool:

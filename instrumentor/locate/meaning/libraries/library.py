@@ -14,6 +14,20 @@ _Meaning = TypeVar("_Meaning")
 Table: TypeAlias = tuple[tuple[_Meaning, tuple[str, ...]], ...]
 
 
+class Switch(Struct, frozen=True):
+    """An option of a class that turns on what its modules do.
+
+    Attributes:
+        option: its name; none where nothing tells.
+        at: its place among the arguments.
+        is_on: whether they do it when nothing is said.
+    """
+
+    option: str = ""
+    at: int = -1
+    is_on: bool = True
+
+
 class Library(Struct, frozen=True, kw_only=True):
     """What calls of a library mean to a training step, and whether it holds the loop itself.
 
@@ -34,7 +48,7 @@ class Library(Struct, frozen=True, kw_only=True):
         draws_if_made: classes whose weights are random at first, and what makes such weights.
         draws_in_training: functions and classes of modules that do so in training mode alone.
         draws_if_told: such classes that do so only with a `dropout` of more than zero.
-        tracks_in_training: such classes that change their buffers then.
+        tracks_in_training: such classes that change their buffers then, by the option that tells.
         numbers: functions that give numbers or texts, which nobody can change.
         compilers: functions that make a graph of a function.
         on_host: nothing that its functions give is differentiable for torch.
@@ -58,7 +72,7 @@ class Library(Struct, frozen=True, kw_only=True):
     draws_if_made: tuple[str, ...] = ()
     draws_in_training: tuple[str, ...] = ()
     draws_if_told: tuple[str, ...] = ()
-    tracks_in_training: tuple[str, ...] = ()
+    tracks_in_training: Table[Switch] = ()
     numbers: tuple[str, ...] = ()
     compilers: tuple[str, ...] = ()
     on_host: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from instrumentor.locate.meaning.libraries.library import Library, rows
+from instrumentor.locate.meaning.libraries.library import Library, Switch, rows
 from instrumentor.locate.meaning.roles import Effect, Kind
 
 LIBRARY = Library(
@@ -13,5 +13,6 @@ LIBRARY = Library(
         (Kind.OPTIMIZER, ("timm.optim.*",)),
         (Kind.MODEL, rows("timm.", "create_model models.create_model")),
     ),
+    tracks_in_training=((Switch(), rows("timm.", "create_model models.create_model")),),
     effects=((Effect.NOTHING, rows("timm.utils.", "accuracy get_state_dict unwrap_model")),),
 )

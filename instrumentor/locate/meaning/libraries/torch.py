@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from instrumentor.locate.meaning.libraries.library import Library, rows
+from instrumentor.locate.meaning.libraries.library import Library, Switch, rows
 from instrumentor.locate.meaning.roles import Effect, Kind, Role
+
+_STATISTICS = "track_running_stats"
 
 LIBRARY = Library(
     packages=("torch",),
@@ -76,7 +78,13 @@ LIBRARY = Library(
         "torch.", "nn.*Dropout* nn.*RReLU nn.Transformer* nn.functional.*dropout* *rrelu *dropout*"
     ),
     draws_if_told=rows("torch.", "nn.*RNN nn.*LSTM nn.*GRU nn.*MultiheadAttention"),
-    tracks_in_training=rows("torch.nn.", "*BatchNorm* utils.*spectral_norm"),
+    tracks_in_training=(
+        (Switch(_STATISTICS, at=3), ("torch.nn.*LazyBatchNorm*",)),
+        (Switch(_STATISTICS, at=3, is_on=False), ("torch.nn.*LazyInstanceNorm*",)),
+        (Switch(_STATISTICS, at=4), ("torch.nn.*BatchNorm*",)),
+        (Switch(_STATISTICS, at=4, is_on=False), ("torch.nn.*InstanceNorm*",)),
+        (Switch(), rows("torch.nn.utils.", "spectral_norm *.spectral_norm")),
+    ),
     numbers=("torch.device",),
     compilers=rows("torch.", "compile jit.* cuda.make_graphed_callables"),
 )

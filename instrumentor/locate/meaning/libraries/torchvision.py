@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from instrumentor.locate.meaning.libraries.library import Library, rows
+from instrumentor.locate.meaning.libraries.library import Library, Switch, rows
 from instrumentor.locate.meaning.roles import Effect, Kind
 
 LIBRARY = Library(
@@ -15,6 +15,14 @@ LIBRARY = Library(
     effects=(
         (Effect.SAVES, ("torchvision.utils.save_*",)),
         (Effect.NOTHING, ("torchvision.*",)),
+    ),
+    tracks_in_training=(
+        (
+            Switch(is_on=False),
+            rows("torchvision.models.*", "vgg11 vgg13 vgg16 vgg19 alexnet squeezenet* vit_* swin_*")
+            + rows("torchvision.models.", "convnext* detection.* *Weights* list_models"),
+        ),
+        (Switch(), ("torchvision.models.*",)),
     ),
     on_host=True,
 )
