@@ -597,6 +597,19 @@ class Names(Modules, eq=False, dict=True):
                 found = self._only_method(source, scope, called.attr)
         return list(dict.fromkeys(found))
 
+    def properties(self, source: Source, scope: ScopeNode, node: ast.Attribute) -> list[Function]:
+        """The program's functions that reading an attribute may run."""
+        if not any(is_property(method.node) for method in self.methods_by_name.get(node.attr, ())):
+            return []
+        owners = [v for v in self.of(source, scope, node.value) if isinstance(v, Object)]
+        found = [
+            method
+            for v in owners
+            if isinstance(v.made_by, Class)
+            for method in self.methods(v.made_by, node.attr, overrides=v.node is None)
+        ]
+        return [method for method in dict.fromkeys(found) if is_property(method.node)]
+
     def _training_forward(self, cls: Class) -> list[Function]:
         """The `forward` that calling a module runs, where it holds a backward of its own.
 
