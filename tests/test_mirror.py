@@ -37,7 +37,7 @@ TESTED_IN = {
         "locate/meaning/spelling"
     ),
     "tests/locate/gradients/test_forward.py": "read/names_used locate/gradients/tracked_values",
-    "tests/locate/gradients/test_walk.py": "locate/gradients/differentiable read/values",
+    "tests/locate/gradients/test_walk.py": "locate/gradients/differentiable",
     "tests/locate/test_rules.py": ("locate/remarks locate/choose_loop"),
     "tests/locate/region/test_accumulation.py": "locate/region/modes",
     "tests/locate/meaning/test_kinds.py": "locate/loop/by_hand",

@@ -60,6 +60,7 @@ from instrumentor.read.syntax import (
     LOOPS,
     ScopeNode,
     Source,
+    arguments,
     callee,
     contains,
     dotted,
@@ -559,11 +560,13 @@ def _as_called_step(
         )
     out = {s: at for s in candidate.sites if (at := _ruled_out(candidate, called_with, s))}
     sites = [s for s in candidate.sites if s not in out]
+    given = (u for u in candidate.updates if u.call is not None and arguments(u.call))
+    closures = [at for u in given if (at := _ruled_out(candidate, called_with, u))]
     if not out or not sites:
-        return candidate, []
+        return candidate, closures
     left = [*filter(runs, candidate.updates)]
     taken = replace(candidate, sites=tuple(sites), updates=tuple(left) or candidate.updates)
-    return taken, [*out.values()]
+    return taken, [*out.values(), *closures]
 
 
 def _branches(called_with: ScriptOptions, places: Sequence[Place]) -> list[Place]:

@@ -58,9 +58,9 @@ Table: TypeAlias = dict[str, list[Binding]]
 
 
 class Put(Struct, frozen=True):
-    """`owner.name = value`; `owner[...] = value` and `owner.append(value)` with name ''.
+    """`owner.name = value`; with name '' `owner[...] = value`, and what methods put there.
 
-    key: of `owner["key"] = value`; None where none is written out.
+    key: of `owner["key"] = value` or `owner.update(key=value)`; None where none is written out.
     """
 
     scope: ScopeNode
@@ -90,9 +90,9 @@ class Bindings(Struct, eq=False, dict=True):
                 for target, bound in targets_of(node):
                     self._target(scope, own, target, bound)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if node.func.attr in ("append", "add", "extend") and len(node.args) == 1:
-                    added = Bound(node.args[0], (None,) if node.func.attr == "extend" else ())
-                    self.puts.append(Put(self.source.scope_of(node), node.func.value, "", added))
+                scope = self.source.scope_of(node)
+                for key, added in _added_by(node, node.func.attr):
+                    self.puts.append(Put(scope, node.func.value, "", added, key))
         self._share_globals()
 
     def _of(self, scope: ScopeNode) -> Table:
@@ -128,9 +128,7 @@ class Bindings(Struct, eq=False, dict=True):
         elif isinstance(target, ast.Attribute):
             self.puts.append(Put(scope, target.value, target.attr, bound))
         elif isinstance(target, ast.Subscript):
-            key = getattr(target.slice, "value", None)
-            key = key if isinstance(key, str) else None
-            self.puts.append(Put(scope, target.value, "", bound, key))
+            self.puts.append(Put(scope, target.value, "", bound, _text(target.slice)))
 
     def _parameters(self, function: FunctionNode) -> None:
         positional = len(function.args.posonlyargs) + len(function.args.args)
@@ -154,6 +152,26 @@ class Bindings(Struct, eq=False, dict=True):
         """`from module import *` of the module's own scope."""
         found = self.scopes.get(self.source.tree, {}).get("*", ())
         return [b for b in found if isinstance(b, Imported)]
+
+
+def _added_by(call: ast.Call, method: str) -> Iterator[tuple[str | None, Bound]]:
+    """What a call of a container's method puts there, with its key where one is written out."""
+    match method, call.args:
+        case ("append" | "add", [value]):
+            yield None, Bound(value)
+        case ("setdefault", [key, value]):
+            yield _text(key), Bound(value)
+        case ("update", [ast.Dict(keys=keys, values=values)]):
+            for at, value in zip(keys, values, strict=True):
+                yield _text(at), Bound(value, (None,) if at is None else ())
+        case ("extend" | "update", [others]):
+            yield None, Bound(others, (None,))
+    if method == "update":
+        yield from ((keyword.arg, Bound(keyword.value)) for keyword in call.keywords if keyword.arg)
+
+
+def _text(key: ast.AST | None) -> str | None:
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
 
 
 def targets_of(node: ast.AST) -> Iterator[tuple[ast.expr, Bound]]:

@@ -378,16 +378,27 @@ class Names(Modules, eq=False, dict=True):
         return (Group(call, elements if word == "zip" else (NOTHING, *elements[:1])),)
 
     def _of_group(self, group: Group, index: object) -> Values:
+        return self._in_group(group, index) or (Item(group, None),)
+
+    def _in_group(self, group: Group, index: object) -> Values:
+        """What is written out or put there under an index; of others, what is under none."""
+        spread = _spread(group)
         if index is not None and index in group.keys:
-            return group.items[group.keys.index(index)]
-        literal = isinstance(index, int) and not group.keys
+            return group.items[len(group.keys) - 1 - group.keys[::-1].index(index)]
+        literal = isinstance(index, int) and not group.keys and not spread
         if literal and isinstance(index, int) and -len(group.items) <= index < len(group.items):
             return group.items[index]
         key = index if isinstance(index, str) else None
-        items = list(group.items)
-        if key is not None and group.keys:  # not under the keys that are written out
-            items = [item for item, at in zip(items, group.keys, strict=False) if at is None]
-        return _union([*items, self._put_into(group, key)]) or (Item(group, None),)
+        items = list[Values]()
+        for at, item in enumerate(group.items):
+            if at in spread:  # `**others`, `*others`
+                items.append(_union(self._taken(value, key) for value in item))
+            elif key is None or not group.keys or group.keys[at] is None:
+                items.append(item)  # not under the keys that are written out
+        return _union([*items, self._put_into(group, key)])
+
+    def _taken(self, value: Value, key: str | None) -> Values:
+        return self._in_group(value, key) if isinstance(value, Group) else self.item(value, key)
 
     def _put_into(self, group: Group, key: str | None) -> Values:
         """What is put into a container later: under a key, or under any where that is None."""
@@ -597,6 +608,19 @@ class Names(Modules, eq=False, dict=True):
                 found = self._only_method(source, scope, called.attr)
         return list(dict.fromkeys(found))
 
+    def properties(self, source: Source, scope: ScopeNode, node: ast.Attribute) -> list[Function]:
+        """The program's functions that reading an attribute may run."""
+        if not any(is_property(method.node) for method in self.methods_by_name.get(node.attr, ())):
+            return []
+        owners = [v for v in self.of(source, scope, node.value) if isinstance(v, Object)]
+        found = [
+            method
+            for v in owners
+            if isinstance(v.made_by, Class)
+            for method in self.methods(v.made_by, node.attr, overrides=v.node is None)
+        ]
+        return [method for method in dict.fromkeys(found) if is_property(method.node)]
+
     def _training_forward(self, cls: Class) -> list[Function]:
         """The `forward` that calling a module runs, where it holds a backward of its own.
 
@@ -652,6 +676,16 @@ class Names(Modules, eq=False, dict=True):
             if method is not None and method not in found:
                 found.append(method)
         return found
+
+
+def _spread(group: Group) -> set[int]:
+    """At which places other containers are written out in it: `{**first, "b": 2}`, `[*parts]`."""
+    node = group.node
+    if isinstance(node, ast.Dict):
+        return {at for at, key in enumerate(node.keys) if key is None and group.keys}
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return {at for at, part in enumerate(node.elts) if isinstance(part, ast.Starred)}
+    return set()
 
 
 @lru_cache(maxsize=64)

@@ -126,6 +126,53 @@ def test_a_loop_in_a_run_that_the_main_thread_calls_or_not(
     assert what in reason.message
 
 
+AWAITED = f"""{HEAD}
+import threading
+
+def train(loader):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+def main(loader):
+    worker = threading.Thread(target=train, args=(loader,))
+    worker.start()
+    worker.join()
+    print("done")
+
+if __name__ == "__main__":
+    main(loader)
+"""
+
+
+def test_a_loop_in_the_one_thread_that_the_script_waits_for() -> None:
+    """`SystemExit` ends that thread, and nothing is left for the main one to do."""
+    plan = plan_of(AWAITED)
+    assert plan["loop"]["line"] == line_of(AWAITED, "for x, y in loader")
+    assert plan["stop"]["strategy"] == "SystemExit"
+
+
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [
+        ("    worker.join()\n", ""),
+        ("worker.join()", "worker.join(60)"),
+        ('print("done")', "report(model)"),
+        ('print("done")', "print(criterion(model(held), held))"),
+        ("    worker.join()", "    serve(model)\n    worker.join()"),
+        ("    main(loader)", "    main(loader)\n    report(model)"),
+        ("    main(loader)", "    for each in loaders: main(each)"),
+        ("    worker.start", "    threading.Thread(target=train).start()\n    worker.start"),
+    ],
+)
+def test_a_loop_in_a_thread_beside_which_the_script_goes_on(written: str, instead: str) -> None:
+    assert AWAITED.count(written) >= 1
+    reason = reason_of(AWAITED.replace(written, instead))
+    assert reason.kind == "own-process"
+    assert "stopping it does not end the run" in reason.message
+
+
 # -- closures ------------------------------------------------------------------------------
 
 CLOSURE = f"""{HEAD}
@@ -334,3 +381,54 @@ def test_only_a_loop_that_awaits_lets_other_tasks_run(rest: str, switches: bool)
     else:
         begin, end = lines_of(source, "        loss = criterion", "        loss.backward()")
         assert timed(plan_of(source)) == {"start_line": begin, "end_line": end}
+
+
+BY_OPTION = f"""{HEAD}
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--solver", default="plain")
+args = parser.parse_args()
+
+class Solver:
+    def __init__(self, second_order=False):
+        self.second_order = second_order
+
+    def fit(self, loader):
+        for x, y in loader:
+            def closure():
+                optimizer.zero_grad()
+                return criterion(model(x), y).backward()
+            if TEST:
+                optimizer.step(closure)
+            else:
+                optimizer.zero_grad()
+                loss = criterion(model(x), y)
+                loss.backward()
+                optimizer.step()
+
+Solver().fit(loader)
+"""
+
+
+@pytest.mark.parametrize("test", ["self.second_order", 'args.solver == "lbfgs"'])
+def test_a_closure_in_a_branch_that_the_script_does_not_take(test: str) -> None:
+    source = BY_OPTION.replace("TEST", test)
+    plan = plan_of(source)
+    begin, end = lines_of(source, "loss = criterion", "loss.backward()")
+    assert timed(plan) == {"start_line": begin, "end_line": end}
+    place = f"train.py:{line_of(source, 'optimizer.step(closure)')}"
+    assert place in [w["place"] for w in plan["warnings"] if w["kind"] == "branch-by-options"]
+
+
+@pytest.mark.parametrize(
+    ("test", "made"),
+    [
+        ("self.second_order", "Solver(True)"),
+        ('args.solver == "plain"', "Solver()"),
+        ("x", "Solver()"),
+    ],
+)
+def test_a_closure_in_a_branch_that_the_script_may_take(test: str, made: str) -> None:
+    source = BY_OPTION.replace("TEST", test).replace("Solver().fit", f"{made}.fit")
+    assert reason_of(source).kind == "closure"

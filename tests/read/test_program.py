@@ -12,6 +12,7 @@ import pytest
 from instrumentor import Options, explain
 from instrumentor.read.program import Program
 from instrumentor.read.syntax import SOURCE_BYTES, Source, parse
+from instrumentor.read.values import Class, Object
 from instrumentor.rewrite.prepare import prepare
 from tests.locate.cases import timed
 
@@ -380,3 +381,37 @@ def _meant(entry: Source, node: ast.expr) -> list[str]:
     """Qualified names that an expression of a module may stand for."""
     values = Program.load(entry, []).of(entry, entry.tree, node)
     return [getattr(value, "name", "") for value in values]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "parts = {**{'one': First()}, 'two': Second()}",
+        "parts = {**{'one': Second()}, **{'two': Second()}, 'one': First()}",
+        "parts = {'one': First()}\nparts = {**parts, 'two': Second()}",
+        "parts = {}\nparts.update({'one': First(), 'two': Second()})",
+        "parts = dict()\nparts = {}\nparts.update(one=First(), two=Second())",
+        "parts = {}\nparts.setdefault('one', First())\nparts['two'] = Second()",
+        "parts = {'two': Second()}\nparts.update(more())",
+    ],
+)
+def test_what_a_table_holds_under_a_key(made: str) -> None:
+    source = parse(
+        Path("train.py"),
+        f"def more():\n    return {{'one': First()}}\n{made}\n"
+        "class First: pass\nclass Second: pass\nfound = parts['one']\n".encode(),
+    )
+    found = Program.single(source).named(source, source.tree, "found")
+    names = {
+        v.made_by.node.name for v in found if isinstance(v, Object) and isinstance(v.made_by, Class)
+    }
+    assert names == {"First"}
+
+
+def test_elements_of_a_list_that_another_is_written_into() -> None:
+    text = (
+        "class One: pass\nclass Two: pass\nmade = [One()]\nfor each in [*made, Two()]:\n    each\n"
+    )
+    source = parse(Path("train.py"), text.encode())
+    found = Program.single(source).named(source, source.tree, "each")
+    assert {v.made_by.node.name for v in found} == {"One", "Two"}

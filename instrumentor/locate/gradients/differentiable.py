@@ -22,7 +22,6 @@ from instrumentor.read.values import (
     Member,
     Object,
     Opaque,
-    Value,
     Values,
 )
 
@@ -104,6 +103,8 @@ class _Unread(Struct, frozen=True):
 
     def run(self, node: ast.expr) -> Effect | None:
         """What calling an object as a model gives; None when it is none."""
+        if self.knowledge.without_parameters.are(self.values(node)):
+            return PASSES
         found = self.knowledge.kinds.of(self.source, self.scope, node)
         kind, evidence = found or (None, Evidence.SPELLING)
         if kind is Kind.LOSS:
@@ -206,23 +207,6 @@ def _are_plain_lambdas(functions: Values) -> bool:
         and isinstance(value.node, ast.Lambda)
         and not any(isinstance(part, ast.Call) for part in below(value.node))
         for value in functions
-    )
-
-
-def leaves_of(
-    knowledge: Knowledge, source: Source, scope: ScopeNode, node: ast.expr
-) -> list[Value]:
-    """Leaves that need a gradient: `nn.Parameter`, `requires_grad=True`, given to an optimizer."""
-    values = knowledge.values(source, scope, node)
-    return [v for v in values if _needs_gradient(v) or v in knowledge.trained.leaves]
-
-
-def _needs_gradient(value: Value) -> bool:
-    if not isinstance(value, Object):
-        return False
-    told = argument(value.node, "requires_grad") if value.node is not None else None
-    return external_name(value.made_by).startswith("torch.nn.Parameter") or (
-        isinstance(told, ast.Constant) and told.value is True
     )
 
 

@@ -9,14 +9,14 @@ that is there. Values made under `no_grad`, indices, numbers and what NumPy retu
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from instrumentor.locate.gradients.differentiable import PASSES, Effect, effect_of, leaves_of
+from instrumentor.locate.gradients.differentiable import PASSES, Effect, effect_of
 from instrumentor.locate.gradients.tracked_values import (
     NO_VALUE,
     Given,
@@ -51,6 +51,7 @@ from instrumentor.read.syntax import (
 )
 from instrumentor.read.values import Class, External, Object
 
+_NAMES = (ast.Name, ast.Attribute, ast.Subscript)
 #: By the statement that runs a backward and the backward itself, in the order of what is made.
 Differentiated: TypeAlias = Mapping[tuple[ast.stmt, ast.Call], tuple[Made, ...]]
 
@@ -339,8 +340,15 @@ class _Walk:
             if not name or "(" in name or "[" in name:
                 return self.value(node.value)
         key = self.held.key(node)
-        left = self.left(node.value, node.attr) if isinstance(node, ast.Attribute) else NO_VALUE
+        left = NO_VALUE
+        if isinstance(node, ast.Attribute):
+            left = self.left(node.value, node.attr) | self._of_properties(node)
         return left | self.held.read(key) if key is not None else left
+
+    def _of_properties(self, node: ast.Attribute) -> Value:
+        """What the properties return that reading an attribute may run."""
+        functions = self.knowledge.program.properties(self.source, self.scope, node)
+        return NO_VALUE.union(*(self._applied(f, ast.Call(node, [], [])) for f in functions))
 
     def left(self, owner: ast.expr, attribute: str) -> Value:
         """What a forward has put there: `loss = model.last_loss`, or `model.module.last_loss`."""
@@ -362,20 +370,32 @@ class _Walk:
 
     def _computed(self, node: ast.AST) -> Value:
         """Arithmetic: with a parameter in it the result is differentiable."""
-        return self._parts(node) | self._of_parameters(children(node))
+        parts = [part for part in children(node) if isinstance(part, _NAMES)]
+        return self._parts(node) | self._of_parameters(parts, inside=False)
 
-    def _of_parameters(self, nodes: Iterable[ast.AST]) -> Value:
+    def _of_parameters(self, nodes: Iterable[ast.AST], *, inside: bool) -> Value:
+        """What is computed from these values, where a trained tensor is among them.
+
+        Args:
+            inside: whether one in a container, or in an object that is no model, counts.
+        """
         for node in nodes:
-            if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-                node = node.value if isinstance(node, ast.Attribute) else node
-                leaves = leaves_of(self.knowledge, self.source, self.scope, node)
-                leaves = [leaf for leaf in leaves if not self._is_made_later(node, leaf)]
-                if leaves:
-                    made = self.made(Evidence.TYPE, dotted(node))
-                    if not self.knowledge.trained.switched.isdisjoint(leaves):
-                        self.of_switched |= made
-                    return made
+            leaves = self._leaves(node, inside=inside) if isinstance(node, ast.expr) else []
+            if leaves:
+                made = self.made(Evidence.TYPE, dotted(node))
+                if any(leaf in self.knowledge.trained.switched for leaf in leaves):
+                    self.of_switched |= made
+                return made
         return NO_VALUE
+
+    def _leaves(self, node: ast.expr, *, inside: bool) -> list[object]:
+        """The trained tensors that an expression stands for where the walk is."""
+        values = self.knowledge.values(self.source, self.scope, node)
+        trained = self.knowledge.trained
+        found = [leaf for value in values for leaf in trained.leaves_in(value, inside=inside)]
+        left = [leaf for leaf in found if not self._is_made_later(node, leaf)]
+        here = self.value(node) if left else NO_VALUE
+        return [] if here and not attached(here) else list[object](left)
 
     def _is_made_later(self, node: ast.expr, leaf: object) -> bool:
         """Whether what makes a leaf for a variable stands further down than this use of it.
@@ -391,11 +411,16 @@ class _Walk:
             return False
         # in the variables of a loop an earlier iteration may have left it, in those of a call none
         return self.inside or not any(
-            "." in name or leaf in self.knowledge.program.names.named(self.source, self.scope, name)
+            "." in name or leaf in self._held_by(name)
             for part in self.held.read(key)
             if isinstance(part, Given)
             for _, name in (part.key,)
         )
+
+    def _held_by(self, name: str) -> Iterator[object]:
+        """The trained tensors that a variable stands for or holds, wherever it is bound."""
+        for value in self.knowledge.program.names.named(self.source, self.scope, name):
+            yield from self.knowledge.trained.leaves_in(value)
 
     def _comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
@@ -457,7 +482,25 @@ class _Walk:
         # an unread method may make anything of values off the graph: the next state of a world
         if effect.made in (Evidence.UNREAD, Evidence.PREPARATION) and self._is_method(call):
             given = attached(given)
-        return found | given | owner | self._of_parameters([*call.args, call.func])
+        return found | given | owner | self._of_given_parameters(call)
+
+    def _of_given_parameters(self, call: ast.Call) -> Value:
+        """What a call computes from trained tensors: from its arguments, or its method's object."""
+        nodes = arguments(call)
+        if isinstance(call.func, ast.Attribute):
+            nodes.append(call.func)
+        resolve = self.knowledge.program.resolve
+        nodes = [
+            node
+            for node in nodes
+            if not isinstance(node, ast.Call) or resolve(self.source, self.scope, node)
+        ]
+        return self._of_parameters(nodes, inside=not self._hands_on(call))
+
+    def _hands_on(self, call: ast.Call) -> bool:
+        """Whether it only gives back what it is given, in another order or container."""
+        name = self.knowledge.program.qualified(self.source, self.scope, call.func)
+        return name in methods.PASSING_BUILTINS or name.partition(".")[0] in methods.HANDS_ON
 
     def _is_method(self, call: ast.Call) -> bool:
         """Whether a call may be of a method: of no imported function, and no object itself."""
@@ -470,7 +513,8 @@ class _Walk:
         made = self.made(effect.made, effect.what) if effect.made is not None else frozenset()
         if effect.frozen is not None:
             found |= detached(self.made(effect.frozen, effect.what))
-        if any(m.certain for m in made) or self.knowledge.is_model(source, scope, call.func):
+        runs = effect is not PASSES and self.knowledge.is_model(source, scope, call.func)
+        if runs or any(m.certain for m in made):
             self.runs[self.at] = self.enabled and effect.made is not None
         if effect.made is not None:
             found |= made | self._of_forward(call, effect)

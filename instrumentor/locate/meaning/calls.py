@@ -16,6 +16,7 @@ from instrumentor.locate.meaning import libraries, methods, spelling
 from instrumentor.locate.meaning.kinds import Kinds
 from instrumentor.locate.meaning.roles import Evidence, Kind, Role
 from instrumentor.locate.meaning.trained import Trained
+from instrumentor.locate.meaning.without_parameters import WithoutParameters
 from instrumentor.read.bindings import Bound
 from instrumentor.read.constants import asked_of, is_ruled_out, passed_over, unreached
 from instrumentor.read.fixpoint import Answers
@@ -72,6 +73,10 @@ class Knowledge(Struct, eq=False, dict=True):
     @cached_property
     def trained(self) -> Trained:
         return Trained(self.kinds)
+
+    @cached_property
+    def without_parameters(self) -> WithoutParameters:
+        return WithoutParameters(self.trained)
 
     def values(self, source: Source, scope: ScopeNode, node: ast.expr) -> Values:
         return self.program.of(source, scope, node)

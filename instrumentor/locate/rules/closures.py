@@ -61,7 +61,7 @@ def _given_in(knowledge: Knowledge, scope: ScopeNode) -> Iterator[Reason]:
         (call, argument)
         for call, statement in program.calls.get(scope, ())
         if callee(call) == "step" and isinstance(call.func, ast.Attribute)
-        if not is_ruled_out(program, scope, statement)
+        if not is_ruled_out(program, scope, statement) and knowledge.may_run(source, statement)
         for argument in arguments(call)
     ]
     # some optimizers take it once: `optimizer.closure = closure`

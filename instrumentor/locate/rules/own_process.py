@@ -2,6 +2,7 @@
 
 It is the `target` of a Process or Thread wherever that is made, the run() of a subclass of one,
 or what a launcher spawns; also when only its callers are. What the options rule out calls nothing.
+The one thread that a script starts and then only waits for ends the run as the main thread does.
 """
 
 from __future__ import annotations
@@ -15,8 +16,18 @@ from instrumentor.locate.meaning import libraries
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Role
 from instrumentor.locate.rules.decline import Decline
+from instrumentor.read.control_flow import flow_of
 from instrumentor.read.program import Class, Function, Program
-from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, argument, is_main_guard
+from instrumentor.read.syntax import (
+    FUNCTIONS,
+    ScopeNode,
+    Source,
+    argument,
+    arguments,
+    callee,
+    dotted,
+    is_main_guard,
+)
 
 
 class OwnProcess(Decline):
@@ -105,12 +116,56 @@ def _started(function: Function, candidate: Candidate) -> Iterator[Reason]:
             handed = argument(call, "target", at=0 if role is Role.SPAWN else None)
             if handed is None or not _means(knowledge, source, handed, function):
                 continue
+            if role is Role.THREAD and _is_waited_for(program, function, source, call):
+                return
             if role is not Role.SPAWN:
                 yield OwnProcess.at(source, call, what=_what(role))
             elif not _in_this_process(call) and not _conditional(knowledge, source, call):
                 launcher = ast.unparse(call.func)
                 yield Distributed.at(source, call, launcher=launcher, name=function.name, loop=loop)
             return
+
+
+def _is_waited_for(program: Program, function: Function, source: Source, made: ast.Call) -> bool:
+    """Whether a thread is the only one of its function, and the script does nothing but join it.
+
+    `SystemExit` ends a thread; what the main thread would do behind it must then come to nothing.
+    """
+    assigned = source.statement_of(made)
+    if len(program.handed.get(function.node, ())) != 1 or not isinstance(assigned, ast.Assign):
+        return False
+    place, name = source.places[assigned], dotted(assigned.targets[0])
+    following = place.suite[place.index + 1 :]
+    calls = [call for s in following if (call := _method_of(s, name)) is not None]
+    words = [callee(call) for call in calls]
+    if assigned.value is not made or words != ["start", "join"] or arguments(calls[1]):
+        return False
+    start, join = (source.statement_of(call) for call in calls)
+    if start is None or join is None:
+        return False
+    scope = program.scope_of(source, made)
+    meanwhile = following[following.index(start) + 1 : following.index(join)]
+    return all(map(_is_idle, meanwhile)) and not any(
+        where.loops_around(at) or not all(map(_is_idle, flow_of(around).later(at)))
+        for where, around, at in outwards(program, source, scope, join)
+    )
+
+
+def _method_of(statement: ast.stmt, name: str) -> ast.Call | None:
+    """`thread.start()` or `thread.join()` as a statement."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    named = isinstance(call, ast.Call) and dotted(call.func) in (f"{name}.start", f"{name}.join")
+    return call if isinstance(call, ast.Call) and named else None
+
+
+def _is_idle(statement: ast.stmt) -> bool:
+    """Whether it does nothing that takes time, or reads what the thread has left."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        call = statement.value
+        return callee(call) == "print" and all(isinstance(a, ast.Constant) for a in arguments(call))
+    return isinstance(statement, (ast.Pass, *FUNCTIONS)) or (
+        isinstance(statement, ast.Return) and statement.value is None
+    )
 
 
 def _means(knowledge: Knowledge, source: Source, node: ast.expr, function: Function) -> bool:

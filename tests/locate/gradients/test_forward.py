@@ -306,3 +306,78 @@ def test_a_model_of_another_file_is_known_ahead_of_one_that_its_use_tells(tmp_pa
     )
     located = locate_file(tmp_path / "train.py", Options(), [tmp_path])
     assert located.regions[0].begin.lineno == 9
+
+
+SCENE = """
+import library
+
+class Shape(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.points = torch.nn.Parameter(torch.zeros(9, 3))
+    def corners(self):
+        return self.points
+
+class Cloud:
+    def __init__(self):
+        self.sizes = torch.zeros(9, requires_grad=True)
+    @property
+    def scales(self):
+        return torch.exp(self.sizes)
+    def drawn(self, renderer):
+        return renderer.render(self.sizes, scale=2)
+
+shape, cloud, renderer = Shape(), Cloud(), library.Renderer()
+colors = torch.zeros(9, 3, requires_grad=True)
+looks = {"color": colors, "light": torch.zeros(3, requires_grad=True)}
+mesh = library.load("a.obj")
+trained = torch.optim.Adam([*shape.parameters(), colors, cloud.sizes])
+light = torch.optim.Adam([mesh.light])
+"""
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        "renderer.render(colors, 4)",
+        "renderer.render(4, colors=colors)",
+        "renderer.render((4, colors))",
+        "renderer.render(looks)",
+        'renderer.render(looks["light"])',
+        "renderer.render(shape.points)",
+        "renderer.render(shape.corners())",
+        "renderer.render(cloud)",
+        "renderer.render(cloud.scales)",
+        "cloud.drawn(renderer)",
+        "renderer.render(mesh)",
+        "mesh.turned(4)",
+        "library.Draw.apply(shape.points, 4)",
+        "library.shaded(x) * shape.points",
+    ],
+)
+def test_begin_where_something_trained_is_first_given_to_what_nobody_can_read(drawn: str) -> None:
+    """It computes from what is trained: the model that sees its result comes later in the graph."""
+    source = looped(
+        f"view = renderer.view_of(x)\nimage = {drawn}\nloss = model(image, view)\n{END}", SCENE
+    )
+    plan = plan_of(source)
+    assert plan["region"]["start_line"] == lines_of(source, "image = ")[0]
+    assert plan["evidence"][0]["by"] == "type"
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        "renderer.render(colors.detach())",
+        "renderer.render(colors.data, 4)",
+        "renderer.render(size=colors.shape)",
+        "renderer.render(mesh.size)",
+        "list([colors])",
+    ],
+)
+def test_begin_behind_what_is_drawn_of_data(drawn: str) -> None:
+    source = looped(
+        f"held = colors.detach()\nimage = {drawn}\nloss = model(image, held)\n{END}",
+        SCENE.replace("light = torch", "other = torch").replace("mesh.light", "library.light"),
+    )
+    assert plan_of(source)["region"]["start_line"] == lines_of(source, "loss = model")[0]

@@ -36,6 +36,7 @@ _BASES: Table[Kind] = _all_of("bases")
 _EFFECTS: Table[Effect] = _all_of("effects")
 _NUMBERS, _DRAWS, _COMPILERS = map(_all_of, ("numbers", "draws", "compilers"))
 _IN_TRAINING, _IF_TOLD = map(_all_of, ("draws_in_training", "draws_if_told"))
+_WITHOUT, _CONTAINERS = map(_all_of, ("without_parameters", "containers"))
 _TRACKS: Table[Switch] = _all_of("tracks_in_training")
 _IF_MADE = _all_of("draws_if_made")
 #: Of those that draw the ones that only tell how far a generator is, or make another.
@@ -76,6 +77,17 @@ def parts_of(name: str) -> tuple[Kind, ...]:
 def derived_from(names: Collection[str]) -> Kind | None:
     """What a class is that derives from installed classes of these names."""
     return next((kind for kind, rows in _BASES if any(_matches(n, rows) for n in names)), None)
+
+
+@lru_cache(maxsize=4096)
+def has_no_parameters(name: str) -> bool:
+    """Whether what a class makes is a module with nothing to train in it."""
+    return _matches(name, _WITHOUT) and not is_container(name)
+
+
+def is_container(name: str) -> bool:
+    """Whether what a class makes has the parameters of what it is given, and no more."""
+    return _matches(name, _CONTAINERS)
 
 
 @lru_cache(maxsize=4096)

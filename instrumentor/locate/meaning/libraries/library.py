@@ -43,6 +43,8 @@ class Library(Struct, frozen=True, kw_only=True):
         makes: what calling its functions and classes makes.
         bases: what a class of the program is that derives from its classes.
         parts: of functions that return several objects what each is.
+        without_parameters: classes of modules with nothing to train in them.
+        containers: classes of modules that have the parameters of what they are given, and no more.
         effects: what its functions change beyond their value.
         draws: functions that take random numbers from a generator of the process.
         draws_if_made: classes whose weights are random at first, and what makes such weights.
@@ -67,6 +69,8 @@ class Library(Struct, frozen=True, kw_only=True):
     makes: Table[Kind] = ()
     bases: Table[Kind] = ()
     parts: Mapping[str, tuple[Kind, ...]] = {}
+    without_parameters: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
     effects: Table[Effect] = ()
     draws: tuple[str, ...] = ()
     draws_if_made: tuple[str, ...] = ()

@@ -45,6 +45,14 @@ LIBRARY = Library(
         (Kind.OPTIMIZER, ("torch.optim.*",)),
         (Kind.DATA, ("torch.utils.data.*",)),
     ),
+    without_parameters=(
+        *rows(
+            "torch.nn.", "Identity Flatten Unflatten Fold Unfold *Shuffle Upsample* *Pool* *Pad*"
+        ),
+        *rows("torch.nn.", "*Dropout* ReLU* LeakyReLU RReLU *ELU SiLU Mish Threshold Hard* Soft*"),
+        *rows("torch.nn.", "*Sigmoid LogSoftmax Tanh* CosineSimilarity PairwiseDistance"),
+    ),
+    containers=rows("torch.nn.", "Sequential ModuleList"),
     effects=(
         (Effect.NOTHING, rows("torch.", "distributed.get_* distributed.is_* random.fork_rng")),
         (Effect.NOTHING, rows("torch.", "autograd.Variable autograd.grad distributed.barrier")),

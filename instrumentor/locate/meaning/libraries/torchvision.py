@@ -12,6 +12,8 @@ LIBRARY = Library(
         (Kind.MODEL, ("torchvision.models.*",)),
         (Kind.LOSS, ("torchvision.ops.*",)),
     ),
+    without_parameters=("torchvision.transforms.*",),
+    containers=rows("torchvision.transforms.", "*Compose *RandomApply *RandomChoice *RandomOrder"),
     effects=(
         (Effect.SAVES, ("torchvision.utils.save_*",)),
         (Effect.NOTHING, ("torchvision.*",)),
