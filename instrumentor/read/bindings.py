@@ -53,6 +53,9 @@ class Parameter(Struct, frozen=True):
     position: int
 
 
+#: What a list or a dict is made longer by.
+_FILLS = (ast.List, ast.Tuple, ast.ListComp, ast.Dict, ast.Name, ast.Attribute)
+
 Binding: TypeAlias = Bound | Imported | Defined | Parameter
 Table: TypeAlias = dict[str, list[Binding]]
 
@@ -77,6 +80,10 @@ class Bindings(Struct, eq=False, dict=True):
     scopes: dict[ScopeNode, Table] = field(default_factory=dict)
     classes: dict[ast.ClassDef, Table] = field(default_factory=dict)
     puts: list[Put] = field(default_factory=list)
+    #: Elements that come in otherwise: `fns += [f]`, `table.update(a=f)`.
+    fills: list[Put] = field(default_factory=list)
+    #: `setattr(owner, name, value)` by a name that is computed, and `owner.__dict__.update(...)`.
+    sets: list[Put] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for statement, place in self.source.places.items():
@@ -93,7 +100,43 @@ class Bindings(Struct, eq=False, dict=True):
                 if node.func.attr in ("append", "add", "extend") and len(node.args) == 1:
                     added = Bound(node.args[0], (None,) if node.func.attr == "extend" else ())
                     self.puts.append(Put(self.source.scope_of(node), node.func.value, "", added))
+                self._fill(node, node.func)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                self._set(node)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.value, _FILLS):
+                scope = self.source.scope_of(node)
+                self.fills.append(Put(scope, node.target, "", Bound(node.value, (None,))))
         self._share_globals()
+
+    def _fill(self, call: ast.Call, method: ast.Attribute) -> None:
+        """What a method puts into a list or a dict."""
+        scope, owner = self.source.scope_of(call), method.value
+        match method.attr, call.args:
+            case "insert", [_, value]:
+                self.fills.append(Put(scope, owner, "", Bound(value)))
+            case "appendleft", [value]:
+                self.fills.append(Put(scope, owner, "", Bound(value)))
+            case "setdefault", [_, value]:
+                self.fills.append(Put(scope, owner, "", Bound(value)))
+            case "update", [ast.Dict() | ast.Name() | ast.Attribute() | ast.Call() as table]:
+                self.fills.append(Put(scope, owner, "", Bound(table, (None,))))
+        for keyword in call.keywords if method.attr == "update" else ():
+            path: Path = () if keyword.arg else (None,)
+            self.fills.append(Put(scope, owner, "", Bound(keyword.value, path)))
+        of = owner.value if isinstance(owner, ast.Attribute) and owner.attr == "__dict__" else None
+        if method.attr == "update" and of is not None:
+            values = [*call.args, *(k.value for k in call.keywords if k.arg is None)]
+            self.sets += [Put(scope, of, "", Bound(value, (None,))) for value in values]
+
+    def _set(self, call: ast.Call) -> None:
+        """`setattr(owner, "name", value)`"""
+        match call:
+            case ast.Call(func=ast.Name(id="setattr"), args=[owner, named, value]):
+                scope = self.source.scope_of(call)
+                written = isinstance(named, ast.Constant) and isinstance(named.value, str)
+                name = str(named.value) if isinstance(named, ast.Constant) else ""
+                into = self.puts if written else self.sets
+                into.append(Put(scope, owner, name, Bound(value)))
 
     def _of(self, scope: ScopeNode) -> Table:
         return self.scopes.setdefault(scope, defaultdict(list))
