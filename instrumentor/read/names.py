@@ -630,11 +630,13 @@ class Names(Modules, eq=False, dict=True):
         callers = self._callers_of(function)
         for where, scope, call in callers[:_CALLERS]:
             for name, value in self.given(where, scope, call, function):
-                if name == parameter.argument.arg and not isinstance(value, ast.Starred):
+                if name != parameter.argument.arg:
+                    continue
+                if not isinstance(value, ast.Starred):
                     yield self.known(where, scope, value)
-                elif name == parameter.argument.arg and value.value in call.args:
+                elif value.value in call.args:
                     yield self.known(where, scope, value.value)  # one of those behind `*`
-                elif name == parameter.argument.arg and parameter.argument.annotation is None:
+                elif parameter.argument.annotation is None:
                     yield _union(self.item(v, None) for v in self.known(where, scope, value))
         if len(callers) > _CALLERS:
             yield (MORE,)
@@ -659,8 +661,10 @@ class Names(Modules, eq=False, dict=True):
         """Functions and classes that it is given as their decorator."""
         for source, node, decorator in self._decorators:
             if function in self.run_by(source, source.scope_of(node), decorator):
-                is_class = isinstance(node, ast.ClassDef)
-                yield (Class(source, node) if is_class else Function(source, node),)
+                if isinstance(node, ast.ClassDef):
+                    yield (Class(source, node),)
+                else:
+                    yield (Function(source, node),)
 
     @cached_property
     def _decorators(self) -> list[tuple[Source, FunctionNode | ast.ClassDef, ast.expr]]:
