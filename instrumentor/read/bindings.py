@@ -53,6 +53,9 @@ class Parameter(Struct, frozen=True):
     position: int
 
 
+#: What a list or a dict is made longer by.
+_FILLS = (ast.List, ast.Tuple, ast.ListComp, ast.Dict, ast.Name, ast.Attribute)
+
 Binding: TypeAlias = Bound | Imported | Defined | Parameter
 Table: TypeAlias = dict[str, list[Binding]]
 
@@ -77,6 +80,10 @@ class Bindings(Struct, eq=False, dict=True):
     scopes: dict[ScopeNode, Table] = field(default_factory=dict)
     classes: dict[ast.ClassDef, Table] = field(default_factory=dict)
     puts: list[Put] = field(default_factory=list)
+    #: Elements that come in by `fns += [f]`.
+    fills: list[Put] = field(default_factory=list)
+    #: `setattr(owner, name, value)` by a name that is computed, and `owner.__dict__.update(...)`.
+    sets: list[Put] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for statement, place in self.source.places.items():
@@ -90,10 +97,33 @@ class Bindings(Struct, eq=False, dict=True):
                 for target, bound in targets_of(node):
                     self._target(scope, own, target, bound)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                self._fill(node, node.func)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                self._set(node)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.value, _FILLS):
                 scope = self.source.scope_of(node)
-                for key, added in _added_by(node, node.func.attr):
-                    self.puts.append(Put(scope, node.func.value, "", added, key))
+                self.fills.append(Put(scope, node.target, "", Bound(node.value, (None,))))
         self._share_globals()
+
+    def _fill(self, call: ast.Call, method: ast.Attribute) -> None:
+        """What a method puts into a list or a dict."""
+        scope, owner = self.source.scope_of(call), method.value
+        for key, added in _added_by(call, method.attr):
+            self.puts.append(Put(scope, owner, "", added, key))
+        of = owner.value if isinstance(owner, ast.Attribute) and owner.attr == "__dict__" else None
+        if method.attr == "update" and of is not None:
+            values = [*call.args, *(k.value for k in call.keywords if k.arg is None)]
+            self.sets += [Put(scope, of, "", Bound(value, (None,))) for value in values]
+
+    def _set(self, call: ast.Call) -> None:
+        """`setattr(owner, "name", value)`"""
+        match call:
+            case ast.Call(func=ast.Name(id="setattr"), args=[owner, named, value]):
+                scope = self.source.scope_of(call)
+                written = isinstance(named, ast.Constant) and isinstance(named.value, str)
+                name = str(named.value) if isinstance(named, ast.Constant) else ""
+                into = self.puts if written else self.sets
+                into.append(Put(scope, owner, name, Bound(value)))
 
     def _of(self, scope: ScopeNode) -> Table:
         return self.scopes.setdefault(scope, defaultdict(list))
@@ -157,7 +187,7 @@ class Bindings(Struct, eq=False, dict=True):
 def _added_by(call: ast.Call, method: str) -> Iterator[tuple[str | None, Bound]]:
     """What a call of a container's method puts there, with its key where one is written out."""
     match method, call.args:
-        case ("append" | "add", [value]):
+        case ("append" | "add" | "appendleft", [value]) | ("insert", [_, value]):
             yield None, Bound(value)
         case ("setdefault", [key, value]):
             yield _text(key), Bound(value)
@@ -166,8 +196,8 @@ def _added_by(call: ast.Call, method: str) -> Iterator[tuple[str | None, Bound]]
                 yield _text(at), Bound(value, (None,) if at is None else ())
         case ("extend" | "update", [others]):
             yield None, Bound(others, (None,))
-    if method == "update":
-        yield from ((keyword.arg, Bound(keyword.value)) for keyword in call.keywords if keyword.arg)
+    for keyword in call.keywords if method == "update" else ():
+        yield keyword.arg, Bound(keyword.value, () if keyword.arg else (None,))
 
 
 def _text(key: ast.AST | None) -> str | None:

@@ -218,6 +218,18 @@ class Modules(Struct, eq=False, dict=True):
                 found[put.name].append((source, put))
         return found
 
+    @cached_property
+    def fills(self) -> list[tuple[Source, Put]]:
+        """Where a list or a dict may be made longer by `+=`."""
+        sources = self.sources.values()
+        return [(source, put) for source in sources for put in self.bindings_of(source).fills]
+
+    @cached_property
+    def sets(self) -> list[tuple[Source, Put]]:
+        """Where attributes of whatever name are set."""
+        sources = self.sources.values()
+        return [(source, put) for source in sources for put in self.bindings_of(source).sets]
+
     def is_of_a_class(self, attribute: str) -> bool:
         """Whether the body of a class binds an attribute of that name: a value, a method."""
         return attribute in self._class_attributes

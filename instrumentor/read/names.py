@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from importlib import import_module
 from itertools import chain
@@ -18,7 +19,7 @@ from typing import TypeGuard
 from msgspec import field
 
 from instrumentor.read import handed_on
-from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
+from instrumentor.read.bindings import Binding, Bound, Defined, Imported, Parameter
 from instrumentor.read.configured import INSTANTIATE, key_of
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.modules import Modules, modules_of
@@ -32,6 +33,7 @@ from instrumentor.read.signatures import (
 )
 from instrumentor.read.syntax import (
     FUNCTIONS,
+    FunctionNode,
     ScopeNode,
     Source,
     alternatives,
@@ -42,7 +44,9 @@ from instrumentor.read.syntax import (
     returned,
 )
 from instrumentor.read.values import (
+    MORE,
     NOTHING,
+    PLAIN_BASES,
     Class,
     External,
     Free,
@@ -55,10 +59,14 @@ from instrumentor.read.values import (
     Value,
     Values,
 )
+from instrumentor.read.written_texts import ANY, text_of
 
 _BUILTINS = frozenset(dir(builtins))
 #: A name with more meanings than this is generated code or a dispatch table.
 _MANY = 12
+#: Callers of a function that are asked what they give.
+_CALLERS = 24
+_TABLES = ("dict", "collections.OrderedDict", "collections.defaultdict")
 
 
 class Names(Modules, eq=False, dict=True):
@@ -76,7 +84,8 @@ class Names(Modules, eq=False, dict=True):
         """What an expression may refer to where it stands."""
         match node:
             case ast.Name(id=name):
-                return self.named(source, scope, name)
+                given = source.given_to_lambdas.get(node)
+                return self.named(source, scope, name) if given is None else (Opaque(given),)
             case ast.Attribute(value=owner, attr=name):
                 return _union(self.attribute(one, name) for one in self.of(source, scope, owner))
             case ast.Call():
@@ -236,9 +245,10 @@ class Names(Modules, eq=False, dict=True):
         cls = owner.made_by
         if isinstance(cls, Class):
             found = self._of_class(cls, owner, name)
+            stored = self._stored(owner, cls, name) if self.puts_of(name) else NOTHING
             if not any(isinstance(v, Function) for v in found):
-                stored = self._stored(owner, cls, name)
                 found = _union([found, stored, self._field(owner, cls, name)])
+            found = _union([found, stored, self._set_from_outside(owner, cls, name)])
         elif external_name(cls) == "builtins.super":
             found = self._of_super(owner, name)
         else:
@@ -304,6 +314,17 @@ class Names(Modules, eq=False, dict=True):
             found.append(self._part(source, put.scope, put.bound))
         return _union(found)
 
+    def _set_from_outside(self, owner: Object, cls: Class, name: str) -> Values:
+        """What the class has of that name, and functions that are set by whatever name."""
+        on_class = self.bases(cls) if self.puts_of(name) else ()
+        found = [self._put_on_class(base, name) for base in on_class]
+        for source, put in self.sets:
+            owners = self.of(source, put.scope, put.owner)
+            if any(isinstance(v, Object) and v.made_by == cls for v in owners):
+                values = self._part(source, put.scope, put.bound)
+                found.append(tuple(v for v in values if _is_callable(v)))
+        return _union(found)
+
     def _field(self, owner: Object, cls: Class, name: str) -> Values:
         """A dataclass field: what the constructor is given, else what its annotation says."""
         fields = {
@@ -343,7 +364,14 @@ class Names(Modules, eq=False, dict=True):
         keys = [key.value if isinstance(key, ast.Constant) else None for key in named]
         if len(parts) > 64:  # a table of data
             return Group(node, ())
-        items = tuple(self.known(source, scope, part) for part in parts)
+        spread = {part for key, part in zip(named, parts, strict=False) if key is None}
+        spread |= {part for part in parts if isinstance(part, ast.Starred)}
+        items = tuple(
+            _union(self.item(v, None) for v in self.known(source, scope, part))
+            if part in spread
+            else self.known(source, scope, part)
+            for part in parts
+        )
         return Group(node, items, tuple(keys))
 
     def item(self, owner: Value, index: object) -> Values:
@@ -367,15 +395,55 @@ class Names(Modules, eq=False, dict=True):
                 return NOTHING
             # `model, optimizer = prepare(model, optimizer)` leads back to the question
             return tuple(value for value in given[index] if value != Item(owner, index))
+        if isinstance(owner.made_by, Class):
+            looked_up = self.methods(owner.made_by, "__getitem__", overrides=False)
+            return _union(self._returned(method) for method in looked_up)
         word = external_name(owner.made_by).removeprefix("builtins.")
-        if word not in ("enumerate", "zip", "dict"):
+        if word in _TABLES:
+            return self._of_table(owner, call, index)
+        if word not in ("enumerate", "zip"):
             return NOTHING
         elements = tuple(_union(self.item(v, None) for v in values) for values in given)
-        if word == "dict":
-            return _union(self.item(pair, 1) for pair in chain(*elements[:1]))
         if index is not None:
             return NOTHING
         return (Group(call, elements if word == "zip" else (NOTHING, *elements[:1])),)
+
+    def _of_table(self, owner: Object, call: ast.Call, index: object) -> Values:
+        """`dict(a=x)`, `OrderedDict([("a", x)])`, `defaultdict(X)`, and what is put there later."""
+        where, key = owner.where, index if isinstance(index, str) else None
+        if where is None:
+            return NOTHING
+        makes = external_name(owner.made_by) == "collections.defaultdict"
+        found = [self._put_into(owner, key)]
+        for keyword in call.keywords:
+            values = self.known(*where, keyword.value)
+            if keyword.arg is None:
+                found += [self.item(value, None) for value in values]
+            elif key in (keyword.arg, None):
+                found.append(values)
+        for node in call.args[makes:]:
+            for value in self.of(*where, node):
+                is_table = isinstance(value, Group) and isinstance(value.node, ast.Dict)
+                pairs = () if is_table else self.item(value, None)
+                found += [self.item(value, key)] if is_table else []
+                found += [self.item(pair, 1) for pair in pairs]
+        if makes:
+            factories = (value for node in call.args[:1] for value in self.of(*where, node))
+            found += map(self._of_factory, factories)
+        return _union(found)
+
+    def _of_factory(self, factory: Value) -> Values:
+        """What a function gives that nothing is given to; of a library nothing is told."""
+        if isinstance(factory, Class):
+            return (Object(factory),)
+        if isinstance(factory, Function):
+            return self._returned(factory)
+        if isinstance(factory, Opaque) and isinstance(factory.node, ast.Lambda):
+            node = factory.node
+            home = next(s for s in self.sources.values() if node in s.lambdas)
+            made = self.of(home, home.scope_of(node), node.body)
+            return tuple(Object(v.made_by) if _is_own(v) else v for v in made)
+        return NOTHING
 
     def _of_group(self, group: Group, index: object) -> Values:
         return self._in_group(group, index) or (Item(group, None),)
@@ -400,18 +468,18 @@ class Names(Modules, eq=False, dict=True):
     def _taken(self, value: Value, key: str | None) -> Values:
         return self._in_group(value, key) if isinstance(value, Group) else self.item(value, key)
 
-    def _put_into(self, group: Group, key: str | None) -> Values:
+    def _put_into(self, group: Group | Object, key: str | None) -> Values:
         """What is put into a container later: under a key, or under any where that is None."""
 
         def compute() -> Values:
             return _union(
                 self._part(source, put.scope, put.bound)
-                for source, put in self.puts_of("")
+                for source, put in (*self.puts_of(""), *self.fills)
                 if key is None or put.key in (key, None)
                 if group in self.of(source, put.scope, put.owner)
             )
 
-        return self._kept(("put", group.node, key), compute)
+        return self._kept(("put", group, key), compute)
 
     # -- calls -----------------------------------------------------------------------------
 
@@ -450,6 +518,11 @@ class Names(Modules, eq=False, dict=True):
         """A method that is not to be read: of a container, of a model, of what wraps others."""
         if method.name in ("values", "items", "copy", "pop") and len(call.args) < 2:
             return self._taken_from(method.owner, method.name, call)
+        if method.name in ("get", "setdefault", "pop") and _is_table(method.owner):
+            asked, *default = call.args or [ast.Constant(None)]
+            key = asked.value if isinstance(asked, ast.Constant) else None
+            others = [self.known(source, scope, each) for each in default]
+            return _union([self.item(method.owner, key), *others])
         if method.name in handed_on.RETURNS_SELF:
             return (method.owner,)
         if isinstance(method.owner, Class) and method.name.startswith("from_"):
@@ -459,12 +532,44 @@ class Names(Modules, eq=False, dict=True):
         return NOTHING
 
     def _looked_up(self, source: Source, scope: ScopeNode, call: ast.Call) -> Values:
-        """`getattr(module, "name")`: the attribute."""
-        match call.args:
-            case [owner, ast.Constant(value=str(name)), *_]:
-                owners = self.of(source, scope, owner)
-                return _union(self.attribute(each, name) for each in owners)
-        return NOTHING
+        """`getattr(module, "name")`: the attribute; by a computed name any that it may spell."""
+        if len(call.args) < 2 or call.keywords:
+            return NOTHING
+        owners = self.of(source, scope, call.args[0])
+        text = text_of(self.bindings_of(source), scope, call.args[1])
+        found = _union(
+            self.attribute(owner, name) for owner in owners for name in self._spelled(owner, text)
+        )
+        if ANY in text:  # it may be any that is there, or that a base of a library has
+            inherits = any(map(self._inherits, owners))
+            found = tuple(v for v in found if not isinstance(v, (Member, Source)))
+            found = (*found, MORE) if found and inherits else found
+        others = [self.of(source, scope, each) for each in call.args[2:]]
+        return _union([found, *others]) if found else NOTHING
+
+    def _inherits(self, owner: Value) -> bool:
+        """Whether an object of the program, or a class, has what a library defines."""
+        cls = owner.made_by if isinstance(owner, Object) else owner
+        return isinstance(cls, Class) and not {
+            External(name) for name in self.external_bases(cls)
+        }.issubset(PLAIN_BASES)
+
+    def _spelled(self, owner: Value, text: str) -> Iterator[str]:
+        """Names of an object, `*` in a text for what is computed: functions and classes first."""
+        if ANY not in text:
+            yield text
+            return
+        names: Iterable[str] = ()
+        if isinstance(owner, Source):
+            tables = [self.bindings_of(owner).scopes.get(owner.tree, {})]
+            names = (n for table in tables for n in sorted(table, key=lambda n: _rank(table[n])))
+        elif isinstance(owner, Class) or (isinstance(owner, Object) and text.strip(ANY)):
+            cls = owner if isinstance(owner, Class) else owner.made_by
+            every = [*self.bases(cls), *self.subclasses.get(cls.node, ())] if _is_class(cls) else []
+            tables = [self.bindings_of(base.source).classes.get(base.node, {}) for base in every]
+            names = dict.fromkeys(n for table in tables for n in table)
+            names = [*names, *(n for n in self._puts if n and n not in names)]
+        yield from (n for n in names if fnmatchcase(n, text))
 
     def _imported_by_name(self, source: Source, call: ast.Call) -> Values:
         """`importlib.import_module(name)`: the module, or any that a computed name may mean."""
@@ -505,8 +610,7 @@ class Names(Modules, eq=False, dict=True):
         node = function.node
 
         def compute() -> Values:
-            values = returned(node)[:_MANY]
-            return _union(self.of(function.source, node, value) for value in values)
+            return _union(self.of(function.source, node, value) for value in returned(node))
 
         return self._kept(("returned", node), compute)
 
@@ -523,6 +627,10 @@ class Names(Modules, eq=False, dict=True):
         if default is not None:
             found.append(self.of(source, source.scope_of(function), default))
         values = _union(found)
+        if parameter.argument in (function.args.vararg, function.args.kwarg):
+            return (
+                (Group(parameter.argument, (values,)),) if values else (Opaque(parameter.argument),)
+            )
         if parameter.argument.annotation is not None and not values:
             scope = source.scope_of(function)
             values = self._annotated(source, scope, parameter.argument.annotation)
@@ -530,10 +638,55 @@ class Names(Modules, eq=False, dict=True):
 
     def _passed(self, source: Source, parameter: Parameter) -> Iterator[Values]:
         function = Function(source, parameter.function)
-        for where, scope, call in self._callers_of(function):
+        callers = self._callers_of(function)
+        for where, scope, call in callers[:_CALLERS]:
             for name, value in self.given(where, scope, call, function):
-                if name == parameter.argument.arg and not isinstance(value, ast.Starred):
+                if name != parameter.argument.arg:
+                    continue
+                if not isinstance(value, ast.Starred):
                     yield self.known(where, scope, value)
+                elif value.value in call.args:
+                    yield self.known(where, scope, value.value)  # one of those behind `*`
+                elif parameter.argument.annotation is None:
+                    yield _union(self.item(v, None) for v in self.known(where, scope, value))
+        if len(callers) > _CALLERS:
+            yield (MORE,)
+        if parameter.position == int(is_method(function)) and self._may_decorate(function):
+            yield from self._decorated_by(function)
+
+    def _may_decorate(self, function: Function) -> bool:
+        """Whether a decorator is written with its name, or that of what it lies in."""
+        around = function.source.scope_of(function.node)
+        cls = function.source.class_of.get(function.node)
+        words = {function.name, getattr(around, "name", ""), cls.name if cls is not None else ""}
+        words = words.union(*(self.other_words.get(word, ()) for word in words))
+        return not self._words_of_decorators.isdisjoint(words)
+
+    @cached_property
+    def _words_of_decorators(self) -> frozenset[str]:
+        nodes = (node for _, _, decorator in self._decorators for node in ast.walk(decorator))
+        words = (getattr(node, "id", getattr(node, "attr", "")) for node in nodes)
+        return frozenset(words)
+
+    def _decorated_by(self, function: Function) -> Iterator[Values]:
+        """Functions and classes that it is given as their decorator."""
+        for source, node, decorator in self._decorators:
+            if function in self.run_by(source, source.scope_of(node), decorator):
+                if isinstance(node, ast.ClassDef):
+                    yield (Class(source, node),)
+                else:
+                    yield (Function(source, node),)
+
+    @cached_property
+    def _decorators(self) -> list[tuple[Source, FunctionNode | ast.ClassDef, ast.expr]]:
+        """With what each decorates, those that Python itself has left out."""
+        return [
+            (source, node, decorator)
+            for source in self.sources.values()
+            for node in (*source.functions, *source.classes)
+            for decorator in node.decorator_list
+            if not (isinstance(decorator, ast.Name) and decorator.id in _BUILTINS)
+        ]
 
     def given(
         self, source: Source, scope: ScopeNode, call: ast.Call, function: Function
@@ -558,7 +711,7 @@ class Names(Modules, eq=False, dict=True):
             for source, scope, call in self.calls_named(word):
                 if function in self.resolve(source, scope, call):
                     found.append((source, scope, call))
-        return found[:_MANY]
+        return found
 
     def _annotated(self, source: Source, scope: ScopeNode, annotation: ast.expr) -> Values:
         match annotation:
@@ -728,5 +881,33 @@ def _is_unknown(value: Value) -> bool:
     return isinstance(value, (Opaque, Free))
 
 
+def _is_own(value: Value) -> TypeGuard[Object]:
+    return isinstance(value, Object) and isinstance(value.made_by, Class)
+
+
+def _is_callable(value: Value) -> bool:
+    """A function or a class that the program defines, a lambda included."""
+    is_lambda = isinstance(value, Opaque) and isinstance(value.node, ast.Lambda)
+    return is_lambda or isinstance(value, (Function, Class))
+
+
+def _is_class(value: Value) -> TypeGuard[Class]:
+    return isinstance(value, Class)
+
+
+def _is_table(value: Value) -> TypeGuard[Group | Object]:
+    """A dict that the program writes out or makes."""
+    if isinstance(value, Group):
+        return isinstance(value.node, ast.Dict)
+    made = external_name(value.made_by) if isinstance(value, Object) else ""
+    return made.removeprefix("builtins.") in _TABLES
+
+
+def _rank(bindings: list[Binding]) -> int:
+    """What is defined goes before what is bound, and that before what is imported."""
+    return min((Defined, Parameter, Bound, Imported).index(type(each)) for each in bindings)
+
+
 def _union(parts: Iterable[Values]) -> Values:
-    return tuple(dict.fromkeys(chain.from_iterable(parts)))[:_MANY]
+    found = tuple(dict.fromkeys(chain.from_iterable(parts)))
+    return found if len(found) <= _MANY else (*found[:_MANY], MORE)

@@ -279,6 +279,17 @@ class Source(Struct, eq=False, dict=True):
         return [n for n in self.nodes if isinstance(n, ast.Lambda)]
 
     @cached_property
+    def given_to_lambdas(self) -> dict[ast.AST, ast.arg]:
+        """Names in lambdas that are parameters of theirs."""
+        found: dict[ast.AST, ast.arg] = {}
+        for node in self.lambdas:  # the innermost one comes last
+            own = {argument.arg: argument for argument in all_parameters(node)}
+            if own:
+                names = (n for n in below(node.body) if isinstance(n, ast.Name))
+                found |= {name: own[name.id] for name in names if name.id in own}
+        return found
+
+    @cached_property
     def mentions(self) -> dict[str, list[ast.Name | ast.Attribute]]:
         """Names and attributes of the module by their word, in source order."""
         found: dict[str, list[ast.Name | ast.Attribute]] = {}

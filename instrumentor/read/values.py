@@ -112,3 +112,5 @@ Value: TypeAlias = (
 )
 Values: TypeAlias = tuple[Value, ...]
 NOTHING: Values = ()
+#: Behind those that are told: it may be others as well.
+MORE = Opaque(ast.Constant(...))

@@ -442,6 +442,85 @@ OF_ITS_LIKE["a file of options"] = (
     "state['scale'] = args.rate",
     ARGUMENTS + 'args.log = open("log.txt", "w")\n',
 )
+#: functions and classes in variables, tables, attributes, by a computed name, decorated
+CALLABLES = """\
+import functools
+def error(a, b):
+    return (model(a) - b).abs().mean().item()
+def square(a, b, times=1):
+    return (model(a) - b).pow(2).mean().item() * times
+def timed(function):
+    @functools.wraps(function)
+    def inner(*args, **kwargs):
+        print(function.__name__)
+        return function(*args, **kwargs)
+    return inner
+METRICS = {}
+def register(name):
+    def put(function):
+        METRICS[name] = function
+        return function
+    return put
+@register("worst")
+@timed
+def worst(a, b):
+    return (model(a) - b).abs().max().item()
+METRICS.update(error=error, square=functools.partial(square, times=2))
+class Kinds:
+    @staticmethod
+    def of_mean(a, b):
+        return error(a, b)
+    @staticmethod
+    def of_most(a, b):
+        return worst(a, b)
+class Total:
+    def __init__(self, most=None):
+        self.most, self.amount = most, 0.0
+    def add(self, value):
+        self.amount += value
+        return self.amount
+options = {"kind": "mean", "metric": lambda a, b: square(a, b)}
+def measure(a, b, *more, table=METRICS, **named):
+    found = {name: metric(a, b) for name, metric in table.items()}
+    put = {"total": Total}["total"](most=max).add
+    for metric in [*more, *named.values()]:
+        found[metric] = put(metric(a, b))
+    put(options["metric"](a, b) + getattr(Kinds, "of_" + options["kind"])(a, b))
+    return found"""
+OF_ITS_LIKE["functions in variables"] = (
+    "print(measure(a, b, error, METRICS.get('none', square), last=METRICS['error']))",
+    "pass",
+    CALLABLES,
+)
+
+#: caches that whoever comes first fills with the same
+CACHES = """import functools
+windows = {}
+def window(n):
+    return torch.ones(n) / n
+def kept(n):
+    if n not in windows:
+        windows[n] = window(n)
+    return windows[n]
+@functools.lru_cache(maxsize=None)
+def ramp(n):
+    return torch.arange(n) + 1.0
+class Held:
+    def __init__(self):
+        self.made = None
+    @functools.cached_property
+    def half(self):
+        return torch.tensor(0.5)
+    def one(self):
+        if self.made is None:
+            self.made = window(1)
+        return self.made
+held = Held()"""
+OF_ITS_LIKE["what is made once"] = (
+    "print(kept(4), ramp(3), held.half, held.one())",
+    "state['scale'] = float(kept(4).sum() + ramp(3)[0] * held.half + held.one().sum())",
+    CACHES,
+)
 
 
 @pytest.mark.parametrize("name", OF_ITS_LIKE)
@@ -620,6 +699,7 @@ def test_what_stands_behind_a_loop_that_ends_by_itself_does_not_miss_what_is_ski
     assert "IndexError" in done.stdout + done.stderr
 
 
+HALVES = "def halve(*given):\n    state['scale'] *= 0.5\n    return 1\n"
 #: what the validation does, what the training does with it
 FELT = {
     "scale_through_a_list": ("rows.append(state)\nrows[0]['scale'] *= 0.5", "pass"),
@@ -713,6 +793,49 @@ FELT = {
     "scale_in_a_list_of_its_own": (
         "own = {0: []}\nown[0].append(state)\nown[0][0]['scale'] *= 0.5",
         "pass",
+    ),
+    "a_function_in_a_table": (
+        "table[str(len(rows)) and 'other'](a)",
+        "pass",
+        f"{HALVES}table = dict(one=abs)\ntable.update(other=halve)",
+    ),
+    "the_last_of_many_functions": (
+        "table[key](1)",
+        "pass",
+        f"{HALVES}key = 'last'\ntable = {{"
+        + "".join(f"'{n}': (lambda one: {n})," for n in range(13))
+        + "'last': halve}",
+    ),
+    "a_function_by_a_computed_name": (
+        "getattr(Kinds, 'of_' + 'half'[:len(state) + 3])(1)",
+        "pass",
+        f"{HALVES}class Kinds:\n    of_half = halve\n    of_one = abs",
+    ),
+    "what_a_table_makes": (
+        "import collections\ncollections.defaultdict(Halves)[1].go()",
+        "pass",
+        f"{HALVES}class Halves:\n    def go(self):\n        halve()",
+    ),
+    "a_function_that_is_put_in_the_place_of_another": (
+        "quiet.go()",
+        "pass",
+        f"{HALVES}class Quiet:\n    def go(self):\n        return 1\n"
+        "quiet = Quiet()\nsetattr(quiet, ''.join('go'), halve)",
+    ),
+    "what_a_decorator_does": (
+        "one(1)",
+        "pass",
+        f"{HALVES}def around(function):\n    def inner(*args):\n        halve()\n"
+        "        return function(*args)\n    return inner\n@around\ndef one(value):\n"
+        "    return value",
+    ),
+    "what_is_kept_of_a_scale": (
+        "state['scale'] and kept(1)",
+        "state['scale'] = kept(1)",
+        "import functools\n@functools.lru_cache(maxsize=None)\ndef kept(n):\n"
+        "    return 0.5 if rows else 1 + len(windows)\nwindows = {}\n"
+        "def grow(*given):\n    windows[len(windows)] = given\n"
+        "model[0].register_forward_hook(lambda *given: grow() if model.training else None)",
     ),
     "mask": ("mask.fill_(False)", "state['scale'] = float(mask.sum())", OWN),
     "file": (

@@ -220,6 +220,11 @@ _MAKE_NEW = (
     *rows("torch.", "Tensor FloatTensor DoubleTensor LongTensor IntTensor BoolTensor ByteTensor"),
     *rows("numpy.", "concatenate vstack hstack column_stack"),
 )
+#: Functions that give something else from one time to the next, whatever they are given.
+ASKS_WHAT_CHANGES = (
+    *rows("", "time.* datetime.* os.environ* os.getenv os.listdir glob.* os.path.exists"),
+    *rows("builtins.", "open input globals locals vars id"),
+)
 #: What may be walked over only once: whoever does so changes it for all others.
 ITERATORS = (
     *rows("builtins.", "iter map filter zip enumerate reversed open"),

@@ -15,13 +15,17 @@ from msgspec import Struct, field
 from instrumentor.locate.changes.skips.implicit import Implicit, in_training
 from instrumentor.locate.changes.skips.liveness import variables
 from instrumentor.locate.changes.skips.storage import Cell
-from instrumentor.locate.meaning import methods
+from instrumentor.locate.meaning import libraries, methods
+from instrumentor.locate.meaning.libraries.library import fits
+from instrumentor.locate.meaning.roles import Effect
 from instrumentor.read.bindings import Bound, Defined
 from instrumentor.read.constants import asked_of, unreached
 from instrumentor.read.control_flow import START, flow_of
+from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import own_parameter
 from instrumentor.read.syntax import (
+    FunctionNode,
     ScopeNode,
     Source,
     argument,
@@ -31,6 +35,7 @@ from instrumentor.read.syntax import (
     parameters,
     path_to,
 )
+from instrumentor.read.values import Class, Value
 
 _TRANSPARENT = ("data", "grad")
 #: Functions that change the running statistics they are given: the option that tells, its default.
@@ -178,6 +183,8 @@ class Carried(Struct, eq=False):
         for node in own_nodes(scope):
             follows = isinstance(node, ast.Call) and self._tracks(function, node)
             for owner, binds in (*_changed(node), *(_tracked(node) if follows else ())):
+                if self._is_a_module(function, owner):
+                    continue  # `tools.append(x)` runs a function of that name
                 statement = node if isinstance(node, ast.stmt) else source.statement_of(node)
                 if statement is None or is_memo(self.program, source, scope, statement):
                     continue
@@ -198,6 +205,11 @@ class Carried(Struct, eq=False):
         if isinstance(told, ast.Constant) and not told.value:
             return ""
         return "in training" if getattr(told, "attr", "") == "training" else "always"
+
+    def _is_a_module(self, function: Function, owner: ast.expr) -> bool:
+        """Whether a name is that of one of the program's modules, and of nothing else."""
+        values = self.program.names.of(function.source, function.node, owner)
+        return bool(values) and all(isinstance(value, Source) for value in values)
 
     def _is_a_librarys(self, function: Function, node: ast.expr) -> bool:
         """`torch.cuda.FloatTensor(4)`, which `fill_` changes."""
@@ -278,6 +290,10 @@ def _chain(node: ast.expr) -> tuple[list[str], str | None]:
         else:
             return words, None
     return words, node.id
+
+
+#: What is made of numbers and texts alone.
+_SETTLED = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple)
 
 
 # -- what is made once -----------------------------------------------------------------------------
@@ -377,31 +393,67 @@ def _compared(node: ast.AST) -> Iterator[str]:
         yield from _compared(child)
 
 
+def hangs_on_what_it_is_given(program: Program, function: Function) -> bool:
+    """Whether a function gives the same whenever it is given the same: it may be kept.
+
+    Of a method its object counts by what is set where that is made.
+    """
+    return _Known.within(program, function, ()).tells_all()
+
+
 class _Known(Struct):
-    """Whether expressions of a function hang on nothing but shapes, constants and what is asked."""
+    """Whether expressions of a function hang on nothing but shapes, constants and what is asked.
+
+    Attributes:
+        around: functions that are being read.
+    """
 
     program: Program
     source: Source
-    scope: ast.FunctionDef
+    scope: FunctionNode
     asked: Collection[str]
+    around: tuple[FunctionNode, ...] = ()
+
+    @classmethod
+    def within(
+        cls, program: Program, function: Function, around: tuple[FunctionNode, ...]
+    ) -> _Known:
+        asked = parameters(function.node) - {own_parameter(function)}
+        return cls(program, function.source, function.node, asked, (*around, function.node))
+
+    def tells_all(self) -> bool:
+        later = (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await)
+        body = self.scope.body
+        return not any(isinstance(n, later) for s in body for n in (s, *own_nodes(s))) and all(
+            self.tells(s, set()) for s in body
+        )
 
     def tells(self, node: ast.AST, seen: set[str]) -> bool:
+        if node in self.source.given_to_lambdas:
+            return True
         match node:
             case ast.Name(id=name):
                 return name in self.asked or self._name(name, seen)
             case ast.Attribute(attr=word) | ast.Call(func=ast.Attribute(attr=word)):
                 if word in methods.DESCRIBES_TENSOR:
                     return True
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in self.asked:
-            return True
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id == own_parameter(Function(self.source, self.scope)):
-                return self._is_setting(node.attr)
+                if word in methods.DRAWING:
+                    return False
+        if isinstance(node, ast.Attribute):
+            if ast.unparse(node) in self.asked:
+                return True
+            if isinstance(node.value, ast.Name):
+                if node.value.id == own_parameter(Function(self.source, self.scope)):
+                    return self._is_setting(node.attr)
+            values = self.program.names.of(self.source, self.scope, node)
+            if not all(map(self._is_the_same, values)):
+                return False
         return all(self.tells(child, seen) for child in ast.iter_child_nodes(node))
 
     def _name(self, name: str, seen: set[str]) -> bool:
-        if self.program.names.binder(self.source, self.scope, name) is not self.scope:
-            return True
+        home = self.program.names.binder(self.source, self.scope, name)
+        if home is not self.scope:
+            return self._of_outside(name, home)
         if name in parameters(self.scope) or name in seen:
             return name in seen
         bound, seen = self.program.names.bound(self.source, self.scope, name), {*seen, name}
@@ -410,6 +462,36 @@ class _Known(Struct):
             or (isinstance(b, Defined) and self._defined(b.node, seen))
             for b in bound
         )
+
+    def _of_outside(self, name: str, home: ScopeNode | None) -> bool:
+        """What a library or the program defines, or a number or a text that stays what it is."""
+        names = self.program.names
+        bound = names.bound(self.source, home, name) if home is not None else []
+        match bound:
+            case [Bound(value=value, path=())] if isinstance(value, _SETTLED):
+                return all(
+                    isinstance(n, (*_SETTLED, ast.operator, ast.unaryop, ast.expr_context))
+                    for n in ast.walk(value)
+                )
+        values = names.named(self.source, self.scope, name)
+        is_bound = any(isinstance(b, Bound) for b in bound)
+        return bool(values) and not is_bound and all(map(self._is_the_same, values))
+
+    def _is_the_same(self, value: Value) -> bool:
+        """Of what is defined, whether using it depends on nothing that changes."""
+        if isinstance(value, Function):
+            inner = _Known.within(self.program, value, self.around)
+            return value.node in self.around or inner.tells_all()
+        if isinstance(value, Class):
+            return False
+        name = external_name(value)
+        changing = (
+            libraries.draws(name)
+            or libraries.draws_if_made(name)
+            or libraries.effect_of(name) in (Effect.LOADS, Effect.PROCESS)
+            or any(fits(name, row) for row in methods.ASKS_WHAT_CHANGES)
+        )
+        return not (name and changing)
 
     def _defined(self, node: ast.AST, seen: set[str]) -> bool:
         """A function or a class of its own, by what it names of this one."""

@@ -65,6 +65,13 @@ class Objects(Struct, eq=False):
             for value in self._values(source, scope, owner)
         )
 
+    def is_known(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """Whether its type or its use tells what it is, or the step itself calls it."""
+        if any(v in self.called_by_the_step for v in self._values(source, scope, node)):
+            return True
+        found = self.knowledge.kinds.of(source, scope, node)
+        return found is not None and found[1] is not Evidence.SPELLING
+
     def is_own(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """An instance of one of the program's classes: only its own code reads what it holds."""
         values = self._values(source, scope, node)

@@ -15,7 +15,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from instrumentor.locate.changes.skips.calls import LibraryCalls
-from instrumentor.locate.changes.skips.carried import Carried, is_memo
+from instrumentor.locate.changes.skips.carried import (
+    Carried,
+    hangs_on_what_it_is_given,
+    is_memo,
+)
 from instrumentor.locate.changes.skips.effects import (
     Effects,
     Files,
@@ -35,7 +39,6 @@ from instrumentor.locate.changes.skips.modes import (
     Paths,
     State,
     flow_through,
-    sometimes,
 )
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.storage import (
@@ -49,7 +52,9 @@ from instrumentor.locate.changes.skips.storage import (
     Storage,
 )
 from instrumentor.locate.changes.skips.walks import Does, Walks
-from instrumentor.read.bindings import Binding, Bound
+from instrumentor.locate.changes.skips.wrappers import wrappers
+from instrumentor.locate.meaning.libraries.library import rows
+from instrumentor.read.bindings import Binding, Bound, Parameter
 from instrumentor.read.constants import (
     Constants,
     asked_of,
@@ -61,11 +66,13 @@ from instrumentor.read.constants import (
 )
 from instrumentor.read.control_flow import Flow
 from instrumentor.read.fixpoint import Answers
+from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
 from instrumentor.read.signatures import own_parameter, passed, suspends
 from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
+    FunctionNode,
     ScopeNode,
     Source,
     arguments,
@@ -77,13 +84,25 @@ from instrumentor.read.syntax import (
     own_nodes,
     returned,
 )
-from instrumentor.read.values import Class, Object, Opaque, Value
+from instrumentor.read.values import (
+    Class,
+    Free,
+    Group,
+    Item,
+    Member,
+    Object,
+    Opaque,
+    Value,
+    Values,
+)
 
 _DEPTH = 20
 #: So often a function that comes to itself is read with what each call of it gives.
 _ALIKE = 2
 _NONE: Constants = {}
 _GETATTR = "builtins.getattr"
+#: Decorators that keep what a function gives for the next who asks.
+_KEEPS = rows("functools.", "lru_cache cache cached_property")
 #: What an expression does otherwise than when it is computed, or binds.
 _LATER = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda)
 #: Methods by which a generator goes on.
@@ -105,6 +124,8 @@ class EffectsReader(Struct, eq=False, dict=True):
     #: What is constant in the call that is being read, and what it does not come to for that.
     _fixed: Constants = field(default_factory=dict)
     _out: frozenset[ast.stmt] = frozenset()
+    #: Calls by which decorators run what they decorate, which is read by itself.
+    _read_already: set[ast.Call] = field(default_factory=set)
     #: Of the statements of what is being read, which modules each switches.
     _switches: dict[ast.stmt, list[Mode]] = field(default_factory=dict)
 
@@ -182,7 +203,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         self, frame: Frame, statement: ast.stmt, found: Effects, *, certain: bool
     ) -> None:
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
-            self._bind(frame, statement, statement.name, found)
+            self._define(frame, statement, found)
             return  # what it does counts where it is called
         if isinstance(statement, (ast.For, ast.AsyncFor)):
             self._walk(frame, statement.iter, found, certain=certain)
@@ -191,6 +212,7 @@ class EffectsReader(Struct, eq=False, dict=True):
                 self._walk(frame, statement.value, found, certain=certain)
         nodes = [*header(statement)]
         maybe = {n for part in nodes for n in self._sometimes(part)}
+        switched: list[Mode] = []
         for node in nodes:
             if self._fixed and any(passes_over(test, node, self._fixed) for test in nodes):
                 continue
@@ -202,20 +224,35 @@ class EffectsReader(Struct, eq=False, dict=True):
                 self._special(frame, owner, found)
             for owner in changed_operands(node):
                 found.add(changes(frame, owner, self._library.uses(frame, owner)))
-        if found.modes:
-            switched = [m.or_not() if sometimes(statement) else m for m in found.modes.values()]
+            switched += [m.or_not() if node in maybe else m for m in found.modes.values()]
+            found.modes = {}
+        if switched:
             at = statement
             if group := self._group(frame, statement):
                 at, walked = group
                 switched = [replace(m, owner=walked, is_group=True) for m in switched]
             self._switches[at] = [*self._switches.get(at, ()), *switched]
-            found.modes = {}
         inner_certain = certain and not isinstance(statement, (ast.If, *LOOPS, ast.Match))
         if isinstance(statement, ast.If) and decided(statement.test, self._fixed) is not None:
             inner_certain = certain
         for part, is_certain in _suites(statement, inner_certain):
             if part[0] not in self.never:
                 self._suite(frame, part, found, certain=is_certain)
+
+    def _define(self, frame: Frame, statement: FunctionNode | ast.ClassDef, found: Effects) -> None:
+        """Binds the name; what decorates it runs here."""
+        self._bind(frame, statement, statement.name, found)
+        for decorator in statement.decorator_list:
+            if self._decorates_as(frame.source, frame.scope, decorator) == "functools.wraps":
+                continue
+            values = self.program.names.of(frame.source, frame.scope, decorator)
+            if not all(external_name(_maker(value)) for value in values):
+                found.add(unread(frame, decorator, "a decorator"))
+
+    def _decorates_as(self, source: Source, scope: ScopeNode, decorator: ast.expr) -> str:
+        """The qualified name of a library's decorator, or of what makes it."""
+        made = decorator.func if isinstance(decorator, ast.Call) else decorator
+        return self.program.names.qualified(source, scope, made)
 
     def _suite(
         self, frame: Frame, statements: list[ast.stmt], found: Effects, *, certain: bool
@@ -230,7 +267,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         self, frame: Frame, statement: ast.stmt, node: ast.AST, found: Effects, *, certain: bool
     ) -> None:
         match node:
-            case ast.Call():
+            case ast.Call() if node not in self._read_already:
                 found.add(self._call(frame, statement, node), certain=certain)
                 self._begin(self._walks.begun_by(frame, node), found, certain=certain)
             case ast.Attribute() | ast.Subscript():
@@ -324,6 +361,9 @@ class EffectsReader(Struct, eq=False, dict=True):
         values = self.program.names.of(*where, call.func)
         made = [v for v in values if isinstance(v, Class)]
         functions = self.functions(frame, call)
+        untold = any(map(_is_untold, values)) or (not functions and self._is_looked_up(values))
+        if untold and not self.objects.is_known(*where, call.func):
+            return unread(frame, call, f"{ast.unparse(call.func)}()")
         for cls in made:
             for word in ("__new__", "__post_init__"):
                 functions = functions + self.program.methods(cls, word, overrides=False)
@@ -338,7 +378,9 @@ class EffectsReader(Struct, eq=False, dict=True):
             found.draws = [NOWHERE]
         elif not made and draws:
             found.draws = [*draws[0]]
+        others = any(isinstance(v, (Member, Object)) and not _is_own(v) for v in values)
         leaves = self.storage.leaves(frame, call) or not (functions or made)
+        leaves |= bool(others and any(isinstance(v, (Function, Class)) for v in values))
         for function in self.handed_to(frame, call) if leaves or not functions else ():
             found.add(self._summary(function, ()))
         if not leaves:
@@ -403,6 +445,20 @@ class EffectsReader(Struct, eq=False, dict=True):
                 self._special(frame, owner, found)
         return unread(frame, body, ast.unparse(body)) if found.modes else found
 
+    def _decorated(self, frame: Frame, decorator: ast.expr, value: Value) -> Effects:
+        """What a decorator of the program does around a call of what it decorates."""
+        if external_name(_maker(value)):
+            return Effects()
+        found = wrappers(self.program, value) if isinstance(value, Function) else None
+        if found is None:
+            return unread(frame, decorator, "a decorator")
+        does = Effects()
+        for wrapper in found:
+            self._read_already.add(wrapper.call)
+            around = self._summary(wrapper.function, ())
+            does.add(around, certain=wrapper.is_certain)
+        return unread(frame, decorator, "a decorator") if does.modes else does
+
     def _applied(self, frame: Frame, call: ast.Call, function: Function) -> Effects:
         """What the forward of a `torch.autograd.Function` does, whose context nobody else has."""
         given: dict[str, list[Reach]] = {}
@@ -431,14 +487,25 @@ class EffectsReader(Struct, eq=False, dict=True):
                     if isinstance(value, Function):
                         yield value
 
+    def _is_looked_up(self, values: Values) -> bool:
+        """Whether it is found by a name that nobody tells, in what is not a library."""
+        return any(
+            isinstance(value, Object)
+            and value.node is not None
+            and value.where is not None
+            and external_name(value.made_by) == _GETATTR
+            and self.objects.is_own_too(*value.where, value.node.args[0])
+            for value in values
+        )
+
     def functions(self, frame: Frame, call: ast.Call) -> list[Function]:
         """The program's functions that a call may run, `getattr(x, "name")()` included."""
-        inner = call.func
-        if isinstance(inner, ast.Call) and len(inner.args) > 1:
+        inner, found = call.func, self.program.resolve(frame.source, frame.scope, call)
+        if not found and isinstance(inner, ast.Call) and len(inner.args) > 1:
             if self.program.names.qualified(frame.source, frame.scope, inner.func) == _GETATTR:
                 name = self.storage.of(frame, inner.args[1]).constant
                 return self.program.methods_by_name.get(name, [])
-        return self.program.resolve(frame.source, frame.scope, call)
+        return found
 
     def _switch(self, frame: Frame, function: ast.Attribute, call: ast.Call) -> Effects | None:
         """`model.eval()`, `model.train()`, `model.train(was_training)`."""
@@ -503,11 +570,22 @@ class EffectsReader(Struct, eq=False, dict=True):
 
     def _walk(self, frame: Frame, iterable: ast.expr, found: Effects, *, certain: bool) -> None:
         """Walking over something uses an iterator up, runs `__iter__`, seeds a loader's order."""
+        if isinstance(iterable, ast.Name) and self._is_of_arguments(frame, iterable.id):
+            return
         reach = self.storage.of(frame, iterable)
         if reach.once:
             found.add(changes(frame, iterable, reach.cells))
         self._begin(self._walks.over(frame, iterable), found, certain=certain)
         self._special(frame, iterable, found)
+
+    def _is_of_arguments(self, frame: Frame, name: str) -> bool:
+        """The tuple of `*args`, or the table of `**named`, that a function gets."""
+        bound = self.program.names.bound(frame.source, frame.scope, name)
+        return bool(bound) and all(
+            isinstance(b, Parameter)
+            and b.argument in (b.function.args.vararg, b.function.args.kwarg)
+            for b in bound
+        )
 
     def _begin(self, begun: Iterable[Spelling], found: Effects, *, certain: bool) -> None:
         """What beginning to walk over data loaders draws."""
@@ -561,7 +639,9 @@ class EffectsReader(Struct, eq=False, dict=True):
         if isinstance(made, Function) and isinstance(call, ast.Call) and call is not walked:
             if suspends(made.node):
                 given = self.storage.arguments(Frame(*value.where), call, made)
-                return self._summary(made, tuple((n, replace(r, path=NOWHERE)) for n, r in given))
+                given = tuple((name, replace(reach, path=NOWHERE)) for name, reach in given)
+                fixed = asked_of(self.program, value.where[1], call, made, {})
+                return self._summary(made, given, fixed)
         return Effects()
 
     def _seeds_within(self, frame: Frame, owner: ast.expr, draws: list[Spelling]) -> list[Spelling]:
@@ -612,10 +692,14 @@ class EffectsReader(Struct, eq=False, dict=True):
         self._fixed, self._out, self._switches = fixed, unreached(function, fixed), {}
         outside = function.source.scope_of(function.node)
         for decorator in function.node.decorator_list:
-            node = decorator.func if isinstance(decorator, ast.Call) else decorator
-            values = self.program.names.of(function.source, outside, node)
-            if any(isinstance(v, (Function, Class)) for v in values):
-                found.add(unread(frame, decorator, "a decorator"))
+            name = self._decorates_as(function.source, outside, decorator)
+            if name == "functools.wraps":
+                continue
+            if name in _KEEPS and not hangs_on_what_it_is_given(self.program, function):
+                home = None if function.node in function.source.class_of else outside
+                found.add(replaces(frame, decorator, [Cell(function.name, home)]))
+            for value in self.program.names.of(function.source, outside, decorator):
+                found.add(self._decorated(frame, decorator, value))
         self._suite(frame, function.node.body, found, certain=True)
         if self._switches:
             found.modes = self._left(frame, flow_with(function, fixed))
@@ -640,6 +724,24 @@ def _mode(frame: Frame, node: ast.expr, module: Reach) -> Mode:
     """A module that may be in either mode."""
     ends = frozenset({State(True), State(False)})
     return Mode(module.path, frame.scope, ast.unparse(node), ends)
+
+
+def _maker(value: Value) -> Value:
+    return value.made_by if isinstance(value, Object) else value
+
+
+def _is_own(value: Value) -> bool:
+    return isinstance(value, Object) and isinstance(value.made_by, Class)
+
+
+def _is_untold(value: Value) -> bool:
+    """What is called may be any function: a parameter that nobody gives, an element of what is."""
+    match value:
+        case Opaque(node=node):
+            return not isinstance(node, ast.Lambda)
+        case Item(owner=Group()) | Item(owner=Opaque()) | Free() | Group():
+            return True
+    return False
 
 
 def _is_a_lambda(value: Value) -> bool:

@@ -23,6 +23,7 @@ LIBRARY = Library(
     makes=((Kind.LOGGER, ("logging.getLogger",)),),
     effects=(
         (Effect.NOTHING, rows("os.", "environ.get environ.items environ.keys environ.copy")),
+        (Effect.NOTHING, rows("threading.", "Lock RLock")),
         (
             Effect.PROCESS,
             (

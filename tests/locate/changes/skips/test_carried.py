@@ -294,3 +294,65 @@ def test_a_branch_that_an_option_of_the_call_leaves_out_hands_nothing_on(
     step = STEP.replace("net(x)", "net(x, cache)")
     before = f"{GENERATES}{wrapped}{validate}validate(net)"
     assert bool(plan_of(looped(step, before=before))["skipped_validation"]) is goes
+
+
+CACHES = """\
+import functools, random, time
+state, kept = {{"scale": 1.0}}, {{}}
+SIZE = 4
+def make(n):
+    return {made}
+def by_key(n):
+    if n not in kept:
+        kept[n] = make(n)
+    return kept[n]
+@functools.lru_cache(maxsize=None)
+def by_library(n):
+    return make(n)
+class Held:
+    def __init__(self):
+        self.made = None
+    @functools.cached_property
+    def half(self):
+        return make(SIZE)
+    def once(self):
+        if self.made is None:
+            self.made = make(SIZE)
+        return self.made
+held = Held()
+def validate(net):
+    net.eval()
+    with torch.no_grad():
+        for x, y in val_loader:
+            print(net(x).sum(), {asked})
+    net.train()
+validate(model)
+"""
+ASKED = ("by_key(4)", "by_library(4)", "held.half", "held.once()")
+MADE = {
+    "torch.ones(n) / SIZE": True,
+    "torch.randn(n)": False,
+    "torch.ones(n).normal_()": False,
+    "torch.ones(n) * state['scale']": False,
+    "model.weight.detach()[:n]": False,
+    "time.time() * n": False,
+    "random.random() * n": False,
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize(("made", "goes"), MADE.items())
+def test_what_is_made_once_is_the_same_whoever_asks_first(
+    asked: str, made: str, goes: bool
+) -> None:
+    body = STEP.replace("net(x)", f"model(x) * {asked}") + "state['scale'] *= 0.5\n"
+    plan = plan_of(looped(body, before=CACHES.format(made=made, asked=asked)))
+    assert bool(plan["skipped_validation"]) is goes
+
+
+@pytest.mark.parametrize("asked", ASKED[1:3])
+def test_what_only_the_evaluation_asks_for_goes_whatever_it_is_made_of(asked: str) -> None:
+    made = "torch.ones(n) * state['scale']"
+    body = STEP.replace("net(x)", "model(x)") + "state['scale'] *= 0.5\n"
+    plan = plan_of(looped(body, before=CACHES.format(made=made, asked=asked)))
+    assert plan["skipped_validation"]
