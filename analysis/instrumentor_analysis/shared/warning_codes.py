@@ -121,6 +121,9 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
     ("W035", "backward-cleared", "note", "A backward trains nothing",
      "Its gradients are cleared before an optimizer steps; it is not in the timed region.",
      "Nothing, or name the lines to time with --region."),
+    ("W036", "unread-import", "caution", "An imported file does not parse",
+     "The step is seen without what it defines, and the script ends where it imports it.",
+     "Fix the syntax, or run instrument under the Python that it is written for."),
     # The run.
     ("W101", "outlived-stop", "note", "A thread or process outlived the last sample",
      "It was ended; the measurement is complete.", "Use a daemon thread."),

@@ -22,12 +22,10 @@ from instrumentor.locate.rules.frameworks import (
     without_torch,
 )
 from instrumentor.locate.rules.loops import BackwardOnly
-from instrumentor.locate.rules.unreadable import BrokenImport
 from instrumentor.read.configured import INSTANTIATE
 from instrumentor.read.program import Class, Program
-from instrumentor.read.syntax import FUNCTIONS, SOURCE_BYTES, ScopeNode, Source, callee, dotted
+from instrumentor.read.syntax import FUNCTIONS, ScopeNode, Source, callee, dotted
 from instrumentor.read.values import External, Item, Member, Object
-from instrumentor_analysis.shared.files import read_bytes
 
 
 class HiddenInScaler(Decline):
@@ -66,6 +64,7 @@ class HiddenInCall(Decline):
     message = "the step is hidden in {name}(...) of an installed package"
     remedy = OWN_LOOP
     timeable = True
+    unseen = True
 
 
 class NoLoop(Decline):
@@ -83,6 +82,7 @@ class NoLoop(Decline):
         "repository."
     )
     timeable = True
+    unseen = True
 
 
 class Unreached(Decline):
@@ -216,7 +216,6 @@ def _holders(knowledge: Knowledge, without_update: Sequence[Candidate]) -> Itera
     """Everything that may hold the step, the most telling first."""
     program, entry = knowledge.program, knowledge.program.entry
     yield from trainers(knowledge)  # says where; an import only says that
-    yield from _broken(program)
     yield from imports(entry)
     yield from engines(knowledge)
     yield from runtimes([entry])
@@ -264,13 +263,6 @@ def _unreached(knowledge: Knowledge, reached: Collection[ScopeNode]) -> Reason |
             apart = f"{loop.scope.name}(), which holds one at {place},"
             return Unreached.of(path, apart=apart)
     return None
-
-
-def _broken(program: Program) -> Iterator[Reason]:
-    """Imported files that this Python cannot parse, and that speak of a backward."""
-    for path, error in program.broken.items():
-        if b"backward" in read_bytes(path, SOURCE_BYTES):
-            yield BrokenImport.of(path, error.lineno or 1, error=error.msg)
 
 
 def _nothing(knowledge: Knowledge, test: str | None) -> Reason:
