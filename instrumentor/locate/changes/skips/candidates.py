@@ -147,7 +147,8 @@ class _Search(Struct, eq=False):
         frame = Frame(source, scope)
         if not trains and self.facts.knowledge.without_gradients(source, statement):
             if self._runs_a_model(frame, statement):
-                yield statement, "validation", ""
+                quiet = initial and self._sets_up(frame, statement)
+                yield statement, _SETS_UP if quiet else "validation", ""
             return
         if what := "" if trains else self._as_a_whole(frame, statement, initial):
             yield statement, what, ""

@@ -37,6 +37,7 @@ _EFFECTS: Table[Effect] = _all_of("effects")
 _NUMBERS, _DRAWS, _COMPILERS = map(_all_of, ("numbers", "draws", "compilers"))
 _IN_TRAINING, _IF_TOLD = map(_all_of, ("draws_in_training", "draws_if_told"))
 _TRACKS, _IF_MADE = map(_all_of, ("tracks_in_training", "draws_if_made"))
+_WHEN_CALLED = _all_of("made_when_called")
 #: Of those that draw the ones that only tell how far a generator is, or make another.
 _READ_STATE = ("get_state", "getstate")
 _GENERATORS = ("Generator", "Random", "RandomState", "SystemRandom", "default_rng")
@@ -118,6 +119,11 @@ def draws_in_training(name: str, *, told: bool) -> bool:
 def tracks_in_training(name: str) -> bool:
     """Whether a module made by a class changes its buffers in training mode."""
     return _matches(name, _TRACKS)
+
+
+def is_made_when_called(name: str) -> bool:
+    """Whether a module made by a class has no weights before its first call."""
+    return _matches(name, _WHEN_CALLED)
 
 
 def is_on_host(package: str) -> bool:

@@ -35,6 +35,7 @@ class Library(Struct, frozen=True, kw_only=True):
         draws_in_training: functions and classes of modules that do so in training mode alone.
         draws_if_told: such classes that do so only with a `dropout` of more than zero.
         tracks_in_training: such classes that change their buffers then.
+        made_when_called: such classes that make their weights at their first call.
         numbers: functions that give numbers or texts, which nobody can change.
         compilers: functions that make a graph of a function.
         on_host: nothing that its functions give is differentiable for torch.
@@ -59,6 +60,7 @@ class Library(Struct, frozen=True, kw_only=True):
     draws_in_training: tuple[str, ...] = ()
     draws_if_told: tuple[str, ...] = ()
     tracks_in_training: tuple[str, ...] = ()
+    made_when_called: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     compilers: tuple[str, ...] = ()
     on_host: bool = False

@@ -77,6 +77,7 @@ LIBRARY = Library(
     ),
     draws_if_told=rows("torch.", "nn.*RNN nn.*LSTM nn.*GRU nn.*MultiheadAttention"),
     tracks_in_training=rows("torch.nn.", "*BatchNorm* utils.*spectral_norm"),
+    made_when_called=rows("torch.nn.", "Lazy* modules.*Lazy* parameter.Uninitialized*"),
     numbers=("torch.device",),
     compilers=rows("torch.", "compile jit.* cuda.make_graphed_callables"),
 )
