@@ -36,6 +36,7 @@ TESTED_IN = {
         "read/names read/handed_on locate/meaning/changed_names locate/meaning/host_values "
         "locate/meaning/spelling"
     ),
+    "tests/locate/changes/test_host_reads.py": "locate/meaning/plain_numbers",
     "tests/locate/gradients/test_forward.py": "read/names_used locate/gradients/tracked_values",
     "tests/locate/gradients/test_walk.py": "locate/gradients/differentiable",
     "tests/locate/test_rules.py": ("locate/remarks locate/choose_loop"),

@@ -20,7 +20,13 @@ from instrumentor.locate.rules.loops import ForwardUnseen, LoopUnseen, SeveralLo
 from instrumentor.locate.rules.marked_lines import NoInferenceLoop
 from instrumentor.locate.rules.no_loop import NoLoop, no_loop
 from instrumentor.locate.rules.shape import GradientsUnseen
-from instrumentor.locate.rules.unreadable import FileTooLarge, Syntax, TooDeep
+from instrumentor.locate.rules.unreadable import (
+    FileTooLarge,
+    Syntax,
+    TooDeep,
+    broken_imports,
+    unread_imports,
+)
 from instrumentor.locate.seen_step import locate_seen
 from instrumentor.read.program import Program
 from instrumentor.read.syntax import Source, TooLarge, parse
@@ -83,12 +89,31 @@ def _locate(
     if options.seen is not None:
         return locate_seen(source, roots or (), options.seen, options, arguments)
     program = Program.single(source, roots or ())
-    found = _training(program, options, arguments)
-    if isinstance(found, Reason) and options.mode == "auto" and found.kind == NoLoop.kind:
-        found = _own_inference(program.whole, options) or found
-    if isinstance(found, Reason):
-        raise Declined(found)
-    return found
+    try:
+        found = _training(program, options, arguments)
+        if isinstance(found, Reason) and options.mode == "auto" and found.kind == NoLoop.kind:
+            found = _own_inference(program.whole, options) or found
+        if isinstance(found, Reason):
+            raise Declined(found)
+    except Declined as declined:
+        reasons = declined.reasons
+        raise Declined(*_unread(program, reasons[0]), *reasons) from None
+    return _with_unread(found)
+
+
+def _unread(program: Program, missed: Reason) -> Iterator[Reason]:
+    """The imported files that do not parse, where one may hold what a decline misses."""
+    # All of them are needed where something is declined, and nowhere else.
+    from instrumentor.locate.rules.declines import DECLINES
+
+    if missed.kind in {each.kind for each in DECLINES if each.unseen}:
+        yield from broken_imports(program.whole)
+
+
+def _with_unread(located: Located) -> Located:
+    """With a warning of each imported file that does not parse."""
+    found = [*unread_imports(located.program)]
+    return replace(located, warnings=(*located.warnings, *found)) if found else located
 
 
 def _training(program: Program, options: Options, arguments: Sequence[str]) -> Located | Reason:

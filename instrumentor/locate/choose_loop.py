@@ -41,6 +41,7 @@ from instrumentor.locate.region.regions import find_regions, unsampled
 from instrumentor.locate.region.step_function import step_function
 from instrumentor.locate.remarks import of_the_program, of_the_syncs
 from instrumentor.locate.rules import reasons_against
+from instrumentor.locate.rules.arguments import passed_by
 from instrumentor.locate.rules.closures import closures_anywhere
 from instrumentor.locate.rules.loops import (
     ForwardApart,
@@ -407,7 +408,7 @@ def _understand(
     guesses: bool,
     never: Iterable[Place] = (),
 ) -> Located:
-    reasons = list(reasons_against(candidate))
+    reasons = [*passed_by(candidate, called_with), *reasons_against(candidate)]
     if reasons:
         raise Declined(*dict.fromkeys(reasons))
     candidate, left_out = _as_called_step(_as_iterated(candidate), called_with)

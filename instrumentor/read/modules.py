@@ -26,6 +26,7 @@ from instrumentor.read.syntax import (
     below,
     callee,
     dotted,
+    is_main_guard,
     last,
 )
 from instrumentor.read.values import Class, Function
@@ -118,10 +119,22 @@ class Modules(Struct, eq=False, dict=True):
         if b"instantiate" in source.data:
             made = map(self.module_of_class, self.configured.get("", []))
             yield from (path for path in made if path is not None)
-        for name, level in _imports(source):
+        yield from (path for _, path in self._imported_by_statements(source))
+
+    def imported_anyhow(self, source: Source) -> set[Path]:
+        """Files that a module imports under no test and no `try`, in its functions too."""
+        return {
+            path
+            for statement, path in self._imported_by_statements(source)
+            if not any(map(_may_pass_by, source.parents(statement)))
+        }
+
+    def _imported_by_statements(self, source: Source) -> Iterator[tuple[ast.stmt, Path]]:
+        for statement, name in _imports(source):
+            level = statement.level if isinstance(statement, ast.ImportFrom) else 0
             path = self.find_module(name, source.path, level)
             if path is not None:
-                yield path
+                yield statement, path
 
     @cached_property
     def configured(self) -> dict[str, list[str]]:
@@ -288,16 +301,23 @@ def _module_in(base: Path, name: str) -> Path | None:
     return next((path for path in (package / "__init__.py", *module) if path.is_file()), None)
 
 
-def _imports(source: Source) -> Iterator[tuple[str, int]]:
-    """Modules by name and level; what is imported from one may be a module, too."""
+def _may_pass_by(around: ast.stmt) -> bool:
+    """Whether what stands in a statement may be left out, or fail without an end."""
+    return isinstance(around, ast.Try) or (
+        isinstance(around, ast.If) and not is_main_guard(around.test)
+    )
+
+
+def _imports(source: Source) -> Iterator[tuple[ast.stmt, str]]:
+    """Statements with the modules they name; what is imported from one may be a module, too."""
     for statement in source.places:
         if isinstance(statement, ast.Import):
-            yield from ((alias.name, 0) for alias in statement.names)
+            yield from ((statement, alias.name) for alias in statement.names)
         elif isinstance(statement, ast.ImportFrom):
             module = statement.module or ""
             inside = f"{module}." if module else ""
             for name in (module, *(inside + alias.name for alias in statement.names)):
-                yield name, statement.level
+                yield statement, name
 
 
 # -- computed names ------------------------------------------------------------------------------

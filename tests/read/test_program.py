@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from instrumentor import Options, explain
+from instrumentor import Options, explain, plan
 from instrumentor.read.program import Program
 from instrumentor.read.syntax import SOURCE_BYTES, Source, parse
 from instrumentor.read.values import Class, Object
@@ -343,9 +343,81 @@ def test_an_imported_file_with_the_backward_that_does_not_parse_is_named(tmp_pat
     engine = "def train(loader):\n    for x in loader:\n        x.cuda(async=True).backward()\n"
     files = {"train.py": "import torch\nimport engine\nengine.train([])\n", "engine.py": engine}
     folder = project(tmp_path, files)
-    (reason,) = explain(folder / "train.py", Options()).reasons
+    reason, missed = explain(folder / "train.py", Options()).reasons
     assert (reason.kind, reason.file.name, reason.line) == ("syntax", "engine.py", 3)
-    assert "an imported file with a backward does not parse" in reason.message
+    assert "an imported file does not parse" in reason.message
+    assert missed.kind == "no-loop"
+
+
+_CONFLICT = "<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> other\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "place", "missed"),
+    [
+        (  # the imports of the broken file lead to the loop
+            {
+                "train.py": "from main import main\nmain()\n",
+                "main.py": "from engine import train\ndef main():\n    print 'go'\n    train()\n",
+            },
+            ("main.py", 3),
+            "no-loop",
+        ),
+        (  # its base class steps
+            {
+                "train.py": "from base import Base\nclass A(Base):\n    def run(self):\n"
+                "        for x in self.loader:\n            loss = self.model(x).sum()\n"
+                "            loss.backward()\n            self.update()\nA().run()\n",
+                "base.py": _CONFLICT,
+            },
+            ("base.py", 1),
+            "no-optimizer-step",
+        ),
+        (  # its model runs the forward
+            {
+                "train.py": "import torch\nimport keep\nfrom net import model, feed\n"
+                "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+                "for x in range(10):\n    feed(x)\n    keep.it.loss.backward()\n"
+                "    optimizer.step()\n",
+                "keep.py": "",
+                "net.py": "x = (\n",
+            },
+            ("net.py", 1),
+            "forward-unseen",
+        ),
+    ],
+)
+def test_a_file_that_does_not_parse_is_named_ahead_of_what_is_missed(
+    tmp_path: Path, files: dict[str, str], place: tuple[str, int], missed: str
+) -> None:
+    reason, other = explain(project(tmp_path, files) / "train.py", Options()).reasons
+    assert (reason.kind, reason.file.name, reason.line) == ("syntax", *place)
+    assert other.kind == missed
+
+
+@pytest.mark.parametrize("test", ["if torch.__version__ < '1.0':", "try:"])
+def test_a_file_that_may_not_be_imported_is_no_reason(tmp_path: Path, test: str) -> None:
+    end = "except SyntaxError:\n    pass\n" if test == "try:" else ""
+    script = f"import torch\n{test}\n    import old\n{end}print('no step')\n"
+    files = {"train.py": script, "old.py": "print 'old'\n"}
+    (reason,) = explain(project(tmp_path, files) / "train.py", Options()).reasons
+    assert reason.kind == "no-loop"
+
+
+def test_a_step_that_is_seen_without_a_file_that_does_not_parse_has_a_warning(
+    tmp_path: Path,
+) -> None:
+    files = {
+        "train.py": "import torch\nfrom net import Net\nfrom engine import train\nnet = Net()\n"
+        "train(net, torch.optim.SGD(net.parameters(), lr=0.1))\n",
+        "net.py": "print 'net'\n",
+        "engine.py": "def train(model, optimizer):\n    for x in model.data:\n"
+        "        loss = model(x).sum()\n        loss.backward()\n        optimizer.step()\n",
+    }
+    found = plan(project(tmp_path, files) / "train.py", Options())
+    (warning,) = (w for w in found.warnings if w.kind == "unread-import")
+    assert warning.place == "net.py:1"
+    assert "Missing parentheses" in warning.message
 
 
 def test_data_of_another_framework_make_no_script_of_it(tmp_path: Path) -> None:

@@ -127,6 +127,9 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
     ("W037", "one-loop", "caution", "Another training loop was not measured",
      "Each of several loops is a measurement of its own; the one that runs first was taken.",
      "--loop FILE:LINE measures another one."),
+    ("W038", "unread-import", "caution", "An imported file does not parse",
+     "The step is seen without what it defines, and the script ends where it imports it.",
+     "Fix the syntax, or run instrument under the Python that it is written for."),
     # The run.
     ("W101", "outlived-stop", "note", "A thread or process outlived the last sample",
      "It was ended; the measurement is complete.", "Use a daemon thread."),

@@ -17,13 +17,15 @@ from instrumentor.locate.located import Deferred
 from instrumentor.locate.loop.counter import Counter
 from instrumentor.locate.loop.loops import Candidate
 from instrumentor.locate.meaning.changed_names import effects, uses
-from instrumentor.locate.meaning.host_values import host_read, host_reads, is_logging
+from instrumentor.locate.meaning.host_values import has_values, host_read, host_reads, is_logging
+from instrumentor.locate.meaning.plain_numbers import is_plain
 from instrumentor.locate.region.modes import Region
 from instrumentor.read.control_flow import LEFT, NEXT, OVER
 from instrumentor.read.names_used import binds
 from instrumentor.read.syntax import (
     LOOPS,
     Source,
+    arguments,
     callee,
     contains,
     own_calls,
@@ -134,9 +136,10 @@ class _Reads(Struct, eq=False, dict=True):
         first = self.region.forward.statement.lineno
         for statement in self.statements:
             if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.With, ast.If, ast.For)):
+                names |= self._fills(statement, names)
                 continue
             # `loss = loss.item()` is a number from here on: reading it again waits for nothing
-            if isinstance(statement, _ASSIGNS) and host_read(statement, frozenset()) is not None:
+            if isinstance(statement, _ASSIGNS) and self._takes_out(statement):
                 names -= binds(statement)
             elif statement.lineno >= first or statement is self.region.begin:
                 names |= binds(statement)
@@ -145,7 +148,70 @@ class _Reads(Struct, eq=False, dict=True):
                 names |= {n.id for n in ast.walk(site.backward) if isinstance(n, ast.Name)}
             elif isinstance(site.statement, _ASSIGNS):
                 names |= binds(site.statement)
-        return frozenset(names - _NO_TENSORS)
+        return frozenset(n for n in names - _NO_TENSORS if not self._is_number(n))
+
+    def _is_number(self, name: str) -> bool:
+        """Whether a name never holds anything but numbers of Python's own."""
+        one = self.candidate
+        return is_plain(one.program, self.source, one.scope, ast.Name(name, ast.Load()))
+
+    def _fills(self, statement: ast.stmt, tensors: set[str]) -> set[str]:
+        """`losses`, where a statement appends a value that is still on the device."""
+        match statement:
+            case ast.Expr(ast.Call(ast.Attribute(ast.Name(id=name), "append"), [value])):
+                if has_values(value, frozenset(tensors)) and not self._takes_out(statement):
+                    return {name}
+        return set()
+
+    @cached_property
+    def scalars(self) -> frozenset[str]:
+        """Names of tensors without dimensions: what is differentiated, and what sums up to it.
+
+        A sum has the dimensions of each of its parts.
+        """
+        direct = [site for site in self.region.sites if not site.chain and not site.backward.args]
+        found = {n for site in direct for n in _summed(site.loss)}
+        for statement in reversed(self.statements):
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in found:
+                    found |= _summed(value)
+                case ast.AugAssign(target=ast.Name(id=name), value=value) if name in found:
+                    found |= _summed(value)
+        return frozenset(found)
+
+    def reads(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The expressions below a node that wait for a value of the device."""
+        yield from host_reads(node, self.tensors)
+        yield from (part for part in (node, *own_nodes(node)) if self._takes_element(part))
+        yield from (
+            call
+            for call in own_calls(node)
+            if any(has_values(given, self.tensors) for given in call.args)
+            and self._qualified(call).startswith("numpy.")
+        )
+
+    def shows(self, call: ast.Call) -> bool:
+        """A call that records values which are not all known to be numbers of Python's own."""
+        one = self.candidate
+        return is_logging(call) and not all(
+            is_plain(one.program, self.source, one.scope, given) for given in arguments(call)
+        )
+
+    def _qualified(self, call: ast.Call) -> str:
+        return self.candidate.program.qualified(self.source, self.candidate.scope, call.func)
+
+    def _takes_element(self, node: ast.AST) -> bool:
+        """`loss.data[0]`, which gave the number before `.item()` did."""
+        match node:
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name), attr="data")):
+                return name in self.scalars
+        return False
+
+    def _takes_out(self, statement: ast.stmt) -> bool:
+        """Whether a statement makes numbers of tensors, whatever these are called."""
+        return host_read(statement, frozenset()) is not None or any(
+            map(self._takes_element, own_nodes(statement))
+        )
 
     def decide(self) -> tuple[list[ast.stmt], list[Caveat]]:
         """What moves, in its own order, and why each other read stays."""
@@ -176,7 +242,7 @@ class _Reads(Struct, eq=False, dict=True):
             if not isinstance(statement, ast.If):
                 return
             within = ast.If(test=statement.test, body=[], orelse=[])
-        for read in host_reads(within, self.tensors):
+        for read in self.reads(within):
             if self._is_timed(read):
                 yield getattr(read, "lineno", statement.lineno)
 
@@ -274,11 +340,21 @@ def _movable(statement: ast.stmt) -> bool:
     )
 
 
+def _summed(node: ast.expr) -> set[str]:
+    """Names that an expression is, or adds up or multiplies."""
+    match node:
+        case ast.Name(id=name):
+            return {name}
+        case ast.BinOp(left=left, right=right):
+            return _summed(left) | _summed(right)
+    return set()
+
+
 def _read_lines(reads: _Reads, statement: ast.stmt) -> tuple[int, ...]:
     """Lines of the statements that read: inside `with` blocks the inner ones, else its own."""
     inner = statement.body if isinstance(statement, ast.With) else []
     found = [line for s in inner for line in _read_lines(reads, s)]
-    if not found and host_read(statement, reads.tensors) is not None:
+    if not found and next(reads.reads(statement), None) is not None:
         return (statement.lineno,)
     return tuple(found)
 
@@ -291,8 +367,8 @@ def _between_micro_steps(reads: _Reads) -> Iterator[Caveat]:
     for node in reads.candidate.flow.statements if region.resume else ():
         if not isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign)) or node in reads.statements:
             continue
-        reading = host_read(node, reads.tensors) is not None
-        if (reading or any(map(is_logging, own_calls(node)))) and not any(
+        reading = next(reads.reads(node), None) is not None
+        if (reading or any(map(reads.shows, own_calls(node)))) and not any(
             contains(s, node) for s in behind
         ):
             text = "This runs between the micro-steps of one sample, inside the timed region."

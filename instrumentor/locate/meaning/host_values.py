@@ -74,10 +74,10 @@ def _compares(node: ast.AST, tensors: frozenset[str]) -> bool:
 
 
 def _any_values(nodes: list[ast.expr], tensors: frozenset[str]) -> bool:
-    return any(_has_values(node, tensors) for node in nodes)
+    return any(has_values(node, tensors) for node in nodes)
 
 
-def _has_values(node: ast.AST, tensors: frozenset[str]) -> bool:
+def has_values(node: ast.AST, tensors: frozenset[str]) -> bool:
     """Whether the *values* of a tensor are read: not its shape, dtype or identity."""
     match node:
         case ast.Name(id=name):
@@ -87,4 +87,4 @@ def _has_values(node: ast.AST, tensors: frozenset[str]) -> bool:
                 return False
         case ast.Compare(ops=ops) if all(isinstance(op, (ast.Is, ast.IsNot)) for op in ops):
             return False
-    return any(_has_values(child, tensors) for child in ast.iter_child_nodes(node))
+    return any(has_values(child, tensors) for child in ast.iter_child_nodes(node))

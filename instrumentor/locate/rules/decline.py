@@ -22,6 +22,7 @@ class Decline:
         message, remedy: templates, filled in by what is given to `at` or `of`.
         observable: whether running the unmodified script may find its step all the same.
         timeable: whether lines around it may be timed with `--region`.
+        unseen: whether a file that was not read may hold what is missed.
     """
 
     kind: ClassVar[str]
@@ -29,6 +30,7 @@ class Decline:
     remedy: ClassVar[str]
     observable: ClassVar[bool] = True
     timeable: ClassVar[bool] = False
+    unseen: ClassVar[bool] = False
 
     @classmethod
     def of(cls, path: Path, line: int = 1, /, **words: object) -> Reason:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from instrumentor.locate.rules.arguments import OnlyEvaluates, PassesBy
 from instrumentor.locate.rules.closures import Closure
 from instrumentor.locate.rules.compiled_step import CompiledStep, StepContext, StepDecorator
 from instrumentor.locate.rules.decline import Decline
@@ -67,7 +68,17 @@ TOPICS: dict[str, tuple[type[Decline], ...]] = {
         *(HiddenInCall, HiddenInScaler, ForeignRuntime, Jax, Keras),
     ),
     "Which loop, and where it runs": (
-        *(SeveralLoops, LoopUnseen, BackwardOnly, OwnProcess, Distributed, Asynchronous, Generator),
+        *(
+            OnlyEvaluates,
+            PassesBy,
+            SeveralLoops,
+            LoopUnseen,
+            BackwardOnly,
+            OwnProcess,
+            Distributed,
+            Asynchronous,
+            Generator,
+        ),
     ),
     "An iteration that is not one step": (
         *(ForwardApart, ForwardUnseen, ForwardUnknown, Closure, LineSearch),

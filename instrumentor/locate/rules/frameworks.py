@@ -50,6 +50,7 @@ class InTrainer(Decline):
     message = "the loop is inside {trainer} of {library}, an installed package"
     remedy = OWN_LOOP
     timeable = True
+    unseen = True
 
 
 class HfTrainer(Decline):
@@ -136,6 +137,7 @@ class ForeignRuntime(Decline):
     message = "{why}"
     remedy = AS_A_WHOLE
     observable = False
+    unseen = True
 
 
 class Jax(Decline):
@@ -154,6 +156,7 @@ class Jax(Decline):
     message = "a {library} script: {why}"
     remedy = AS_A_WHOLE
     observable = False
+    unseen = True
 
 
 class Keras(Decline):
@@ -170,6 +173,7 @@ class Keras(Decline):
     kind = "keras"
     message = "a {library} script: {why}"
     remedy = AS_A_WHOLE
+    unseen = True
 
 
 #: What is said where a library holds the loop, by the kind that its module names.

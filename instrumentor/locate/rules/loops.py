@@ -71,6 +71,7 @@ class LoopUnseen(Decline):
         "to be reached"
     )
     remedy = "`instrument run` looks for it by running the script."
+    unseen = True
 
 
 class ForwardApart(Decline):
@@ -95,6 +96,7 @@ class ForwardApart(Decline):
     )
     remedy = "Give a script whose loop runs the model and its backward together."
     timeable = True
+    unseen = True
 
 
 class ForwardUnseen(Decline):
@@ -126,6 +128,7 @@ class ForwardUnseen(Decline):
     )
     remedy = "Give a script that makes its model where its files can be read."
     timeable = True
+    unseen = True
 
 
 class ForwardUnknown(Decline):
@@ -168,6 +171,7 @@ class BackwardOnly(Decline):
     message = "a backward runs in this loop, but no optimizer step is seen to follow it"
     remedy = "A training loop steps an optimizer; if this is one: --loop {place}."
     timeable = True
+    unseen = True
 
 
 class StepElsewhere(Decline):
@@ -196,6 +200,7 @@ class StepElsewhere(Decline):
     message = "the optimizer is stepped in another module than the one with the loop"
     remedy = "Step the optimizer in the module of the loop."
     timeable = True
+    unseen = True
 
 
 class SwallowedStop(Decline):

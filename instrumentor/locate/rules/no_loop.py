@@ -23,12 +23,10 @@ from instrumentor.locate.rules.frameworks import (
     without_torch,
 )
 from instrumentor.locate.rules.loops import BackwardOnly
-from instrumentor.locate.rules.unreadable import BrokenImport
 from instrumentor.read.configured import INSTANTIATE
 from instrumentor.read.program import Class, Program
 from instrumentor.read.syntax import (
     FUNCTIONS,
-    SOURCE_BYTES,
     FunctionNode,
     ScopeNode,
     Source,
@@ -37,7 +35,6 @@ from instrumentor.read.syntax import (
 )
 from instrumentor.read.values import External, Item, Member, Object
 from instrumentor_analysis.shared.documents import listed
-from instrumentor_analysis.shared.files import read_bytes
 
 
 class HiddenInScaler(Decline):
@@ -76,6 +73,7 @@ class HiddenInCall(Decline):
     message = "the step is hidden in {name}(...) of an installed package"
     remedy = OWN_LOOP
     timeable = True
+    unseen = True
 
 
 class NoLoop(Decline):
@@ -93,6 +91,7 @@ class NoLoop(Decline):
         "repository."
     )
     timeable = True
+    unseen = True
 
 
 class Unreached(Decline):
@@ -235,7 +234,6 @@ def _holders(knowledge: Knowledge, without_update: Sequence[Candidate]) -> Itera
     """Everything that may hold the step, the most telling first."""
     program, entry = knowledge.program, knowledge.program.entry
     yield from trainers(knowledge)  # says where; an import only says that
-    yield from _broken(program)
     yield from imports(entry)
     yield from engines(knowledge)
     yield from runtimes([entry])
@@ -283,13 +281,6 @@ def _unreached(knowledge: Knowledge, reached: Collection[ScopeNode]) -> Reason |
             made = _made(knowledge.program, loop.source, loop.scope)
             return Unreached.function(path, loop.scope.name, what, made)
     return None
-
-
-def _broken(program: Program) -> Iterator[Reason]:
-    """Imported files that this Python cannot parse, and that speak of a backward."""
-    for path, error in program.broken.items():
-        if b"backward" in read_bytes(path, SOURCE_BYTES):
-            yield BrokenImport.of(path, error.lineno or 1, error=error.msg)
 
 
 def _nothing(knowledge: Knowledge, test: str | None) -> Reason:

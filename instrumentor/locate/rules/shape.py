@@ -148,6 +148,7 @@ class GradientsUnseen(Decline):
     )
     remedy = "Give a script in whose files both backwards are to be seen."
     timeable = True
+    unseen = True
 
 
 class Generator(Decline):

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+from instrumentor.locate.located import Reason
 from instrumentor.locate.rules.decline import Decline
+from instrumentor.read.modules import Modules
+from instrumentor.read.syntax import SOURCE_BYTES
+from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.shared.files import read_bytes
 
 
 class Syntax(Decline):
@@ -21,8 +29,8 @@ class Syntax(Decline):
 
 
 class BrokenImport(Decline):
-    """A module that the script imports does not parse, and it speaks of a backward: the loop may
-    be in there.
+    """A module that the script imports does not parse, and what is missed may be in there: the
+    loop, its model, or an import that leads to them.
 
     ```python
     import steps
@@ -39,8 +47,30 @@ class BrokenImport(Decline):
 
     kind = "syntax"
     observable = False
-    message = "an imported file with a backward does not parse: {error}"
+    message = "an imported file does not parse, so what it defines is not seen: {error}"
     remedy = "Fix the syntax, or run instrument under the Python that it is written for."
+
+
+def broken_imports(program: Modules) -> Iterator[Reason]:
+    """The imported files that do not parse as reasons: one may hold what is missed."""
+    for path, error in _broken(program):
+        yield BrokenImport.of(path, error.lineno or 1, error=error.msg)
+
+
+def unread_imports(program: Modules) -> Iterator[Caveat]:
+    """The imported files that do not parse as warnings: the step is seen without them."""
+    for path, error in _broken(program):
+        text = f"An imported file does not parse, so what it defines is not seen ({error.msg})."
+        yield Caveat("unread-import", text, place=f"{path.name}:{error.lineno or 1}")
+
+
+def _broken(program: Modules) -> Iterator[tuple[Path, SyntaxError]]:
+    """Files that do not parse and are imported under no condition, or speak of a backward."""
+    sources = program.sources.values() if program.broken else ()
+    needed = {path for source in sources for path in program.imported_anyhow(source)}
+    for path, error in program.broken.items():
+        if path in needed or b"backward" in read_bytes(path, SOURCE_BYTES):
+            yield path, error
 
 
 class FileTooLarge(Decline):

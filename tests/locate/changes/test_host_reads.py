@@ -34,6 +34,51 @@ READS = {
         running += loss.detach()
         loss.backward()
         """,
+    "numbers_of_python_wait_for_nothing": """
+        output = model(x)
+        seen += len(x)
+        rows, columns = output.shape
+        batch = output.size(0)
+        began = time.time()
+        for part, name in enumerate(names):
+            print(part)
+        done = seen + batch * rows - part
+        share = round(done / columns, 2) if done > 3 else 0.0
+        if done % 10 == 0 and rows > 4:
+            print(done, share, f'{batch}', f'{time.time() - began:.1f}')
+        loss = criterion(output, y)
+        whole = int(done)
+        loss.backward()
+        """,
+    "a_number_once_and_a_tensor_later": """
+        loss = criterion(model(x), y)
+        kept = 0
+        print(kept)  # moves
+        kept = kept + loss
+        total += loss
+        most = max(total, 1)
+        print(most)  # moves
+        loss.backward()
+        """,
+    "an_element_of_a_tensor_without_dimensions": """
+        output = model(x)
+        first = criterion(output, y)
+        second = penalty(output)
+        loss = first + 0.1 * second
+        total += loss.data[0]  # moves
+        parts = second.data[0]  # moves
+        row = output.data[0]
+        loss.backward()
+        print(parts)
+        """,
+    "numpy_is_given_tensors": """
+        loss = criterion(model(x), y)
+        history.append(loss.data)
+        numbers.append(loss.item())  # moves
+        print(np.mean(numbers))
+        smooth = np.mean(history)  # moves
+        loss.backward()
+        """,
     "what_depends_on_it_moves_along": """
         output = model(x)
         with torch.no_grad():
@@ -76,7 +121,8 @@ READS = {
 
 @pytest.mark.parametrize("name", READS)
 def test_read(name: str) -> None:
-    source = looped(READS[name]) + "    torch_xla.sync()\n    optimizer.step()\n"
+    before = "import time\nimport numpy as np\nseen = 0"
+    source = looped(READS[name], before) + "    torch_xla.sync()\n    optimizer.step()\n"
     lines = source.splitlines()
     moves, stays = (
         [n for n, line in enumerate(lines, 1) if line.endswith(mark)]

@@ -14,7 +14,7 @@ from instrumentor.locate.changes.skips.storage import Frame, TooMuch
 from instrumentor.locate.changes.skips.training_mode import switch
 from instrumentor.locate.located import Kept
 from instrumentor.locate.meaning import methods
-from instrumentor.locate.meaning.host_values import is_validation_name
+from instrumentor.locate.meaning.host_values import is_logging, is_validation_name
 from instrumentor.read.control_flow import flow_of
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function
@@ -29,6 +29,7 @@ from instrumentor.read.syntax import (
     callee,
     contains,
     own_calls,
+    own_nodes,
     path_to,
     suites,
 )
@@ -36,10 +37,12 @@ from instrumentor.read.values import Class, Group, Object
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _NOTHING = ("", "")
-#: What only runs a model behind the step, whatever it is for, or in a constructor; what is written
-#: ahead of the first sample and is no weight. Nothing is said of one that stays.
+#: What only runs a model behind the step, whatever it is for, in a constructor, or ahead of the
+#: first sample with nothing to show for it; what is written there and is no weight. Nothing is said
+#: of one that stays.
 _RUNS, _MAKES, _WRITES = "runs a model", "makes an object", "writes a file"
-_QUIET = {_RUNS: "validation", _MAKES: "validation", _WRITES: "checkpoint"}
+_SETS_UP = "shows and gives nothing"
+_QUIET = {**dict.fromkeys((_RUNS, _MAKES, _SETS_UP), "validation"), _WRITES: "checkpoint"}
 _PICTURES = (*methods.WRITES_PICTURES, "savefig", "save_image")
 
 
@@ -144,7 +147,8 @@ class _Search(Struct, eq=False):
         frame = Frame(source, scope)
         if not trains and self.facts.knowledge.without_gradients(source, statement):
             if self._runs_a_model(frame, statement):
-                yield statement, "validation", ""
+                quiet = initial and self._sets_up(frame, statement)
+                yield statement, _SETS_UP if quiet else "validation", ""
             return
         if what := "" if trains else self._as_a_whole(frame, statement, initial):
             yield statement, what, ""
@@ -280,6 +284,8 @@ class _Search(Struct, eq=False):
             if evaluates:
                 return _MAKES, ""
             why = ""
+        if evaluates and initial and not gives and self._sets_up(frame, statement):
+            return _SETS_UP, ""
         if evaluates or (why and initial):
             return "validation", why
         if may_save and any(self._saves(frame, c, itself=initial) for c in calls):
@@ -301,6 +307,26 @@ class _Search(Struct, eq=False):
                 or any(isinstance(value, Class) for value in program.of(*where, call.func))
             )
             for call in calls[:1]
+        )
+
+    def _sets_up(self, frame: Frame, statement: ast.stmt) -> bool:
+        """`model.initialize(batch)`: no call in it is named, shows or gives what a validation does.
+
+        What it is for can only be what it changes: statistics of the data, shapes of weights.
+        """
+        inside = self.facts.program.called_from(frame.scope, [statement])
+        functions = [node for node in inside if isinstance(node, FUNCTIONS)]
+        called = [c for node in functions for c in own_calls(node)]
+        first = (
+            f.node for c in own_calls(statement) for f in self.facts.reader.functions(frame, c)
+        )
+        return not any(
+            is_logging(call) or is_validation_name(callee(call))
+            for call in (*own_calls(statement), *called)
+        ) and not any(
+            isinstance(n, ast.Return) and n.value is not None
+            for node in first
+            for n in own_nodes(node)
         )
 
     def _evaluates(self, frame: Frame, calls: list[ast.Call]) -> tuple[bool, str]:

@@ -199,6 +199,8 @@ class _Attempt(Struct, eq=False):
                 raise Stays(piece, f"{shown(change)} leaves a model on another device")
         if jumps := _jumps(piece.statement):
             raise Stays(piece, jumps)
+        if first and (at := self._in_training(piece).makes):
+            raise Stays(piece, f"the weights of a model are made at its first call, at {at}")
         if at := self._in_training(piece).tracks:
             raise Stays(piece, f"running statistics change with a model in training mode at {at}")
 

@@ -40,12 +40,14 @@ class TrainingMode(Struct, eq=False):
     Attributes:
         draws: one takes random numbers there.
         tracks: one that changes its buffers, as `FILE:LINE`, else nothing.
+        makes: one that may make its weights, in whatever mode, likewise.
     """
 
     facts: Facts
     piece: Place
     draws: bool = False
     tracks: str = ""
+    makes: str = ""
     _inside: Running = field(default_factory=Running)
 
     def read(self) -> TrainingMode:
@@ -64,6 +66,8 @@ class TrainingMode(Struct, eq=False):
         names = self.facts.program.names
         made = list(self._holds(list(names.of(source, scope, call.func))))
         made += self._functional(source, scope, call)
+        if any(libraries.is_made_when_called(name) for name, _ in made):
+            self.makes = self.makes or source.at(call.lineno)
         draws = any(libraries.draws_in_training(n, told=_told(c)) and _some(c) for n, c in made)
         tracks = any(_tracks(n, c) for n, c in made)
         tracks |= bool(self.facts.reader.carried.by(source, scope, call, training=True))

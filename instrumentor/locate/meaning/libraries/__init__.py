@@ -39,6 +39,7 @@ _IN_TRAINING, _IF_TOLD = map(_all_of, ("draws_in_training", "draws_if_told"))
 _WITHOUT, _CONTAINERS = map(_all_of, ("without_parameters", "containers"))
 _TRACKS: Table[Switch] = _all_of("tracks_in_training")
 _IF_MADE = _all_of("draws_if_made")
+_WHEN_CALLED = _all_of("made_when_called")
 #: Of those that draw the ones that only tell how far a generator is, or make another.
 _READ_STATE = ("get_state", "getstate")
 _GENERATORS = ("Generator", "Random", "RandomState", "SystemRandom", "default_rng")
@@ -133,6 +134,11 @@ def tracks_in_training(name: str) -> Switch | None:
     """By which option a module made by a class changes its buffers in training mode, if one may."""
     switch: Switch | None = _meaning(_TRACKS, name)
     return switch
+
+
+def is_made_when_called(name: str) -> bool:
+    """Whether a module made by a class has no weights before its first call."""
+    return _matches(name, _WHEN_CALLED)
 
 
 def is_on_host(package: str) -> bool:

@@ -51,6 +51,7 @@ class Library(Struct, frozen=True, kw_only=True):
         draws_in_training: functions and classes of modules that do so in training mode alone.
         draws_if_told: such classes that do so only with a `dropout` of more than zero.
         tracks_in_training: such classes that change their buffers then, by the option that tells.
+        made_when_called: such classes that make their weights at their first call.
         numbers: functions that give numbers or texts, which nobody can change.
         compilers: functions that make a graph of a function.
         on_host: nothing that its functions give is differentiable for torch.
@@ -77,6 +78,7 @@ class Library(Struct, frozen=True, kw_only=True):
     draws_in_training: tuple[str, ...] = ()
     draws_if_told: tuple[str, ...] = ()
     tracks_in_training: Table[Switch] = ()
+    made_when_called: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     compilers: tuple[str, ...] = ()
     on_host: bool = False

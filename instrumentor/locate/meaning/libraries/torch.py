@@ -93,6 +93,7 @@ LIBRARY = Library(
         (Switch(_STATISTICS, at=4, is_on=False), ("torch.nn.*InstanceNorm*",)),
         (Switch(), rows("torch.nn.utils.", "spectral_norm *.spectral_norm")),
     ),
+    made_when_called=rows("torch.nn.", "Lazy* modules.*Lazy* parameter.Uninitialized*"),
     numbers=("torch.device",),
     compilers=rows("torch.", "compile jit.* cuda.make_graphed_callables"),
 )

@@ -845,9 +845,54 @@ class Inner(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("makes", "told"), [("net = Inner()", False), ("Inner()", True), ("net = evaluate()", True)]
+    ("makes", "told"), [("net = Inner()", False), ("Inner()", False), ("net = evaluate()", True)]
 )
 def test_an_object_that_is_made_and_kept_is_no_evaluation(makes: str, *, told: bool) -> None:
     before = f"{MADE}def evaluate():\n    return Inner()\n{makes}"
     found = str(texts(plan_of(looped(STEP, before=before))["warnings"]))
     assert ("Validation is kept" in found) is told
+
+
+SETS_UP = """\
+class Whitened(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+        self.register_buffer("mean", torch.zeros(4))
+    @torch.no_grad()
+    def initialize(self, x):
+        self.mean.copy_(self.fc(x).mean(0))
+        {shows}
+    def forward(self, x):
+        return self.fc(x) - self.mean
+net = Whitened()
+{calls}
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "shows", "told"),
+    [
+        ("net.initialize(torch.ones(8, 4))", "pass", False),
+        ("with torch.no_grad():\n    net.initialize(torch.ones(8, 4))", "pass", False),
+        ("net.initialize(torch.ones(8, 4))", "print(self.mean)", True),
+        ("net.initialize(torch.ones(8, 4))", "return self.mean", True),
+    ],
+)
+def test_what_shows_and_gives_nothing_sets_up(calls: str, shows: str, *, told: bool) -> None:
+    before = SETS_UP.format(calls=calls, shows=shows)
+    step = "criterion(net(x), y).backward()\noptimizer.step()"
+    plan = plan_of(looped(step, before=before))
+    assert not plan["skipped_validation"]
+    assert ("validation-stays" in {w["kind"] for w in plan["warnings"]}) is told
+
+
+@pytest.mark.parametrize("layer", ["LazyLinear(4)", "Sequential(torch.nn.LazyLinear(4))"])
+@pytest.mark.parametrize("shown", ["", "print"])
+def test_the_first_call_of_a_lazy_module_makes_its_weights(layer: str, shown: str) -> None:
+    first = f"with torch.no_grad():\n    {shown}(net(torch.ones(1, 4)))"
+    before = f"net = torch.nn.{layer}\n{first}"
+    step = "criterion(net(x), y).backward()\noptimizer.step()"
+    assert not plan_of(looped(step, before=before))["skipped_validation"]
+    other = before.replace("Lazy", "").replace("Linear(4)", "Linear(4, 4)")
+    assert plan_of(looped(step, before=other))["skipped_validation"]
