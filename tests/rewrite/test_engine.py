@@ -358,7 +358,7 @@ def test_statements_that_share_a_line(edits: tuple[str, str], expected: str) -> 
     [
         ("for x in y", ""),
         ("async for x in y", ""),
-        ("while x", "else: d()\n"),
+        ("while x", "else: pass\n"),
         ("if x", "elif y: d()\n"),
         ("if x", "else: d()\n"),
         ("try", "finally: d()\n"),

@@ -10,6 +10,7 @@ import pytest
 from instrumentor import Declined, Options, UsageError, explain
 from instrumentor.rewrite.line_format import strip
 from instrumentor.rewrite.prepare import config_of, module_path, prepare, script_path
+from instrumentor.runtime.bundle import module_text
 from instrumentor.shared.edits import Edit, Kind, Statement
 from instrumentor.shared.errors import ProofFailed
 from instrumentor.shared.variant import Variant
@@ -37,9 +38,10 @@ def test_each_hunk_says_why_and_git_applies_the_patch(own_experiments_repo: Path
     assert all(header.count("@@") == 2 and not header.endswith("@@") for header in headers)
     assert any("early stop" in header for header in headers)
     assert headers[0].endswith("@@ recorder")
-    subprocess.run(["git", "apply", "-"], cwd=repo, input=prepared.patch, check=True)
+    subprocess.run(["git", "apply", "-"], cwd=repo, input=prepared.whole_patch, check=True)
     for path, new in prepared.replacements.items():
         assert path.read_bytes() == new
+    assert (repo / "_instrument_recorder.py").read_text() == module_text(prepared.plan.options)
 
 
 def test_a_reason_stands_at_the_end_of_the_statement_that_it_follows(git_repo: RepoFactory) -> None:
@@ -133,6 +135,7 @@ def test_a_module_that_is_given_as_a_script_is_named(
     [
         ("missing.py", "no such file"),
         ("folder", "a folder, not a script"),
+        ("/dev/null", "/dev/null: not a file"),
         ("done.py", "already instrumented"),
     ],
 )
@@ -240,6 +243,13 @@ def test_what_else_a_trial_changes_goes_in_with_the_measuring(git_repo: RepoFact
     assert {"twice the rate", "on top", "recorder"} in said
     subprocess.run(["git", "apply", "-"], cwd=repo, input=made.patch, check=True)
     assert {path: path.read_bytes() for path in made.replacements} == made.replacements
+
+
+def test_a_file_of_a_trial_that_is_not_there_is_named(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": script()})
+    lost = Variant(files=((repo / "lost.yaml", b""),))
+    with pytest.raises(UsageError, match=r"lost\.yaml: cannot be read: No such file"):
+        prepare(repo / "train.py", Options(variant=lost))
 
 
 def test_a_trials_edit_inside_of_a_statement_that_is_timed_stays(git_repo: RepoFactory) -> None:

@@ -74,6 +74,10 @@ def test_the_caller_may_allow_names() -> None:
     prove_edits(*edits, allowed_names=("_recorder",))
 
 
+def test_inserted_code_may_read_what_python_gives_every_module() -> None:
+    prove_edits(insert(7, 8, "print(__file__, __name__, len)"))
+
+
 def test_python_warnings_of_the_file_stay_silent() -> None:
     prove_edits(insert(1, 0, "print()"), source=b"x = '\\d' is 1\n")
 
