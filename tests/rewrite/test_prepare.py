@@ -212,10 +212,11 @@ def test_a_module_is_found_as_python_finds_it(
 
 
 def test_a_notebook_is_refused_with_the_command_that_makes_a_script(tmp_path: Path) -> None:
-    (tmp_path / "train.ipynb").touch()
-    with pytest.raises(UsageError, match="a notebook, not a script") as caught:
-        prepare(tmp_path / "train.ipynb", Options())
-    assert "nbconvert --to script" in caught.value.hint
+    notebook = tmp_path / "train.ipynb"
+    notebook.touch()
+    with pytest.raises(UsageError, match=r"train\.ipynb: a notebook, not a script$") as caught:
+        prepare(notebook, Options())
+    assert caught.value.hint == f"jupyter nbconvert --to script {notebook} writes one."
 
 
 def test_what_else_a_trial_changes_goes_in_with_the_measuring(git_repo: RepoFactory) -> None:
