@@ -91,6 +91,47 @@ def test_the_stop_stays_in_the_loops_file_where_the_step_is_in_another(
     assert b"begin(" in replaced[repo / "agent.py"]
 
 
+LIBRARY = """\
+import torch
+
+def build():
+    model = torch.nn.Linear(4, 1)
+    return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+def update(tuned):
+    tuned.step()
+
+def train(model, tuned):
+    for x in range(9):
+        model.zero_grad()
+        model(torch.zeros(2, 4)).mean().backward()
+        tuned.step()
+"""
+LOOP = """\
+import torch
+from library import build, update
+model, tuned = build()
+for x in range(9):
+    model.zero_grad()
+    model(torch.zeros(2, 4)).mean().backward()
+    update(tuned)
+"""
+
+
+def test_a_package_of_pythonpath_is_read_and_never_edited(
+    git_repo: RepoFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells what the objects of the script's loop are; a loop of its own is declined."""
+    theirs = "import library\nmodel, tuned = library.build()\nlibrary.train(model, tuned)\n"
+    repo = git_repo({"train.py": LOOP, "theirs.py": theirs})
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "library.py").write_text(LIBRARY)
+    assert not explain(repo / "train.py").eligible
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
+    assert list(prepare(repo / "train.py", Options()).replacements) == [repo / "train.py"]
+    assert [reason.kind for reason in explain(repo / "theirs.py").reasons] == ["no-loop"]
+
+
 def test_nothing_is_written(git_repo: RepoFactory) -> None:
     repo = git_repo({"train.py": script()})
     before = snapshot(repo)
