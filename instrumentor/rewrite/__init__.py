@@ -143,8 +143,8 @@ def unified_patch(
     """
     parts: list[bytes] = []
     for path, (before, after) in files.items():
-        inside = relative_to is not None and path.is_relative_to(relative_to)
-        name = os.fsencode(path.relative_to(relative_to) if relative_to and inside else path)
+        root = relative_to if relative_to and path.is_relative_to(relative_to) else None
+        name = os.fsencode(path.relative_to(root) if root else path)
         # As diff(1) does: a tab ends a name that has spaces.
         tab = b"\t" if b" " in name else b""
         lines = difflib.diff_bytes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import os
 from collections.abc import Mapping, Sequence
@@ -33,11 +34,6 @@ class Prepared(Instrumented, frozen=True):
 
     plan: Plan
 
-    @property
-    def recorder(self) -> bytes:
-        """The module :data:`.runtime.bundle.MODULE` that the instrumented files import."""
-        return module_text(self.plan.options).encode()
-
     def reasons(self) -> Mapping[Path, Sequence[Noted]]:
         """The reasons of the plan's edits, by file."""
         return {p: _reasons(p, data, self.plan) for p, data in self.originals.items()}
@@ -45,7 +41,8 @@ class Prepared(Instrumented, frozen=True):
     @property
     def whole_patch(self) -> bytes:
         """The patch with the recorder's module, which stands outside of the copy."""
-        return self.patch + unified_patch({Path(f"{MODULE}.py"): (None, self.recorder)})
+        recorder = module_text(self.plan.options).encode()
+        return self.patch + unified_patch({Path(f"{MODULE}.py"): (None, recorder)})
 
 
 class Explanation(Struct, frozen=True):
@@ -207,15 +204,17 @@ def _reasons(path: Path, data: bytes, plan: Plan) -> list[Noted]:
     statements = parse_source(path, data).by_position if edits else {}
     found: list[Noted] = []
     for edit in edits:
-        if edit.at is not None:
-            below = edit.kind in (Kind.INSERT_AFTER, Kind.PRELUDE)
-            end = statements[edit.at].end_lineno if below else None
-            found.append((end or edit.at.line, _label(edit)))
-        else:
-            found.append((1, _label(edit)))
-        if edit.to is not None:
-            found.append((statements[edit.to].end_lineno or edit.to.line, _label(edit)))
+        at = edit.at or Statement(1, 0)
+        if edit.at is not None and edit.kind in (Kind.INSERT_AFTER, Kind.PRELUDE):
+            at = _end(statements[edit.at])
+        places = [at] if edit.to is None else [at, _end(statements[edit.to])]
+        found += [(place.line, _label(edit)) for place in places]
     return found
+
+
+def _end(statement: ast.stmt) -> Statement:
+    """Where a statement ends, which is known of all that was parsed."""
+    return Statement(statement.end_lineno or 0, statement.end_col_offset or 0)
 
 
 _Spans = list[tuple[Statement, Statement]]
@@ -224,8 +223,7 @@ _Spans = list[tuple[Statement, Statement]]
 def _spans(source: Source, edits: Sequence[Edit]) -> _Spans:
     """Start and end of the statements that a plan switches off or moves."""
     off = (e.at for e in edits if e.kind in (Kind.DISABLE, Kind.MOVE_AFTER) and e.at is not None)
-    found = [(at, source.by_position[at]) for at in off]
-    return [(at, Statement(s.end_lineno or s.lineno, s.end_col_offset or 0)) for at, s in found]
+    return [(at, _end(source.by_position[at])) for at in off]
 
 
 def _inside(at: Statement | None, spans: _Spans) -> bool:

@@ -106,16 +106,17 @@ class SourceMap:
                 dropping = indent - 1 if line.endswith(MARKER) else None
                 kept += [] if dropping is not None else [self.places(line)]
                 continue
-            dropping = None
-            if self._leads_to_the_script(Path(match["file"])):
-                dropping = len(match["indent"])
-                continue
-            if not Path(match["file"]).is_relative_to(self.copy):
-                kept.append(line)
-                continue
-            own = self.place(Path(match["file"]), int(match["line"]))
-            if own is None:
-                dropping = len(match["indent"])
-                continue
-            kept.append(f'{match["indent"]}File "{own[0]}", line {own[1]}{match["rest"]}')
+            frame = self._frame(match)
+            dropping = len(match["indent"]) if frame is None else None
+            kept += [] if frame is None else [frame]
         return "\n".join(kept)
+
+    def _frame(self, match: re.Match[str]) -> str | None:
+        """The first line of a frame in the user's file; None of one that is not of the script."""
+        file = Path(match["file"])
+        if self._leads_to_the_script(file):
+            return None
+        if not file.is_relative_to(self.copy):
+            return match[0]
+        own = self.place(file, int(match["line"]))
+        return own and f'{match["indent"]}File "{own[0]}", line {own[1]}{match["rest"]}'

@@ -9,7 +9,8 @@ import pytest
 
 from instrumentor import Declined, Options, UsageError, explain
 from instrumentor.rewrite.line_format import strip
-from instrumentor.rewrite.prepare import config_of, module_path, prepare, script_path
+from instrumentor.rewrite.prepare import config_of, module_path, plan, prepare, script_path
+from instrumentor.runtime.bundle import module_text
 from instrumentor.shared.edits import Edit, Kind, Statement
 from instrumentor.shared.errors import ProofFailed
 from instrumentor.shared.variant import Variant
@@ -37,9 +38,10 @@ def test_each_hunk_says_why_and_git_applies_the_patch(own_experiments_repo: Path
     assert all(header.count("@@") == 2 and not header.endswith("@@") for header in headers)
     assert any("early stop" in header for header in headers)
     assert headers[0].endswith("@@ recorder")
-    subprocess.run(["git", "apply", "-"], cwd=repo, input=prepared.patch, check=True)
+    subprocess.run(["git", "apply", "-"], cwd=repo, input=prepared.whole_patch, check=True)
     for path, new in prepared.replacements.items():
         assert path.read_bytes() == new
+    assert (repo / "_instrument_recorder.py").read_text() == module_text(prepared.plan.options)
 
 
 def test_a_reason_stands_at_the_end_of_the_statement_that_it_follows(git_repo: RepoFactory) -> None:
@@ -89,6 +91,52 @@ def test_the_stop_stays_in_the_loops_file_where_the_step_is_in_another(
     assert b"begin(" in replaced[repo / "agent.py"]
 
 
+LIBRARY = """\
+import torch
+
+def build():
+    model = torch.nn.Linear(4, 1)
+    return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+def update(tuned):
+    tuned.step()
+
+def train(model, tuned):
+    for x in range(9):
+        model.zero_grad()
+        model(torch.zeros(2, 4)).mean().backward()
+        tuned.step()
+"""
+LOOP = """\
+import torch
+from library import build, update
+model, tuned = build()
+for x in range(9):
+    model.zero_grad()
+    model(torch.zeros(2, 4)).mean().backward()
+    update(tuned)
+"""
+
+
+def test_a_package_of_pythonpath_is_read_and_never_edited(
+    git_repo: RepoFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells what the objects of the script's loop are; a loop of its own is declined."""
+    theirs = "import library\nmodel, tuned = library.build()\nlibrary.train(model, tuned)\n"
+    repo = git_repo({"train.py": LOOP, "theirs.py": theirs})
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "library.py").write_text(LIBRARY)
+    assert not explain(repo / "train.py").eligible
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
+    assert list(prepare(repo / "train.py", Options()).replacements) == [repo / "train.py"]
+    assert [reason.kind for reason in explain(repo / "theirs.py").reasons] == ["no-loop"]
+
+
+def test_the_plan_of_a_script_is_that_of_its_explanation(git_repo: RepoFactory) -> None:
+    path = git_repo({"train.py": script()}) / "train.py"
+    assert plan(path) == explain(path).plan == prepare(path, Options()).plan
+
+
 def test_nothing_is_written(git_repo: RepoFactory) -> None:
     repo = git_repo({"train.py": script()})
     before = snapshot(repo)
@@ -133,6 +181,7 @@ def test_a_module_that_is_given_as_a_script_is_named(
     [
         ("missing.py", "no such file"),
         ("folder", "a folder, not a script"),
+        ("/dev/null", "/dev/null: not a file"),
         ("done.py", "already instrumented"),
     ],
 )
@@ -147,6 +196,8 @@ def test_declined_is_an_answer_of_explain_and_an_error_of_prepare(git_repo: Repo
     repo = git_repo({"train.py": "print('hello')\n"})
     explanation = explain(repo / "train.py")
     assert (explanation.eligible, explanation.plan) == (False, None)
+    with pytest.raises(Declined):
+        plan(repo / "train.py")
     assert explanation.reasons[0].remedy
     assert explanation.to_json()["eligible"] is False
     with pytest.raises(Declined) as declined:
@@ -209,10 +260,11 @@ def test_a_module_is_found_as_python_finds_it(
 
 
 def test_a_notebook_is_refused_with_the_command_that_makes_a_script(tmp_path: Path) -> None:
-    (tmp_path / "train.ipynb").touch()
-    with pytest.raises(UsageError, match="a notebook, not a script") as caught:
-        prepare(tmp_path / "train.ipynb", Options())
-    assert "nbconvert --to script" in caught.value.hint
+    notebook = tmp_path / "train.ipynb"
+    notebook.touch()
+    with pytest.raises(UsageError, match=r"train\.ipynb: a notebook, not a script$") as caught:
+        prepare(notebook, Options())
+    assert caught.value.hint == f"jupyter nbconvert --to script {notebook} writes one."
 
 
 def test_what_else_a_trial_changes_goes_in_with_the_measuring(git_repo: RepoFactory) -> None:
@@ -240,6 +292,13 @@ def test_what_else_a_trial_changes_goes_in_with_the_measuring(git_repo: RepoFact
     assert {"twice the rate", "on top", "recorder"} in said
     subprocess.run(["git", "apply", "-"], cwd=repo, input=made.patch, check=True)
     assert {path: path.read_bytes() for path in made.replacements} == made.replacements
+
+
+def test_a_file_of_a_trial_that_is_not_there_is_named(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": script()})
+    lost = Variant(files=((repo / "lost.yaml", b""),))
+    with pytest.raises(UsageError, match=r"lost\.yaml: cannot be read: No such file"):
+        prepare(repo / "train.py", Options(variant=lost))
 
 
 def test_a_trials_edit_inside_of_a_statement_that_is_timed_stays(git_repo: RepoFactory) -> None:

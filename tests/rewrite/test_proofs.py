@@ -74,6 +74,10 @@ def test_the_caller_may_allow_names() -> None:
     prove_edits(*edits, allowed_names=("_recorder",))
 
 
+def test_inserted_code_may_read_what_python_gives_every_module() -> None:
+    prove_edits(insert(7, 8, "print(__file__, __name__, len)"))
+
+
 def test_python_warnings_of_the_file_stay_silent() -> None:
     prove_edits(insert(1, 0, "print()"), source=b"x = '\\d' is 1\n")
 
@@ -231,14 +235,16 @@ except Error as caught:
 match subject:
     case {"k": v, **rest} | [v, *rest]:
         pass
+noted: Annotation = value
 """
     names = collect_names(source)
-    bound = {"a", "d", "f", "g", "C", "caught", "v", "rest"}
+    bound = {"a", "d", "f", "g", "C", "caught", "v", "rest", "noted"}
     assert names.of_module == bound
     read = {name for found in names.from_module.values() for name in found}
     globals_of_f = {"ann", "default", "other", "ret", "missing", "first", "second", "free", "q"}
     of_class = {"Base", "Meta", "attribute", "Error", "subject", "super"}
-    assert read - {"__class__"} == globals_of_f | of_class
+    of_module = {"Annotation", "value"}
+    assert read - {"__class__"} == globals_of_f | of_class | of_module
     inside = {name for found in names.from_function.values() for name in found}
     assert inside == {"p", "local", "x", "y", "w", "z", "__class__", "attribute"}
     assert {"self", "args", "k", "listed", "_"} <= names.all and "*" not in names.all
@@ -298,12 +304,19 @@ def test_compiles_under_does_not_take_the_file_for_a_module_path(tmp_path: Path)
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("body", [None, "#!/bin/sh\nexit 9\n"])
-def test_an_interpreter_that_cannot_run(tmp_path: Path, body: str | None) -> None:
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (None, "cannot be run: "),
+        ("#!/bin/sh\necho lost >&2\nexit 9\n", "ended with code 9: lost"),
+    ],
+)
+def test_an_interpreter_that_cannot_run(tmp_path: Path, body: str | None, why: str) -> None:
     python = tmp_path / "python"
     if body is not None:
         python.write_text(body)
         python.chmod(0o755)
     with pytest.raises(NotReady) as caught:
         compiles_under(python, b"a\n", "train.py")
+    assert caught.value.message.startswith(f"the interpreter {python} {why}")
     assert "--python" in caught.value.hint

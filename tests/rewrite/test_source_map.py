@@ -61,6 +61,8 @@ Traceback (most recent call last):
   File "/copy/train.py", line 5, in <module>
     start()  # [instrument]
     ^^^^^^^
+  File "/copy/train.py", line 2, in <module>
+    import recorder
   File "/lib/net.py", line 7, in forward
     raise ValueError
   File "/copy/net.py", line 7

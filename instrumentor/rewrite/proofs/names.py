@@ -12,14 +12,8 @@ from instrumentor.rewrite.proofs.scopes import Names, collect_names
 from instrumentor.shared.edits import Edit, Kind
 from instrumentor.shared.errors import ProofFailed
 
-# A module also has some names that it never binds and that `builtins` lacks.
-_ALWAYS_DEFINED = frozenset(dir(builtins)) | {
-    "__annotations__",
-    "__builtins__",
-    "__cached__",
-    "__file__",
-    "__path__",
-}
+# What inserted code may read although no file binds it, and `builtins` lacks the last.
+_ALWAYS_DEFINED = frozenset({*dir(builtins), "__file__"})
 
 
 def check_undefined(old: Names, after: ast.Module, allowed: Collection[str]) -> None:
@@ -36,9 +30,9 @@ def check_undefined(old: Names, after: ast.Module, allowed: Collection[str]) -> 
         ProofFailed: naming the variable and the line of its reader.
     """
     new = collect_names(after)
-    undefined_before = {name for scope in list(old.from_module) for name in _undefined(old, scope)}
+    undefined_before = {name for scope in old.from_module for name in _undefined(old, scope)}
     fine = undefined_before.union(allowed)
-    for scope in list(new.from_module):
+    for scope in new.from_module:
         lost = _undefined(new, scope) - fine
         # A local that became a global: its binding went, a global of that name only hides it.
         lost |= new.from_module[scope] & old.from_function[scope] - old.from_module[scope]
@@ -88,5 +82,5 @@ def _undefined(names: Names, scope: str) -> set[str]:
 
 
 def _line_of_reader(tree: ast.Module, name: str) -> int:
-    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name)
-    return min((node.lineno for node in nodes if isinstance(node.ctx, ast.Load)), default=1)
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name)
+    return min(node.lineno for node in names if isinstance(node.ctx, ast.Load))
