@@ -346,7 +346,9 @@ def _places(program: Program, function: FunctionNode) -> str:
 def _made(program: Program, source: Source, function: FunctionNode) -> str:
     """``is made by make_step() at train.py:21`` of a function that another one gives."""
     around = source.scope_of(function)
-    places = _places(program, around) if isinstance(around, FUNCTIONS) else ""
+    if not isinstance(around, FUNCTIONS):
+        return ""
+    places = _places(program, around)
     return f"is made by {around.name}() at {places}" if places else ""
 
 
