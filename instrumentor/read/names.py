@@ -364,14 +364,7 @@ class Names(Modules, eq=False, dict=True):
         keys = [key.value if isinstance(key, ast.Constant) else None for key in named]
         if len(parts) > 64:  # a table of data
             return Group(node, ())
-        spread = {part for key, part in zip(named, parts, strict=False) if key is None}
-        spread |= {part for part in parts if isinstance(part, ast.Starred)}
-        items = tuple(
-            _union(self.item(v, None) for v in self.known(source, scope, part))
-            if part in spread
-            else self.known(source, scope, part)
-            for part in parts
-        )
+        items = tuple(self.known(source, scope, part) for part in parts)
         return Group(node, items, tuple(keys))
 
     def item(self, owner: Value, index: object) -> Values:

@@ -32,6 +32,7 @@ from instrumentor.read.syntax import (
     Source,
     callee,
     dotted,
+    own_calls,
 )
 from instrumentor.read.values import External, Item, Member, Object
 from instrumentor_analysis.shared.documents import listed
@@ -386,8 +387,11 @@ _DEFINES = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, *FUNCTIONS, a
 
 
 def _starts_nothing(source: Source) -> bool:
-    """Whether a module only defines: nothing in it is called or looped over when it is run."""
+    """Whether a module only defines: no function of it is called, no loop runs when it is run."""
     body = source.tree.body
+    own = {s.name for s in body if isinstance(s, FUNCTIONS)}
+    if any(dotted(call.func) in own for call in own_calls(source.tree)):
+        return False
     return any(isinstance(s, (*FUNCTIONS, ast.ClassDef)) for s in body) and all(
         isinstance(s, _DEFINES) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
         for s in body

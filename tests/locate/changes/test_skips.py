@@ -1027,7 +1027,6 @@ def test_random_numbers_of_a_model_in_training_mode_are_noted(name: str) -> None
         ("torch.nn.BatchNorm1d(4)", "check(net)", False),
         ("torch.nn.BatchNorm1d(4, track_running_stats=False)", "check(net)", True),
         ("torch.nn.BatchNorm1d(4, 1e-5, 0.1, True, False)", "check(net)", True),
-        ("torch.nn.LazyBatchNorm1d(1e-5, 0.1, True, False)", "check(net)", True),
         ("torch.nn.SyncBatchNorm(4)", "check(net)", False),
         ("torch.nn.InstanceNorm1d(4)", "check(net)", True),
         ("torch.nn.InstanceNorm1d(4, track_running_stats=False)", "check(net)", True),
@@ -1036,7 +1035,6 @@ def test_random_numbers_of_a_model_in_training_mode_are_noted(name: str) -> None
         ("torch.nn.InstanceNorm1d(4, 1e-5, 0.1, True, True)", "check(net)", False),
         ("torch.nn.InstanceNorm1d(4, **options)", "check(net)", False),
         ("torch.nn.InstanceNorm1d(4, track_running_stats=True)", "checked(net)", True),
-        ("torch.nn.LazyInstanceNorm1d(1e-5, 0.1, True, True)", "check(net)", False),
         ("torch.nn.utils.spectral_norm(torch.nn.Linear(4, 4))", "check(net)", False),
         (
             "torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(4, 4))",

@@ -246,7 +246,7 @@ def test_a_block_in_training_mode_that_tracks_statistics_stays() -> None:
     assert any("running statistics" in text for text in texts(plan["warnings"]))
 
 
-SETS_UP = """class Net(torch.nn.Module):
+MAKES_A_MODEL = """class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = torch.nn.ModuleList()
@@ -272,7 +272,7 @@ net = get_net()
 
 @pytest.mark.parametrize("more", ["pass", "net(torch.ones(1, 4))"])
 def test_what_makes_a_model_is_no_evaluation(more: str) -> None:
-    plan = plan_of(looped(STEP, before=SETS_UP.format(more=more)))
+    plan = plan_of(looped(STEP, before=MAKES_A_MODEL.format(more=more)))
     assert not plan["skipped_validation"]
     assert not any("Validation is kept" in text for text in texts(plan["warnings"]))
 
