@@ -25,6 +25,7 @@ from instrumentor.locate.loop.loops import Candidate, Site, Update, in_order
 from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.libraries import LIBRARIES
 from instrumentor.locate.meaning.roles import Evidence
+from instrumentor.locate.region.modes import Region
 from instrumentor.locate.region.regions import find_regions
 from instrumentor.locate.rules.loops import ForwardApart
 from instrumentor.locate.rules.no_loop import BackwardHidden, InNoLoop
@@ -49,7 +50,7 @@ from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.files import read_bytes
 
 #: What stands against a loop however its step was found.
-_RULES = (generator, line_search, conditional_step, asynchronous)
+_RULES = (line_search, conditional_step, asynchronous)
 #: Code without a file that is Python's or torch's own.
 _GENERATED = ("<frozen ", "<eval_with_key>")
 _INSTALLED = ("site-packages", "dist-packages")
@@ -83,10 +84,24 @@ def locate_seen(
     regions = find_regions(candidate, step.forwards(candidate), options)
     for region in regions:
         no_update_inside(region)
+        _no_yield_inside(region)
     no_phase_inside(regions)
     told = [*step.unread()]
     why = f"the step runs code at {told[0].place} that cannot be read" if told else ""
     return located_step(candidate, regions, options, called_with, told, why)
+
+
+def _no_yield_inside(region: Region) -> None:
+    """Whoever walks over the loop goes on while it yields: that is apart from the clock."""
+    starts, ends = region.begin.lineno, region.end.end_lineno or region.end.lineno
+    own = region.candidate.source.path
+    inside = [
+        reason
+        for reason in generator(region.candidate)
+        if reason.file != own or starts <= reason.line <= ends
+    ]
+    if inside:
+        raise Declined(*inside)
 
 
 def loop_seen(tree: ast.AST, seen: Observed) -> LoopNode | None:

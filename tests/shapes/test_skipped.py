@@ -764,6 +764,7 @@ FELT = {
         OWN,
     ),
     "rate_in_its_table": ("own.__dict__.update(rate=0.25)", TRAINS_BY_ITS_RATE, OWN),
+    "rate_under_its_name": ("own.__dict__['rate'] = 0.25", TRAINS_BY_ITS_RATE, OWN),
     "what_a_forward_gives": (
         "net(x).data.mul_(0.5)",
         "state['scale'] = float(net.weight.detach())",

@@ -79,6 +79,7 @@ class Observer:
             return
         if event.kind == "step" and self.optimizer is None:
             self.optimizer, self.frames = event.about, running_frames()
+            self.doing["step"].append(what_frames_do())
             self.parameters = count_parameters(event.about)
             # Without the nan check, which would raise in a script that survives a nan.
             sys.modules["torch"].set_anomaly_enabled(True, False)
@@ -147,13 +148,13 @@ def lines_within(loop: Optional[Place], chains: List[List[Place]]) -> List[int]:
 
 
 def in_turns(loop: Any, backward: List[List[Doing]], step: List[List[Doing]]) -> bool:
-    """Whether one call of the loop's function runs a backward, and in a later turn the step."""
+    """Whether a call in the loop runs a backward, and in another turn the step, never both."""
     backwards, steps = (
         {(at, id(called)) for chain in chains for frame, at, called in chain if frame is loop}
         for chains in (backward, step)
     )
     shared = {at for at, _ in backwards} & {at for at, _ in steps}
-    return any(at in shared and (at, called) not in backwards for at, called in steps)
+    return bool(shared) and not backwards & steps
 
 
 def what_frames_do() -> List[Doing]:

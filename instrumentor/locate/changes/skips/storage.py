@@ -794,7 +794,8 @@ class Storage(Struct, eq=False, dict=True):
         for source, put in self.program.names.puts_of(name):
             yield source, put.scope, put.bound
         yield from self._set_otherwise.get(name, ())
-        yield from self._set_otherwise.get("", ())
+        if name != "__dict__":  # that is the table itself
+            yield from self._set_otherwise.get("", ())
 
     @cached_property
     def _set_otherwise(self) -> dict[str, list[tuple[Source, ScopeNode, Bound]]]:
