@@ -302,6 +302,13 @@ def test_what_is_no_step_is_declined(tmp_path: Path, lines: dict[str, list[str]]
 
 
 def test_a_loop_that_yields_within_its_step_is_declined(tmp_path: Path) -> None:
-    source = ENGINE.replace('        handlers["up"]()', '        yield n\n        handlers["up"]()')
+    call = '        handlers["go"](hidden)'
     with pytest.raises(Declined, match="yields in the middle"):
-        planned(tmp_path, source)
+        planned(tmp_path, ENGINE.replace(call, f"        yield n\n{call}"))
+
+
+def test_a_yield_behind_the_timed_lines_stays_out_of_them(tmp_path: Path) -> None:
+    call = '        handlers["up"]()'
+    source = ENGINE.replace(call, f"        yield n\n{call}")
+    document, _ = planned(tmp_path, source)
+    assert document["region"]["end_line"] == line(source, 'handlers["go"](hidden)')

@@ -49,8 +49,9 @@ class Given:
     def watch_all(self) -> None:
         """The first sample begins, of a batch without a name."""
         self.unwatch()
-        if "torch" in sys.modules and not compiles():
-            self.all.replace(sys.modules["torch"].nn.Module, "__call__", self.called)
+        nn = getattr(sys.modules.get("torch"), "nn", None)  # a package of that name may be another
+        if nn is not None and not compiles():
+            self.all.replace(nn.Module, "__call__", self.called)
 
     def called(self, real: Any) -> Any:
         """Around the call of any module."""
