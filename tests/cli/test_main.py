@@ -639,7 +639,7 @@ class TestApply:
         )
         evaluates = (
             "import torch\nfrom train import model, train\n\nloader = [torch.ones(2, 4)] * 9\n"
-            "with torch.no_grad():\n    for x in loader:\n        model(x)\ntrain(loader)\n"
+            "with torch.no_grad():\n    for x in loader:\n        print(model(x))\ntrain(loader)\n"
         )
         repo = git_repo({"train.py": train, "main.py": evaluates})
         done = run_cli("apply", "main.py", "-o", "copy.py", cwd=repo)
