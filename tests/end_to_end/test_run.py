@@ -46,7 +46,7 @@ def test_a_run_from_script_to_summary(git_repo: RepoFactory, measure: Measure) -
     assert facts["script"] == str(repo / "train.py")
     assert facts["git_commit"] == git(repo, "rev-parse", "HEAD").strip()
     assert (facts["partial"], facts["interrupted"], facts["git_dirty"]) == (False, False, False)
-    assert facts["loop"] == {"file": str(repo / "train.py"), "line": 34}
+    assert facts["loop"] == {"file": str(repo / "train.py"), "line": 34, "found_by": "reading"}
 
     assert "[TIMER] Step 1: fwd+bwd = " in ran.log
     assert "[TIMER] Summary" in ran.log
