@@ -884,6 +884,11 @@ def _is_callable(value: Value) -> bool:
     return is_lambda or isinstance(value, (Function, Class))
 
 
+def _is_told_apart(value: Value) -> bool:
+    """A function or an object of the program: another one may do other things."""
+    return value == MORE or _is_callable(value) or _is_own(value)
+
+
 def _is_class(value: Value) -> TypeGuard[Class]:
     return isinstance(value, Class)
 
@@ -903,4 +908,6 @@ def _rank(bindings: list[Binding]) -> int:
 
 def _union(parts: Iterable[Values]) -> Values:
     found = tuple(dict.fromkeys(chain.from_iterable(parts)))
-    return found if len(found) <= _MANY else (*found[:_MANY], MORE)
+    more = found[_MANY:]
+    # What a library gave again and again (`x = x.float()`) is no other than those that are told.
+    return (*found[:_MANY], MORE) if any(map(_is_told_apart, more)) else found[:_MANY]
