@@ -58,6 +58,7 @@ from instrumentor.read.values import (
     Opaque,
     Value,
     Values,
+    is_own,
 )
 from instrumentor.read.written_texts import ANY, text_of
 
@@ -435,7 +436,7 @@ class Names(Modules, eq=False, dict=True):
             node = factory.node
             home = next(s for s in self.sources.values() if node in s.lambdas)
             made = self.of(home, home.scope_of(node), node.body)
-            return tuple(Object(v.made_by) if _is_own(v) else v for v in made)
+            return tuple(Object(v.made_by) if is_own(v) else v for v in made)
         return NOTHING
 
     def _of_group(self, group: Group, index: object) -> Values:
@@ -874,10 +875,6 @@ def _is_unknown(value: Value) -> bool:
     return isinstance(value, (Opaque, Free))
 
 
-def _is_own(value: Value) -> TypeGuard[Object]:
-    return isinstance(value, Object) and isinstance(value.made_by, Class)
-
-
 def _is_callable(value: Value) -> bool:
     """A function or a class that the program defines, a lambda included."""
     is_lambda = isinstance(value, Opaque) and isinstance(value.node, ast.Lambda)
@@ -886,7 +883,7 @@ def _is_callable(value: Value) -> bool:
 
 def _is_told_apart(value: Value) -> bool:
     """A function or an object of the program: another one may do other things."""
-    return value == MORE or _is_callable(value) or _is_own(value)
+    return value == MORE or _is_callable(value) or is_own(value)
 
 
 def _is_class(value: Value) -> TypeGuard[Class]:

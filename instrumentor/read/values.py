@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from msgspec import Struct
 
@@ -114,3 +114,8 @@ Values: TypeAlias = tuple[Value, ...]
 NOTHING: Values = ()
 #: Behind those that are told: it may be others as well.
 MORE = Opaque(ast.Constant(...))
+
+
+def is_own(value: Value) -> TypeGuard[Object]:
+    """An instance of a class of the program."""
+    return isinstance(value, Object) and isinstance(value.made_by, Class)

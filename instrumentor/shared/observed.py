@@ -20,7 +20,7 @@ class Observed:
         library: the loop is in no file of the project.
         call: the user's innermost place from which the loop runs.
         forward, backward, step: lines of ``function`` through which they ran, in order of time.
-        in_turns: one call of the loop runs the backward, and in a later turn the optimizer's step.
+        in_turns: a call in the loop runs the backward in one turn, the optimizer's step in another.
         chains: for each of the three, the stacks seen; of forwards the first, and each in which a
             function ran that is in none before it.
         parameters: ``trainable`` and ``with_gradient`` at the first update.

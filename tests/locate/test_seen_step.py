@@ -96,10 +96,12 @@ def seen(path: Path, source: str, *, hidden: str = "", **more: list[str]) -> Obs
         between = [(Path(hidden), 1, "hidden")] if hidden and part == "backward" else []
         return tuple([outer, frames[0], *between, *frames[1:]][::-1])
 
-    first = {part: (line(source, each[0]),) for part, each in step.items()}
+    forward, backward, update = (
+        (line(source, step[part][0]),) for part in ("forward", "backward", "step")
+    )
     chains = {part: (chain(part),) for part in step}
     call = (path, len(source.splitlines()))
-    return Observed(path, "main", False, call, **first, chains=chains, parameters=None)  # type: ignore[arg-type]
+    return Observed(path, "main", False, call, forward, backward, update, chains, None)
 
 
 def planned(tmp_path: Path, source: str, **more: Any) -> tuple[Any, list[str]]:

@@ -14,7 +14,17 @@ from instrumentor.read import handed_on
 from instrumentor.read.names import external_name
 from instrumentor.read.script_options import is_namespace
 from instrumentor.read.syntax import ScopeNode, Source, argument, arguments, dotted, last
-from instrumentor.read.values import Class, External, Group, Item, Member, Object, Value, Values
+from instrumentor.read.values import (
+    Class,
+    External,
+    Group,
+    Item,
+    Member,
+    Object,
+    Value,
+    Values,
+    is_own,
+)
 
 _MODULES = (Kind.MODEL, Kind.LOSS, Kind.ENGINE)
 #: Modules that hold others, which walking over them and an index give.
@@ -75,7 +85,7 @@ class Objects(Struct, eq=False):
     def is_own(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """An instance of one of the program's classes: only its own code reads what it holds."""
         values = self._values(source, scope, node)
-        return any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values)
+        return any(map(is_own, values))
 
     def is_namespace(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
         """What a parser of options gave: whoever is given it may read all its attributes."""
@@ -99,7 +109,7 @@ class Objects(Struct, eq=False):
         What the program's own class does instead, if it may be one, is read by itself.
         """
         values = self._values(source, scope, node)
-        others = [v for v in values if not (isinstance(v, Object) and isinstance(v.made_by, Class))]
+        others = [v for v in values if not is_own(v)]
         return bool(others or self.is_on_a_sink(source, scope, node)) and all(
             libraries.made_by(external_name(v)) is Kind.LOGGER
             or self.knowledge.kinds.of_value(v) == (Kind.LOGGER, Evidence.TYPE)

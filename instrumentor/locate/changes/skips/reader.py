@@ -94,6 +94,7 @@ from instrumentor.read.values import (
     Opaque,
     Value,
     Values,
+    is_own,
 )
 
 _DEPTH = 20
@@ -378,7 +379,7 @@ class EffectsReader(Struct, eq=False, dict=True):
             found.draws = [NOWHERE]
         elif not made and draws:
             found.draws = [*draws[0]]
-        others = any(isinstance(v, (Member, Object)) and not _is_own(v) for v in values)
+        others = any(isinstance(v, (Member, Object)) and not is_own(v) for v in values)
         leaves = self.storage.leaves(frame, call) or not (functions or made)
         leaves |= bool(others and any(isinstance(v, (Function, Class)) for v in values))
         for function in self.handed_to(frame, call) if leaves or not functions else ():
@@ -728,10 +729,6 @@ def _mode(frame: Frame, node: ast.expr, module: Reach) -> Mode:
 
 def _maker(value: Value) -> Value:
     return value.made_by if isinstance(value, Object) else value
-
-
-def _is_own(value: Value) -> bool:
-    return isinstance(value, Object) and isinstance(value.made_by, Class)
 
 
 def _is_untold(value: Value) -> bool:

@@ -48,7 +48,17 @@ from instrumentor.read.syntax import (
     parameters,
     returned,
 )
-from instrumentor.read.values import Class, External, Group, Item, Member, Object, Opaque, Value
+from instrumentor.read.values import (
+    Class,
+    External,
+    Group,
+    Item,
+    Member,
+    Object,
+    Opaque,
+    Value,
+    is_own,
+)
 
 _DEPTH = 24
 #: Expressions that are followed in one program; a trainer whose classes all know each other leads
@@ -511,7 +521,7 @@ class Storage(Struct, eq=False, dict=True):
         question = (inner, name, *ahead)
         found = self._ask(question, lambda: self._values(inner, name, meant))
         values = self.program.names.named(frame.source, frame.scope, name)
-        own = any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values)
+        own = any(map(is_own, values))
         outlives = frame.run == "examined" or (owner is not frame.scope and not ended)
         lives = frame.run == "before"  # a parameter is what callers have
         kinds = (Bound, Parameter) if outlives else (Bound,) if lives else ()
@@ -672,7 +682,7 @@ class Storage(Struct, eq=False, dict=True):
         if node.attr in self._set_otherwise or "" in self._set_otherwise:
             return False
         values = self.program.names.of(frame.source, frame.scope, node.value)
-        if any(isinstance(v, Object) and isinstance(v.made_by, Class) for v in values):
+        if any(map(is_own, values)):
             return False
         puts = self.program.names.puts_of(node.attr)
         owners = (self.of(Frame(source, put.scope), put.owner) for source, put in puts)
@@ -799,7 +809,7 @@ class Storage(Struct, eq=False, dict=True):
 
     @cached_property
     def _set_otherwise(self) -> dict[str, list[tuple[Source, ScopeNode, Bound]]]:
-        """By the body of a class, `setattr(x, "name", value)`; `x.__dict__[...] = value` by ''."""
+        """By the body of a class; `x.__dict__[...] = value` by ''."""
         found: dict[str, list[tuple[Source, ScopeNode, Bound]]] = {}
         for source in self.program.sources.values():
             for cls, table in self.program.bindings_of(source).classes.items():
@@ -807,10 +817,6 @@ class Storage(Struct, eq=False, dict=True):
                     bound = [b for b in bindings if isinstance(b, Bound)]
                     where = (source, source.scope_of(cls))
                     found.setdefault(name, []).extend((*where, b) for b in bound)
-        for source, scope, call in self.program.calls_named("setattr"):
-            match call.args:
-                case [_, ast.Constant(value=str(name)), value]:
-                    found.setdefault(name, []).append((source, scope, Bound(value)))
         for source, put in self.program.names.puts_of(""):
             if isinstance(put.owner, ast.Attribute) and put.owner.attr == "__dict__":
                 found.setdefault("", []).append((source, put.scope, put.bound))
@@ -837,9 +843,7 @@ class Storage(Struct, eq=False, dict=True):
             owners = (v for s, put in puts for v in self.program.names.of(s, put.scope, put.owner))
             self._owners[node.attr] = {getattr(v, "made_by", v) for v in owners}
         return bool(values) and all(
-            getattr(v, "made_by", v) in self._owners[node.attr]
-            or (isinstance(v, Object) and isinstance(v.made_by, Class))
-            for v in values
+            getattr(v, "made_by", v) in self._owners[node.attr] or is_own(v) for v in values
         )
 
     # -- calls ---------------------------------------------------------------------------------
