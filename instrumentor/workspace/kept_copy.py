@@ -84,7 +84,7 @@ def taken(slot: slots.Slot, plan: ShadowPlan, replaced: Collection[str]) -> Pres
         return NOTHING
     found = None
     with suppress(msgspec.DecodeError, ValueError, OSError):
-        record = msgspec.msgpack.decode(slot.record.pop(), type=_Record)
+        record: _Record = msgspec.msgpack.decode(slot.record.pop(), type=_Record)
         known = dict(zip(os.fsdecode(record.names).split("\0"), record.stamps, strict=True))
         found = _sifted(slot, plan, _unchanged(plan, known, replaced))
     if found is None:
