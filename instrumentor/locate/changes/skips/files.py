@@ -566,12 +566,8 @@ def _makes(statement: ast.stmt, folder: ast.expr) -> bool:
 
 def _is_of(call: ast.Call, path: ast.expr) -> bool:
     """`os.mkdir(path)`, `path.mkdir()`"""
-    match call:
-        case ast.Call(func=ast.Attribute(value=owner)) if root_name(owner) != "os":
-            given: ast.expr | None = owner
-        case _:
-            given = next(iter(call.args), None)
-    return given is not None and ast.unparse(given) == ast.unparse(path)
+    own = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    return ast.unparse(path) in map(ast.unparse, (*own, *call.args[:1]))
 
 
 def _named(opened: Opened) -> Opened:

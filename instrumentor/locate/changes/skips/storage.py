@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from instrumentor.locate.changes.skips.confined import Confined
 from instrumentor.locate.changes.skips.liveness import variables
-from instrumentor.locate.meaning import methods
-from instrumentor.locate.meaning.roles import Gives
+from instrumentor.locate.meaning import libraries, methods
+from instrumentor.locate.meaning.roles import Gives, Kind
 from instrumentor.read import handed_on
 from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
 from instrumentor.read.control_flow import START, flow_of
@@ -891,6 +891,8 @@ class Storage(Struct, eq=False, dict=True):
         if self.losses(frame.source, frame.scope, call.func):
             return FRESH
         full = self.program.names.qualified(frame.source, frame.scope, call.func)
+        if not full and self._is_layer(frame.source, frame.scope, call.func):
+            return self._holding(frame, arguments(call)).view
         if not full and isinstance(call.func, ast.Attribute):
             return self._of_method(frame, call, call.func)
         gives = methods.gives(full)
@@ -911,6 +913,23 @@ class Storage(Struct, eq=False, dict=True):
         if keeps:  # an object that keeps what it is given
             return replace(given, makes=full in _LOADERS and self._stacks(frame, call))
         return self._walked(frame, call, full, given)
+
+    def _is_layer(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
+        """A layer of torch.nn, whose output is new or its input: never what the layer holds."""
+        values = self.program.names.of(source, scope, node)
+        return bool(values) and all(map(self._makes_layer, values))
+
+    def _makes_layer(self, value: Value) -> bool:
+        if not (isinstance(value, Object) and isinstance(value.node, ast.Call) and value.where):
+            return False
+        name = external_name(value.made_by)
+        if not name.startswith("torch.nn.") or libraries.made_by(name) is not Kind.MODEL:
+            return False
+        given = arguments(value.node)
+        if libraries.is_container(name):  # hands on what those in it give back
+            return all(self._is_layer(*value.where, part) for part in given)
+        of_program = (self.program.names.of(*value.where, part) for part in given)
+        return not any(is_own(v) or isinstance(v, Class) for values in of_program for v in values)
 
     def _walked(self, frame: Frame, call: ast.Call, full: str, given: Reach) -> Reach:
         """What a library's function gives back, which may be another way to walk over something."""
@@ -953,6 +972,8 @@ class Storage(Struct, eq=False, dict=True):
             return FRESH  # of a text another text, or a list of its own
         if function.attr == "__iter__":
             return Reach(_used_up([own]), own.elements, True, once=True, makes=own.makes)
+        if function.attr in ("next", "__next__") and own.once:
+            return own.element
         if gives is Gives.OBJECT:
             return own
         if function.attr in methods.MAKES_TABLE and not arguments(call):

@@ -292,6 +292,7 @@ def test_a_save_stays_where_its_file_has_to_be_there(does: str, goes: bool) -> N
 
 
 FOLDERS = """\
+from os import path as osp
 class Log:
     def __init__(self, folder, other):
         self.folder, self.other = folder, other
@@ -316,6 +317,8 @@ def validate(model):
     [
         ({}, True),
         ({"makes": "if not os.path.exists(self.folder): os.makedirs(self.folder)"}, True),
+        ({"makes": "if not osp.exists(self.folder): os.makedirs(self.folder)"}, True),
+        ({"makes": "if not osp.exists(self.other): os.makedirs(self.folder)"}, False),
         ({"makes": "pass"}, False),
         ({"makes": "os.makedirs(self.other)"}, False),
         ({"makes": "if folder: os.makedirs(self.folder)"}, False),

@@ -34,6 +34,20 @@ class Net(torch.nn.Module):
         ways = {{'one': self.one}}
         return {}
 net, buf = Net(), torch.zeros(4)"""
+LAYERS = """\
+class Own(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.ones(4)
+    def forward(self, x):
+        return self.weight
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.own, self.head = Own(), {}
+    def forward(self, x):
+        return self.head(x)
+net, buf = Net(), torch.zeros(4)"""
 NORMED = NET.format("F.batch_norm(x, self.mean, self.var, training=True)")
 OWN_LOADER = """\
 from torch.utils.data import {0}
@@ -98,6 +112,19 @@ GOES: dict[str, Evaluation] = {
     "what_a_forward_computes": Evaluation(NET.format("ways[mode](x)"), IN_PLACE, "scale(net(x))"),
     "what_a_forward_computes_of_what_training_has": Evaluation(
         NET.format("x + 1"), "score = net(buf)\nscore += total", "scale(buf)"
+    ),
+    "what_a_layer_computes": Evaluation(
+        LAYERS.format("torch.nn.Linear(4, 4)"), IN_PLACE, "scale(net.head.weight)"
+    ),
+    "what_layers_compute": Evaluation(
+        LAYERS.format("torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())"),
+        IN_PLACE,
+        "scale(net.head)",
+    ),
+    "what_an_iterator_of_batches_is_asked_for": Evaluation(
+        OWN_LOADER.format("DataLoader", "{}").replace(", **options", ""),
+        "c, d = iter(val_loader).next()\nc[0] += total",
+        "scale(data)",
     ),
     "a_list_of_a_table_of_a_function": Evaluation(
         f"{STATE}\ndef keep(one):\n    own = {{'a': [], 'b': []}}\n    own['a'].append(one)\n"
@@ -281,6 +308,17 @@ STAYS: dict[str, Evaluation] = {
     ),
     "what_a_list_holds_that_a_forward_is_given": Evaluation(
         NET.format("x[0]"), "score = net([buf])\nscore += total", "scale(buf)"
+    ),
+    "what_a_layer_may_give_back": Evaluation(
+        LAYERS.format("torch.nn.Dropout()"), IN_PLACE.replace("net(a)", "net(buf)"), "scale(buf)"
+    ),
+    "what_a_module_among_layers_gives_of_its_own": Evaluation(
+        LAYERS.format("torch.nn.Sequential(torch.nn.Linear(4, 4), self.own)"),
+        IN_PLACE,
+        "scale(net.own.weight)",
+    ),
+    "what_unknown_layers_give": Evaluation(
+        LAYERS.format("torch.nn.Sequential(*layers(self.own))"), IN_PLACE, "scale(net.own.weight)"
     ),
     "an_element_of_a_table_of_a_function": Evaluation(
         f"{STATE}\ndef keep(one):\n    own = {{'a': []}}\n    own['a'] = one\n"
