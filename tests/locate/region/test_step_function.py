@@ -233,7 +233,7 @@ def learn(batch):
     loss.backward()
     > end
     optimizer.step()
-    validate()
+    validate()  #! validation-between
     return loss
 for batch in loader:
     loss = learn(batch)
