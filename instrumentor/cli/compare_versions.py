@@ -152,8 +152,11 @@ def compare_versions(
         UsageError: it is not clear which two versions are meant.
         RegressionFound, Undecided: what the gate, if there is one, says.
     """
-    from instrumentor.run.pairs import Command, alike, refuse_other, run_pairs
+    from instrumentor.run.pairs import MOST_PAIRS, Command, alike, refuse_other, run_pairs
     from instrumentor.run.training import run_name
+
+    if options.pairs > MOST_PAIRS:
+        raise UsageError(f"--pairs {options.pairs}: must be {MOST_PAIRS} or fewer")
 
     wanted = _wanted(groups, options)
     name = f"{run_name(wanted[1].started.script.absolute())}_pairs"

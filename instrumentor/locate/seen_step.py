@@ -229,16 +229,18 @@ class _SeenStep(Struct, frozen=True, dict=True):
     def calls(self) -> dict[ast.Call, list[Function]]:
         """Calls of the program, and the functions of it that these led to, which reading lacks."""
         found: dict[ast.Call, list[Function]] = {}
+        led = dict[tuple[object, ...], tuple[_Frame, _Frame]]()  # by their places: chains repeat
         for chain in (chain for each in self.seen.chains.values() for chain in each):
             own = [frame for frame in self._frames(chain) if frame.scope is not None]
-            for outer, inner in pairwise(own):
-                call, function = self._call_at(outer), inner.function
-                if call is None or function is None or outer.source is None or outer.scope is None:
-                    continue
-                known = self.program.resolve(outer.source, outer.scope, call)
-                among = found.setdefault(call, [])
-                if function not in (*known, *among):
-                    among.append(function)
+            led |= {(outer[:3], inner[:3]): (outer, inner) for outer, inner in pairwise(own)}
+        for outer, inner in led.values():
+            call, function = self._call_at(outer), inner.function
+            if call is None or function is None or outer.source is None or outer.scope is None:
+                continue
+            known = self.program.resolve(outer.source, outer.scope, call)
+            among = found.setdefault(call, [])
+            if function not in (*known, *among):
+                among.append(function)
         return {call: functions for call, functions in found.items() if functions}
 
     def unread(self) -> Iterator[Caveat]:

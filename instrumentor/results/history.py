@@ -11,6 +11,7 @@ import os
 import re
 import sqlite3
 import stat
+import sys
 import time
 import zlib
 from collections.abc import Collection, Iterator, Mapping
@@ -39,8 +40,8 @@ SCHEMA_VERSION = 4  # of the database (`PRAGMA user_version`)
 PATIENCE_S = 10.0
 #: How long one connection may compute in all, seconds: a column may be an expression.
 WORK_S = 8.0
-#: Runs and pins of one store, and characters of their texts: more are no history, but a flood.
-MOST_ROWS, MOST_CHARACTERS = 250_000, 64 << 20
+#: Runs and pins of one store, and bytes of what is read of them: more are no history, but a flood.
+MOST_ROWS, MOST_HELD_BYTES = 250_000, 64 << 20
 #: Of one run's summary, unpacked.
 MOST_BYTES = 32 << 20
 #: The end of a rollback journal that names a super-journal (SQLite's file format, section 3).
@@ -125,12 +126,25 @@ def _upgrade(version: int) -> list[str]:
     return [f"ALTER TABLE runs ADD COLUMN {column}" for column in every]
 
 
-def _refuse_flood(connection: sqlite3.Connection, table: str, columns: Collection[str]) -> None:
-    """Before any of it is taken into memory."""
-    lengths = "+".join(f"total(length({name}))" for name in columns)
-    rows, characters = connection.execute(f"SELECT count(*), {lengths} FROM {table}").fetchone()
-    if rows > MOST_ROWS or characters > MOST_CHARACTERS:
+def _all_of(
+    connection: sqlite3.Connection,
+    table: str,
+    columns: Collection[str],
+    condition: str,
+    values: tuple[Any, ...] = (),
+) -> list[sqlite3.Row]:
+    """The rows of a table that meet a condition.
+
+    Raises:
+        ValueError: these columns hold more than can be taken into memory.
+    """
+    # As bytes: SQLite counts the characters of a text up to its first null.
+    lengths = "+".join(f"total(length(CAST({name} AS BLOB)))" for name in columns)
+    rows, held = connection.execute(f"SELECT count(*), {lengths} FROM {table}").fetchone()
+    if rows > MOST_ROWS or held > MOST_HELD_BYTES:
         raise ValueError(f"its table {table} holds more than any history has ({rows:,})")
+    query = f"SELECT {', '.join(columns)} FROM {table} WHERE {condition}"
+    return connection.execute(query, values).fetchall()
 
 
 def _is_ours(statement: object) -> bool:
@@ -212,9 +226,7 @@ class History:
             there = "SELECT 1 FROM sqlite_master WHERE name = 'failed' AND type = 'table'"
             if connection.execute(there).fetchone() is None:
                 return ()
-            _refuse_flood(connection, "failed", columns)
-            names = ", ".join(columns)
-            rows = connection.execute(f"SELECT {names} FROM failed ORDER BY id").fetchall()
+            rows = _all_of(connection, "failed", columns, "1 ORDER BY id")
             found = [converted(dict(row), Failed, strict=False) for row in rows]
         return tuple(e for e in found if place is None or (e.project, e.script) == place)
 
@@ -301,18 +313,16 @@ class History:
             # Whatever columns its version has, of those that we know.
             there = {row["name"] for row in connection.execute("PRAGMA table_info(runs)")}
             names = [each.name for each in fields(Entry) if each.name in there]
-            _refuse_flood(connection, "runs", names)
-            _refuse_flood(connection, "baselines", ["name"])
-            columns = ", ".join(names)
-            rows = connection.execute(
-                f"SELECT {columns}, commit_id AS 'commit' FROM runs WHERE {condition} ORDER BY id",
-                values,
-            ).fetchall()
-            pins = connection.execute("SELECT run, name FROM baselines ORDER BY name").fetchall()
+            columns = [*names, "commit_id"]
+            rows = _all_of(connection, "runs", columns, f"{condition} ORDER BY id", values)
+            pins = _all_of(connection, "baselines", ["run", "name"], "1 ORDER BY name")
             by_run: dict[int, list[str]] = {}
             for run, name in pins:
                 by_run.setdefault(run, []).append(name)
-            found = ({**dict(row), "baselines": by_run.get(row["id"], ())} for row in rows)
+            found = (
+                {**dict(row), "commit": row["commit_id"], "baselines": by_run.get(row["id"], ())}
+                for row in rows
+            )
             return tuple(converted(each, Entry, strict=False) for each in found)
 
     @contextmanager
@@ -351,6 +361,8 @@ class History:
         place = f"{self.path.absolute().as_uri()}?mode={'rwc' if writing else 'ro'}"
         connection = sqlite3.connect(place, timeout=PATIENCE_S, isolation_level=None, uri=True)
         connection.row_factory = sqlite3.Row
+        if sys.version_info >= (3, 11):  # of one value, before it is in memory to be measured
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_HELD_BYTES)
         late = time.monotonic() + WORK_S
         connection.set_progress_handler(lambda: time.monotonic() > late, 100_000)
         return connection

@@ -60,7 +60,7 @@ class SourceMap:
 
     def place(self, file: Path, line: int) -> tuple[Path, int] | None:
         """The user's file and line; None of inserted code and outside of the project."""
-        if not file.is_relative_to(self.copy):
+        if not file.is_relative_to(self.copy) or ".." in file.parts:
             return None
         own = self.root / file.relative_to(self.copy)
         number = self._maps[own].get(line) if own in self._maps else line

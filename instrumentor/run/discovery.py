@@ -7,7 +7,6 @@ runtime/recorder/observer.py). What was seen chooses the loop, or is the step it
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -24,6 +23,7 @@ from instrumentor.locate.seen_step import loop_seen
 from instrumentor.machine.environment import Machine
 from instrumentor.plan import WHOLE_STEP, Plan
 from instrumentor.plan.explanation import RUNNING, Loop, PlanDocument
+from instrumentor.read.syntax import parse
 from instrumentor.rewrite import Instrumented
 from instrumentor.rewrite.prepare import Prepared, prepare, script_path
 from instrumentor.rewrite.source_map import SourceMap
@@ -283,9 +283,13 @@ def choices(seen: Observed, options: Options) -> Iterator[Options]:
 
     Where the parts of a step are turns of that loop, all its turns together are a step.
     """
-    if seen.library or not seen.backward:
+    if seen.library or not (seen.backward and seen.step):
         return
-    loop = loop_seen(ast.parse(read_bytes(seen.file)), seen)
+    try:
+        tree = parse(seen.file, read_bytes(seen.file)).tree
+    except (OSError, SyntaxError):  # the script has made it in its copy, or made it up
+        return
+    loop = loop_seen(tree, seen)
     if loop is not None and seen.in_turns:
         turns = (str(seen.file), loop.lineno, loop.end_lineno or loop.lineno)
         yield dataclasses.replace(options, loop=None, region=turns)

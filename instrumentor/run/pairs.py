@@ -30,6 +30,8 @@ from instrumentor_analysis.shared.documents import converted, plain, read
 
 SCHEMA = "instrument-pairs/1"
 ITERATION, UPDATE = "iteration", "update"
+#: To judge them takes a time that grows with their number squared: of so many, seconds.
+MOST_PAIRS = 2000
 
 
 class Version(Struct, frozen=True):
@@ -179,7 +181,7 @@ class _Limit(Struct):
 class _Record(Struct):
     base: _Version
     new: _Version
-    pairs: Annotated[list[Pair], Meta(min_length=1, max_length=10_000)]
+    pairs: Annotated[list[Pair], Meta(min_length=1, max_length=MOST_PAIRS)]
     verdict: _Limit
     duration_s: float = 0.0
     interrupted: bool = False

@@ -20,13 +20,14 @@ from instrumentor.cli.compare_versions import (
     _wanted,
     _warn_of_few,
     are_scripts,
+    compare_versions,
     parse_refs,
     progress_of,
     show_earlier,
     statement,
 )
 from instrumentor.run.options import RunOptions
-from instrumentor.run.pairs import Command, Measured, Pair, Paired, Version, judged
+from instrumentor.run.pairs import MOST_PAIRS, Command, Measured, Pair, Paired, Version, judged
 from instrumentor.shared.errors import UsageError
 from instrumentor.tune.settings import parsed
 from instrumentor_analysis.compare.paired import (
@@ -380,3 +381,8 @@ def test_pairs_that_will_not_decide_say_so_while_they_run(pairs: int, most: int,
     told = _hopeless(paired, most)
     assert told.startswith(said) and bool(told) == bool(said)
     assert not said or told.endswith(f"this ends after {most}, or by Ctrl-C with what there is")
+
+
+def test_more_pairs_than_can_be_judged_are_refused_before_the_first() -> None:
+    with pytest.raises(UsageError, match=f"must be {MOST_PAIRS} or fewer"):
+        compare_versions([["train.py"]], PairOptions(pairs=MOST_PAIRS + 1), None, Shown())

@@ -9,6 +9,7 @@ import pytest
 
 from instrumentor import RunOptions, run
 from instrumentor.rewrite import prepare
+from instrumentor.runtime.recorder.observer import distinct
 from tests.conftest import RepoFactory, RunCli
 from tests.end_to_end.conftest import Measure
 from tests.end_to_end.small import read
@@ -328,6 +329,11 @@ def test_a_script_that_fails_unmodified_names_no_file_that_is_gone(
         )
         assert "launch.py" not in own and "declined" not in own
     assert not (repo / "instrument-runs").exists()
+
+
+def test_equal_chains_of_micro_batches_are_one() -> None:
+    first, second = [("train.py", 3, "train")], [("train.py", 4, "train")]
+    assert distinct([second, first, second, list(first)]) == [second, first]
 
 
 @pytest.mark.slow

@@ -249,6 +249,8 @@ ALTER TABLE runs RENAME COLUMN summary TO stored;
 ALTER TABLE runs ADD COLUMN summary BLOB AS (zeroblob(900000000))
 """
 
+THREE = "(VALUES (1), (2), (3))"
+
 # They take as much for each row that is written.
 LONG = "length(hex(zeroblob(400000000)) || name) > 0"
 AT_WRITING = (
@@ -279,11 +281,27 @@ AT_WRITING = (
         ),
         (
             "UPDATE runs SET label = hex(zeroblob(40000000))",
-            r"its table runs holds more than any history has \(1\)",
+            r"its table runs holds more than any history has \(1\)|blob too big",
         ),
         (
             "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 250001) "
             "INSERT INTO baselines SELECT 'p', 's', x, 1 FROM n",
+            "its table baselines holds more than any history has",
+        ),
+        *(
+            (
+                f"INSERT INTO runs (project, script, label, {column}, profiler, samples, folder, "
+                f"summary) SELECT 'p', 's', 'l', {value}, '', 1, '', '' FROM {THREE}",
+                "its table runs holds more than any history has",
+            )
+            for column, value in (
+                ("commit_id", "zeroblob(30000000)"),
+                # Of a text SQLite counts the characters up to the first null.
+                ("started", "CAST(zeroblob(30000000) AS TEXT)"),
+            )
+        ),
+        (
+            f"INSERT INTO baselines SELECT 'p', 's', column1, zeroblob(30000000) FROM {THREE}",
             "its table baselines holds more than any history has",
         ),
     ],
@@ -309,7 +327,7 @@ FAILED = Failed("/project", "train.py", None, "/runs/1", "killed")
         (VIEW, "is not a history database"),
         (
             "UPDATE failed SET why = hex(zeroblob(40000000))",
-            r"its table failed holds more than any history has \(1\)",
+            r"its table failed holds more than any history has \(1\)|blob too big",
         ),
         (
             "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 250001) "

@@ -38,6 +38,7 @@ def test_places_in_the_copy_are_places_of_the_user() -> None:
     assert MAP.place(Path("/copy/train.py"), 5) is None
     assert MAP.place(Path("/copy/net.py"), 5) == (Path("/own/net.py"), 5)
     assert MAP.place(Path("/lib/net.py"), 5) is None
+    assert MAP.place(Path("/copy/../lib/net.py"), 5) is None
 
 
 def test_places_in_a_text() -> None:

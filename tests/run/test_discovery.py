@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,27 @@ def test_what_is_no_step_by_itself_is_timed_by_whole_steps(script: Path) -> None
     )
     with pytest.raises(InstrumentError, match="not in the same iteration"):
         prepared_by(late, script, Options(), (), refuted=True)
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"x = 1\0", b"x = (", b"x = " + b"-" * 200_000 + b"1", b"# coding: none\n"]
+)
+def test_a_loop_in_a_file_that_cannot_be_read_is_timed_as_whole_steps(
+    script: Path, content: bytes | None
+) -> None:
+    """The script makes it in its copy, or says so in its record."""
+    made = script.with_name("made.py")
+    if content is not None:
+        made.write_bytes(content)
+    assert prepared_by(seen(made), script, Options(), ()).plan.label == "whole step"
+
+
+def test_a_loop_in_a_pipe_is_not_waited_for(script: Path) -> None:
+    made = script.with_name("made.py")
+    os.mkfifo(made)
+    assert not list(choices(seen(made), Options()))
+
+
+def test_without_an_update_in_the_loop_there_is_no_step_of_it(script: Path) -> None:
+    """One that is so deep in calls that the loop is in none of its places."""
+    assert not list(choices(dataclasses.replace(seen(script), step=()), Options()))

@@ -15,6 +15,7 @@ from instrumentor.run import pairs
 from instrumentor.run.options import RunOptions
 from instrumentor.run.pairs import (
     ITERATION,
+    MOST_PAIRS,
     Command,
     Paired,
     Version,
@@ -111,6 +112,10 @@ def test_the_record_is_judged_again(tmp_path: Path, machine: Machine) -> None:
     assert region.figure == "fwd+bwd" != found.figure
 
 
+RUN = {"folder": "a", "times_ms": {"iteration": 1.0}}
+PAIR = {"first": "new", "base": RUN, "new": RUN}
+
+
 @pytest.mark.parametrize(
     "planted",
     [
@@ -119,6 +124,7 @@ def test_the_record_is_judged_again(tmp_path: Path, machine: Machine) -> None:
         {"pairs": 3},
         {"verdict": {"resolution_percent": -1}},
         {"base": None},
+        {"pairs": [PAIR] * (MOST_PAIRS + 1)},
     ],
 )
 def test_what_is_no_record_is_refused(

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import insort
 from collections.abc import Sequence
 from typing import Literal
 
@@ -97,8 +98,14 @@ def verdict(differences: Sequence[float], resolution_percent: float) -> Verdict:
 def middle(differences: Sequence[float]) -> float:
     """The median of the means of two pairs each (Hodges and Lehmann, 1963)."""
     values = np.asarray(differences, dtype=float)
-    first, second = np.triu_indices(len(values))
-    return float(np.median((values[first] + values[second]) / 2)) if len(values) else 0.0
+    if not len(values):
+        return 0.0
+    means = np.empty(len(values) * (len(values) + 1) // 2)  # the one thing that large here
+    at = 0
+    for n, one in enumerate(values):
+        means[at : at + len(values) - n] = (values[n:] + one) / 2
+        at += len(values) - n
+    return float(np.median(means, overwrite_input=True))
 
 
 def rejected(differences: Sequence[float], delta: float, chance: float = FALSE_VERDICT) -> bool:
@@ -155,8 +162,11 @@ def evidence(differences: Sequence[float], deltas: Floats) -> Floats:
     moved = np.asarray(differences, dtype=float)[:, None] - deltas
     sizes, found = np.abs(moved), np.zeros(moved.shape)
     logs = np.zeros((len(_LAMBDAS), len(deltas)))
+    so_far: list[list[float]] = [[] for _ in deltas]  # in order: to sort them again takes n squared
     for at, size in enumerate(sizes):
-        usual = _CLIPPED * np.median(sizes[: at + 1], axis=0)
+        for kept, one in zip(so_far, size.tolist(), strict=True):
+            insort(kept, one)
+        usual = _CLIPPED * np.array([kept[at // 2] + kept[(at + 1) // 2] for kept in so_far]) / 2
         far = np.divide(size, usual, out=np.zeros_like(size), where=usual > 0)
         bet = _LAMBDAS[:, None] * np.minimum(far, 2 - far / 2).clip(0.0, 1.0)
         logs += bet * np.sign(moved[at]) - np.log(np.cosh(bet))

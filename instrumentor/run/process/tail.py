@@ -6,10 +6,11 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, ValidationError
+from msgspec import Meta, Struct, ValidationError
 
+from instrumentor.runtime.recorder.observer import DEEPEST_PLACE, MOST_CHAINS
 from instrumentor.shared.errors import RunFailed
 from instrumentor_analysis.shared.documents import converted, parsed
 from instrumentor_analysis.shared.files import opened
@@ -164,14 +165,21 @@ class _Witness(Struct):
             raise ValueError("a failed check has a problem, and no other one has")
 
 
+_Lines = Annotated[list[int], Meta(max_length=10_000)]
+_Chains = Annotated[
+    list[Annotated[_Stack, Meta(max_length=DEEPEST_PLACE)]], Meta(max_length=MOST_CHAINS)
+]
+
+
 class _Observed(Struct):
     loop: tuple[str, int, str] | None
     users: tuple[str, int, str] | None
-    forward: list[int]
-    backward: list[int]
-    step: list[int]
-    chains: dict[str, list[_Stack]]
+    forward: _Lines
+    backward: _Lines
+    step: _Lines
+    chains: dict[Literal["forward", "backward", "step"], _Chains]
     parameters: dict[Literal["trainable", "with_gradient"], int]
+    in_turns: bool
 
     def __post_init__(self) -> None:
         if len(self.parameters) == 1:

@@ -23,6 +23,7 @@ from instrumentor.runtime.recorder.watch import (
 )
 
 DEEPEST_PLACE = 60  # places of a chain
+MOST_CHAINS = 1000  # of one kind: a record of more is none of ours
 #: What a frame was doing: the frame, the number of its instruction, the frame that it was calling.
 Doing = Tuple[Any, int, Any]
 
@@ -120,7 +121,11 @@ class Observer:
             backward=lines_within(loop, self.backwards),
             step=lines_within(loop, self.steps),
             in_turns=bool(frames) and in_turns(frames[0], **self.doing),
-            chains={"forward": telling(forwards), "backward": self.backwards, "step": self.steps},
+            chains={
+                "forward": telling(forwards),
+                "backward": distinct(self.backwards),
+                "step": distinct(self.steps),
+            },
             parameters=self.parameters,
         )
         # The tool ends the run if it still goes on some seconds after this.
@@ -138,6 +143,11 @@ def telling(chains: List[List[Place]]) -> List[List[Place]]:
             kept.append(chain)
             met |= ran
     return kept
+
+
+def distinct(chains: List[List[Place]]) -> List[List[Place]]:
+    """The first of equal chains: of micro-batches there may be thousands."""
+    return [list(chain) for chain in dict.fromkeys(map(tuple, chains))]
 
 
 def lines_within(loop: Optional[Place], chains: List[List[Place]]) -> List[int]:

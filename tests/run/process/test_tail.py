@@ -99,6 +99,19 @@ def test_of_a_long_log_beginning_and_end_are_looked_at(tmp_path: Path) -> None:
         '{"event": "cause", "kind": "a", "what": "b", "places": [5], "count": 1, "ms": 1}',
         '{"event": "observed", "loop": null, "users": null, "forward": [], "backward": [], '
         '"step": [], "chains": {}, "parameters": {"trainable": 1}}',
+        '{"event": "observed", "loop": null, "users": null, "forward": [], "backward": [], '
+        '"step": [], "chains": {}, "parameters": {}}',
+        *(
+            json.dumps({
+                **{"event": "observed", "loop": None, "users": None, "parameters": {}},
+                **{"forward": [], "backward": [], "step": [], "in_turns": False, "chains": chains},
+            })
+            for chains in (
+                {"elsewhere": []},
+                {"step": [[]] * 1001},
+                {"step": [[["train.py", 1, "train"]] * 61]},
+            )
+        ),
         '{"event": "observed", "loop": 1}', '{"event": "sample", "label": [], "ms": 1}',
         '{"event": "warning"}', '{"event": "profiled"}', "[1]", '{"event"', "[" * 100_000,
     ],
