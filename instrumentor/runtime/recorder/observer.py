@@ -146,8 +146,9 @@ def telling(chains: List[List[Place]]) -> List[List[Place]]:
 
 
 def distinct(chains: List[List[Place]]) -> List[List[Place]]:
-    """The first of equal chains: of micro-batches there may be thousands."""
-    return [list(chain) for chain in dict.fromkeys(map(tuple, chains))]
+    """The first of equal chains, of which there may be thousands: one of each micro-batch."""
+    kept = [list(chain) for chain in dict.fromkeys(map(tuple, chains))]
+    return kept[:MOST_CHAINS]
 
 
 def lines_within(loop: Optional[Place], chains: List[List[Place]]) -> List[int]:

@@ -233,7 +233,9 @@ def learn(batch):
     loss.backward()
     > end
     optimizer.step()
+    > kept
     validate()  #! validation-between
+    > kept
     return loss
 for batch in loader:
     loss = learn(batch)
