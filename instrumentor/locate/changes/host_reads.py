@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 
 from msgspec import Struct
 
@@ -26,6 +27,7 @@ from instrumentor.read.syntax import (
     LOOPS,
     Source,
     arguments,
+    below,
     callee,
     contains,
     own_calls,
@@ -189,6 +191,20 @@ class _Reads(Struct, eq=False, dict=True):
             if any(has_values(given, self.tensors) for given in call.args)
             and self._qualified(call).startswith("numpy.")
         )
+        yield from (
+            call
+            for call in own_calls(node)
+            if is_logging(call)
+            and any(map(self._is_weight, chain.from_iterable(map(below, arguments(call)))))
+        )
+
+    def _is_weight(self, node: ast.AST) -> bool:
+        """`net.scale.data`: a backward behind it leaves that as it is."""
+        match node:
+            case ast.Attribute(value=ast.Attribute() as owner, attr="data"):
+                one = self.candidate
+                return one.knowledge.is_model(self.source, one.scope, owner)
+        return False
 
     def shows(self, call: ast.Call) -> bool:
         """A call that records values which are not all known to be numbers of Python's own."""

@@ -90,6 +90,27 @@ READS = {
         running += accuracy
         loss.backward()
         """,
+    "what_a_tracker_is_given": """
+        output = model(x)
+        loss = criterion(output, y)
+        if i % 10 == 0:  # moves
+            for name, part in split(output).items():
+                writer.add_image(name, part, i)
+        writer.add_scalar('scale', model.scale.data, i)  # moves
+        writer.add_scalar('slope', model.scale.grad, i)
+        writer.add_scalar('share', i / 10, i)
+        writer.add_text('size', str(x.shape), i)
+        loss.backward()
+        """,
+    "a_tracker_in_a_block_that_computes_the_loss": """
+        total, log_parts = 0, []
+        for name, part in criteria(model(x)).items():
+            writer.add_scalar(name + '_count', len(x), i)
+            writer.add_scalar(name, part, i)  # stays
+            log_parts.append(part)
+            total = total + part
+        total.backward()
+        """,
     "it_decides": """
         loss = criterion(model(x), y)
         if torch.isnan(loss):  # stays
