@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.locate.cases import looped, plan_of, rewritten
+from tests.locate.cases import lines_of, looped, plan_of, rewritten
 from tests.warned import texts
 
 #: Bodies ahead of the sync: `# moves` behind what goes behind the barrier, `# stays` behind what
@@ -155,6 +155,21 @@ def test_read(name: str) -> None:
         int(w.split(":")[1]) for w in texts(plan["warnings"]) if "inside the timed region" in w
     ]
     assert warned == stays
+
+
+def test_weights_are_shown_ahead_of_the_step_that_changes_them() -> None:
+    body = """
+        loss = criterion(model(x), y)
+        writer.add_scalar('scale', model.scale.data, i)
+        loss.backward()
+        optimizer.step()
+        """
+    source = looped(body)
+    shown = lines_of(source, "writer.add_scalar(")
+    assert plan_of(source)["deferred_host_reads"] == shown
+    whole = plan_of(source, scope="step")
+    assert whole["deferred_host_reads"] == []
+    assert any(f"train.py:{shown[0]}" in text for text in texts(whole["warnings"]))
 
 
 def test_a_read_in_a_block_that_computes_the_loss_feeds_nothing() -> None:
