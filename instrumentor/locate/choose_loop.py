@@ -66,8 +66,9 @@ from instrumentor.read.syntax import (
     contains,
     dotted,
     is_main_guard,
+    own_nodes,
 )
-from instrumentor.read.values import Object
+from instrumentor.read.values import Class, Object
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
 from instrumentor_analysis.shared.caveats import Caveat
@@ -181,11 +182,43 @@ def _without_inner(candidates: list[Candidate]) -> list[Candidate]:
             sites = tuple(_through_calls(outer, inner))
             if _is_apart(outer, inner, sites):
                 found, sites = _without_updates_of(found, sites), ()
+        elif _is_of_a_forward(outer, inner):
+            sites = ()  # what a module trains by itself is a part of its forward
         else:
             continue
         del kept[inner.loop]
         kept[outer.loop] = replace(found, sites=in_order([*found.sites, *sites]))
     return list(kept.values())
+
+
+def _is_of_a_forward(outer: Candidate, inner: Candidate) -> bool:
+    """Whether nobody but the forwards of modules that an iteration runs comes to a loop."""
+    if not isinstance(inner.scope, FUNCTIONS):
+        return False
+    run, callers = _run_by_modules(outer), outer.program.callers_of(inner.scope)
+    return inner.scope in run and all(scope in run for scope, _, _ in callers)
+
+
+def _run_by_modules(outer: Candidate) -> set[ScopeNode]:
+    """Functions that an iteration runs where the forwards of modules count as functions."""
+    program, found = outer.program, set[ScopeNode]()
+    waiting: list[tuple[ScopeNode, Sequence[ast.stmt]]] = [(outer.scope, outer.loop.body)]
+    while waiting:
+        scope, body = waiting.pop()
+        run = program.called_from(scope, body)
+        inside = {n for top in body for n in (top, *own_nodes(top))}
+        calls = [(scope, call) for call, at in program.calls.get(scope, ()) if at in inside]
+        calls += [(each, call) for each in run for call, _ in program.calls.get(each, ())]
+        forwards: set[ScopeNode] = {
+            forward.node
+            for each, call in calls
+            for value in program.of(program.source_of_scope[each], each, call.func)
+            if isinstance(value, Object) and isinstance(value.made_by, Class)
+            for forward in program.methods(value.made_by, "forward", overrides=False)
+        }
+        waiting += [(node, node.body) for node in forwards - found]
+        found |= forwards | set(run)
+    return found - {outer.scope}
 
 
 def _is_apart(outer: Candidate, inner: Candidate, sites: Sequence[Site]) -> bool:

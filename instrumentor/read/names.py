@@ -11,7 +11,7 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from itertools import chain
 from typing import TypeGuard
@@ -302,7 +302,7 @@ class Names(Modules, eq=False, dict=True):
         """What is assigned to the attribute: `self.x = ...` in the family, `obj.x = ...`."""
         family = {c.node for c in self.bases(cls)}
         if owner.node is None:
-            family |= {c.node for c in self.subclasses.get(cls.node, ())}
+            family |= {c.node for sub in self.subclasses.get(cls.node, ()) for c in self.bases(sub)}
         found: list[Values] = []
         for source, put in self.puts_of(name):
             own = self.class_of_self(source, put.scope, put.owner)
@@ -815,14 +815,14 @@ class Names(Modules, eq=False, dict=True):
         return table
 
     def methods(self, cls: Class, name: str, *, overrides: bool) -> list[Function]:
-        """The definition found from `cls` upwards, plus those of its subclasses."""
-        owners = [self.method(owner, name) for owner in self.bases(cls)]
-        found = [method for method in owners if method is not None][:1]
-        for sub in self.subclasses.get(cls.node, ()) if overrides else ():
-            method = self.method(sub, name)
-            if method is not None and method not in found:
-                found.append(method)
-        return found
+        """The definition found from `cls` upwards, plus those found from its subclasses.
+
+        What a part of a class calls may be defined in another part of it: `Trainer(Model, Loss)`.
+        """
+        subclasses = self.subclasses.get(cls.node, ()) if overrides else ()
+        each = (map(partial(self.method, name=name), self.bases(c)) for c in (cls, *subclasses))
+        found = (next(filter(None, methods), None) for methods in each)
+        return list(dict.fromkeys(filter(None, found)))
 
 
 def _spread(group: Group) -> set[int]:

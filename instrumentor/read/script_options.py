@@ -271,11 +271,33 @@ class ScriptOptions:
         `setattr(args, name, value)`, `vars(args).update(settings)`, `args.__dict__[name] = value`
         """
         named = self.program.calls_named
-        found = [(s, c.args[0], _text(c.args[1])) for s, _, c in named("setattr") if c.args[1:]]
+        found = [
+            (source, call.args[0], text)
+            for source, scope, call in named("setattr")
+            if call.args[1:]
+            for text in self._among(source, scope, call) or [_text(call.args[1])]
+        ]
         tables = [(source, put.owner) for source, put in self.program.puts_of("")]
         tables += [(source, call.func) for source, _, call in named("update")]
         owners = ((source, _owner_of_table(table)) for source, table in tables)
         return [*found, *((source, owner, "") for source, owner in owners if owner is not None)]
+
+    def _among(self, source: Source, scope: ScopeNode, call: ast.Call) -> list[str]:
+        """The texts that `name` is one of in `if name in FLAGS: setattr(args, name, value)`."""
+        named, at = call.args[1], source.statement_of(call)
+        for around in source.parents(at) if at is not None and isinstance(named, ast.Name) else ():
+            match around:
+                case ast.If(
+                    test=ast.Compare(left=left, ops=[ast.In()], comparators=[ast.Name(id=flags)]),
+                    body=[only],
+                ) if only is at and dotted(left) == dotted(named):
+                    binder = self.program.binder(source, scope, flags)
+                    bound = self.program.bound(source, binder, flags) if binder is not None else []
+                    match bound:
+                        case [Bound(value=ast.List() | ast.Tuple() | ast.Set() as held, path=())]:
+                            texts = [*map(_text, held.elts)]
+                            return texts if all(texts) and not any(source.grown(flags)) else []
+        return []
 
     def _is_set_later(self, name: str) -> bool:
         """By `parser.set_defaults(name=...)`, `args.name = ...` or `args.name += 1`."""

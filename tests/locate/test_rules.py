@@ -13,7 +13,7 @@ from instrumentor import Declined, Options, Reason, UsageError, explain, rewrite
 from instrumentor.locate import locate_file
 from instrumentor.locate.region_suggestion import with_region
 from instrumentor.read.syntax import SOURCE_BYTES, parse
-from tests.locate.cases import timed
+from tests.locate.cases import HEAD, lines_of, plan_of, timed
 from tests.warned import texts
 
 PREAMBLE = """\
@@ -568,6 +568,57 @@ for x in loader:
 for x in loader:
     print(x)
 """
+
+
+#: A criterion that one of its parts, which trains a judge in its own forward, may belong to.
+OF_A_FORWARD = (
+    HEAD
+    + """
+class Judged(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.judge = torch.nn.Linear(4, 1)
+        self.own = torch.optim.SGD(self.judge.parameters(), lr=0.1)
+
+    def forward(self, made, real):
+        for _ in range(2):
+            self.own.zero_grad()
+            wrong = self.judge(made.detach()).mean() - self.judge(real).mean()
+            wrong.backward()
+            self.own.step()
+        return -self.judge(made).mean()
+
+class Both(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Judged()
+
+    def forward(self, made, real):
+        return (made - real).abs().mean() + self.part(made, real)
+
+measure = Both()
+{ahead}
+for x, y in loader:
+    made = model(x)
+    total = measure(made, y)
+    total.backward()
+    optimizer.step()
+"""
+)
+
+
+def test_what_a_forward_trains_by_itself_is_a_part_of_it() -> None:
+    source = OF_A_FORWARD.format(ahead="")
+    begin, end, step = lines_of(source, "made = model(x)", "total.backward()", "self.own.step()")
+    plan = plan_of(source)
+    assert timed(plan) == {"start_line": begin, "end_line": end}
+    longer = [w["place"] for w in plan["warnings"] if w["kind"] == "longer-sample"]
+    assert longer == [f"train.py:{step}"]
+
+
+def test_what_a_forward_trains_is_a_loop_of_its_own_where_it_is_called_by_itself() -> None:
+    source = OF_A_FORWARD.format(ahead="warm_up = Judged()\nwarm_up(first, second)")
+    assert reason_of(source).kind == "several-loops"
 
 
 def test_a_loop_without_a_known_step_is_taken_when_it_is_asked_for() -> None:

@@ -432,3 +432,44 @@ def test_a_closure_in_a_branch_that_the_script_does_not_take(test: str) -> None:
 def test_a_closure_in_a_branch_that_the_script_may_take(test: str, made: str) -> None:
     source = BY_OPTION.replace("TEST", test).replace("Solver().fit", f"{made}.fit")
     assert reason_of(source).kind == "closure"
+
+
+# -- a step in pieces that a generator gives ------------------------------------------------
+
+PIECES = """
+def pieces(out, y):
+    parts = [part.detach().requires_grad_() for part in out.split(2)]
+    for part, wanted in zip(parts, y.split(2)):
+        yield part, wanted
+    torch.autograd.backward(out.split(2), [part.grad for part in parts])
+
+def losses(out, y):
+    for part, wanted in {walked}:
+        {inside}
+
+for x, y in loader:
+    out = model(x)
+    losses(out, y)
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "walked", "declined"),
+    [
+        ("criterion(part, wanted).backward()", "pieces(out, y)", False),
+        # what walks over the pieces only shows them, in the middle of the step
+        ("print(part)", "pieces(out, y)", True),
+        # or somebody else does, who knows when
+        ("criterion(part, wanted).backward()", "later(pieces(out, y))", True),
+    ],
+)
+def test_a_generator_whose_pieces_are_differentiated_is_a_part_of_the_step(
+    inside: str, walked: str, declined: bool
+) -> None:
+    source = HEAD + PIECES.format(walked=walked, inside=inside)
+    if declined:
+        assert reason_of(source).kind == "generator"
+        return
+    begin, end = lines_of(source, "out = model(x)", "    losses(out, y)")
+    assert timed(plan_of(source)) == {"start_line": begin, "end_line": end}

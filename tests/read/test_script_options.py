@@ -102,6 +102,15 @@ def chosen(folder: Path, options: str, body: str, *arguments: str) -> tuple[str,
     return located.candidate.scope.name, [w.kind for w in located.warnings]
 
 
+#: Settings of an earlier run, of which some are taken up.
+OF_NAMES = """\
+names = {names}
+for name in settings:
+    if name in names:
+        setattr(args, name, settings[name])
+"""
+
+
 @pytest.mark.parametrize(
     ("options", "body", "arguments", "function"),
     [
@@ -138,6 +147,7 @@ def chosen(folder: Path, options: str, body: str, *arguments: str) -> tuple[str,
             "second",
         ),
         ("word", ALONG_NAMES, ("--net", "b"), "second"),
+        ("word", OF_NAMES.format(names="['size', 'depth']") + ON_WORD, ("--net", "b"), "second"),
     ],
 )
 def test_the_loop_that_the_options_leave(
@@ -161,6 +171,10 @@ def test_the_loop_that_the_options_leave(
         ("word", "args.__dict__.update(settings)\n" + ON_WORD, ()),
         ("word", "setattr(args, name, settings[name])\n" + ON_WORD, ()),
         ("word", "setattr(args, 'net', load())\n" + ON_WORD, ()),
+        ("word", OF_NAMES.format(names="['size', 'net']") + ON_WORD, ()),
+        ("word", OF_NAMES.format(names="['size', load()]") + ON_WORD, ()),
+        ("word", OF_NAMES.format(names="load()") + ON_WORD, ()),
+        ("word", OF_NAMES.format(names="['size']") + "names += load()\n" + ON_WORD, ()),
         ("word", "vars(args)['net'] = load()\n" + ON_WORD, ()),
         ("word", "args.net += load()\n" + ON_WORD, ()),
         ("word", "def turn(given):\n    given.net = load()\nhook(turn, args)\n" + ON_WORD, ()),

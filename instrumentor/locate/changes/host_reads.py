@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 
 from msgspec import Struct
 
@@ -26,6 +27,7 @@ from instrumentor.read.syntax import (
     LOOPS,
     Source,
     arguments,
+    below,
     callee,
     contains,
     own_calls,
@@ -189,6 +191,22 @@ class _Reads(Struct, eq=False, dict=True):
             if any(has_values(given, self.tensors) for given in call.args)
             and self._qualified(call).startswith("numpy.")
         )
+        yield from self._shown_weights(node)
+
+    def _shown_weights(self, node: ast.AST) -> Iterator[ast.Call]:
+        """Calls that log weights."""
+        for call in own_calls(node):
+            given = chain.from_iterable(map(below, arguments(call)))
+            if is_logging(call) and any(map(self._is_weight, given)):
+                yield call
+
+    def _is_weight(self, node: ast.AST) -> bool:
+        """`net.scale.data`: a backward behind it leaves that as it is."""
+        match node:
+            case ast.Attribute(value=ast.Attribute() as owner, attr="data"):
+                one = self.candidate
+                return one.knowledge.is_model(self.source, one.scope, owner)
+        return False
 
     def shows(self, call: ast.Call) -> bool:
         """A call that records values which are not all known to be numbers of Python's own."""
@@ -268,6 +286,8 @@ class _Reads(Struct, eq=False, dict=True):
         """A host read with the dependents that must move along, or why it stays."""
         if self._holds_site(start) or not _movable(start):
             return _DECIDES
+        if self.region.whole and any(self._shown_weights(start)):
+            return _STEPPED
         feeds = _BESIDE if any(suites(start)) else _FEEDS
         if self._is_forward(start):
             return feeds
@@ -314,6 +334,7 @@ _DECIDES = "it decides or feeds what follows"
 _FEEDS = "the loss is computed from it"
 _BESIDE = "it stands in a block that computes the loss"
 _DEPENDS = "what follows depends on it, or it would cross the step counter"
+_STEPPED = "it shows weights that the optimizer's step changes"
 _ASSIGNS = (ast.Assign, ast.AnnAssign)
 #: Names that the forward's statements may bind or use and that are no tensors.
 _NO_TENSORS = frozenset(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice, takewhile
 
 from instrumentor.locate.changes.cleanup import cleanup_behind
 from instrumentor.locate.located import Declined, Stop
 from instrumentor.locate.loop.counter import increments
-from instrumentor.locate.loop.loops import Candidate, Update, outwards
+from instrumentor.locate.loop.loops import Candidate, Update, find_updates, outwards
 from instrumentor.locate.meaning.calls import Knowledge
+from instrumentor.locate.meaning.changed_names import effects, uses
 from instrumentor.locate.meaning.host_values import is_validation_name
 from instrumentor.locate.meaning.roles import Kind
 from instrumentor.locate.region.accumulation import accumulating
@@ -59,18 +60,37 @@ def find_stops(candidate: Candidate) -> list[Stop]:
         return []
     first = candidate.updates[0]
     known = [u for u in candidate.updates if u.scope is first.scope]
-    body = _body(candidate, first)
-    last = last_of_branches(flow_of(body), known)
-    for update, unit in zip(last, completing(candidate, body, last), strict=True):
-        source, scope, at = update.source, update.scope, update.statement
-        if source is not candidate.source:
-            raise Declined(StepElsewhere.at(source, at))
-        after = _companions(knowledge, source, unit)
-        if after not in stops:
-            leave = strategy_of(knowledge, source, scope, at)
-            cleanup = cleanup_behind(knowledge, source, scope, at)
-            stops[after] = Stop(source, unit, after, leave, _condition(update), cleanup)
+    for updates in filter(None, (known, _behind(candidate, known))):
+        body = _body(candidate, updates[0])
+        last = last_of_branches(flow_of(body), updates)
+        for update, unit in zip(last, completing(candidate, body, last), strict=True):
+            source, scope, at = update.source, update.scope, update.statement
+            if source is not candidate.source:
+                raise Declined(StepElsewhere.at(source, at))
+            after = _companions(knowledge, source, unit)
+            if after not in stops:
+                leave = strategy_of(knowledge, source, scope, at)
+                cleanup = cleanup_behind(knowledge, source, scope, at)
+                stops[after] = Stop(source, unit, after, leave, _condition(update), cleanup)
     return list(stops.values())
+
+
+def _behind(candidate: Candidate, updates: Sequence[Update]) -> list[Update]:
+    """Updates behind the loop, where a setting tells whether those in it run at all.
+
+    `if every == 1: optimizer.step()` in the loop, `if every > 1: optimizer.step()` behind it.
+    """
+    loop, source, scope = candidate.loop, candidate.source, candidate.scope
+    changed = effects(loop)
+    for update in updates:
+        around = source.parents(update.statement) if contains(loop, update.statement) else ()
+        tests = [p.test for p in around if isinstance(p, ast.If) and contains(loop, p)]
+        if not any(uses(t) and not uses(t) & changed and not own_calls(t) for t in tests):
+            return []
+    may_run = candidate.knowledge.may_run
+    found = find_updates(candidate, lambda u: not contains(loop, u.statement))
+    here = (u for u in found if u.source is source and u.scope is scope)
+    return [u for u in here if may_run(source, u.statement)]
 
 
 def _body(candidate: Candidate, update: Update) -> LoopNode | ScopeNode:

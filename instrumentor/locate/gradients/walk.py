@@ -29,7 +29,7 @@ from instrumentor.locate.gradients.tracked_values import (
 )
 from instrumentor.locate.meaning import methods, spelling
 from instrumentor.locate.meaning.calls import Knowledge, is_stub
-from instrumentor.locate.meaning.roles import Evidence
+from instrumentor.locate.meaning.roles import Evidence, Kind
 from instrumentor.read.bindings import Bound
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
@@ -52,6 +52,7 @@ from instrumentor.read.syntax import (
 from instrumentor.read.values import Class, External, Object
 
 _NAMES = (ast.Name, ast.Attribute, ast.Subscript)
+_MODEL = Kind.MODEL, Evidence.TYPE
 #: By the statement that runs a backward and the backward itself, in the order of what is made.
 Differentiated: TypeAlias = Mapping[tuple[ast.stmt, ast.Call], tuple[Made, ...]]
 
@@ -466,7 +467,7 @@ class _Walk:
             self._trained(key, attached(given))
         functions = knowledge.program.resolve(source, scope, call)
         read = [self._applied(f, call) for f in functions if not is_stub(f)]
-        if read and callee(call) != "forward":
+        if read and callee(call) != "forward" and not self._may_be_a_model(call.func):
             return NO_VALUE.union(*read)
         if knowledge.is_step(source, scope, call):
             return NO_VALUE
@@ -496,6 +497,17 @@ class _Walk:
             if not isinstance(node, ast.Call) or resolve(self.source, self.scope, node)
         ]
         return self._of_parameters(nodes, inside=not self._hands_on(call))
+
+    def _may_be_a_model(self, called: ast.expr) -> bool:
+        """Whether what is a class or a function may be a model just as well.
+
+        `net = net_class(name)`, then `net = net(channels)`: what it returns is told by both.
+        """
+        meant = self.knowledge.values(self.source, self.scope, called)
+        return any(isinstance(value, (Class, Function)) for value in meant) and any(
+            isinstance(value, Object) and self.knowledge.kinds.of_value(value) == _MODEL
+            for value in meant
+        )
 
     def _hands_on(self, call: ast.Call) -> bool:
         """Whether it only gives back what it is given, in another order or container."""
@@ -685,6 +697,8 @@ class _Call(Struct, frozen=True, dict=True):
 
     def _shares_self(self) -> bool:
         """Whether `self` is the same object there and here."""
+        if self.function.node.name == "__init__" and callee(self.call) != "__init__":
+            return False  # of a class that is called: `self.block(8)`
         if receiver(self.call) in ("self", "cls", "super()"):
             return True
         own = parameters(self.function.node) & {"self", "cls"}

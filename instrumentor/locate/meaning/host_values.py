@@ -29,17 +29,17 @@ def host_reads(node: ast.AST, tensors: frozenset[str]) -> Iterator[ast.AST]:
     """The expressions below a node that wait for a device value.
 
     `.item()`, `.cpu()`, `.numpy()`, `.tolist()`, `.to("cpu")` always count; `print(x)`,
-    `float(x)`, `int(x)`, `bool(x)`, f-strings, comparisons and isnan tests count when they read
-    one of `tensors`, the names computed by the forward.
+    `float(x)`, `int(x)`, `bool(x)`, f-strings, comparisons, isnan tests and calls that log count
+    when they read one of `tensors`, the names computed by the forward.
     """
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and is_logging(node.value):
-        if _any_values(arguments(node.value), tensors):
-            yield node.value
     yield from (part for part in (node, *own_nodes(node)) if _waits(part, tensors))
 
 
 def _waits(node: ast.AST, tensors: frozenset[str]) -> bool:
     match node:
+        case ast.Expr(value=ast.Call() as call) if is_logging(call):
+            # a list of log probabilities is no log
+            return callee(call) not in methods.PUTS and _any_values(arguments(call), tensors)
         case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]):
             return _is_cpu(device)
         case ast.Call(func=ast.Attribute(attr=word), args=given):

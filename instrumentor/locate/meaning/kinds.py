@@ -41,7 +41,7 @@ class Kinds:
         """What an expression stands for, and how that is known; None when nothing tells."""
         values = self.program.of(source, scope, node)
         found = next(filter(None, map(self.of_value, values)), None)
-        if found is not None:
+        if found is not None or any(map(self._is_result, values)):
             return found
         unknown = [v for v in values if isinstance(v, (Object, Item, Member, Opaque, Free))]
         own = "" if isinstance(node, ast.Call) else last(dotted(node))
@@ -50,6 +50,20 @@ class Kinds:
             if spelled is not None:
                 return (spelled, Evidence.SPELLING)
         return None
+
+    def _is_result(self, value: Value) -> bool:
+        """What a model has returned, a part of it, or what a method of that gives: none of these.
+
+        It may go by the name of a model all the same: `encoder_output`.
+        """
+        while True:
+            match value:
+                case Item(owner=owner) | Member(owner=owner) | Object(made_by=Member(owner=owner)):
+                    value = owner
+                case Object(made_by=Object() as called):
+                    return self.of_value(called) == (Kind.MODEL, Evidence.TYPE)
+                case _:
+                    return False
 
     def is_a(self, source: Source, scope: ScopeNode, node: ast.expr, *kinds: Kind) -> bool:
         found = self.of(source, scope, node)

@@ -103,8 +103,10 @@ PASSING_BUILTINS = words(
     "builtins.iter builtins.next builtins.abs builtins.filter builtins.pow builtins.getattr "
     "builtins.vars builtins.any"
 )
-#: Modules of Python whose functions hand on what they are given.
-HANDS_ON = words("copy itertools functools collections operator")
+#: Modules whose functions and classes hand on or hold what they are given.
+HANDS_ON = words(
+    "copy itertools functools collections operator types argparse easydict munch addict"
+)
 
 # -- what waits for the device -------------------------------------------------------------------
 

@@ -113,13 +113,15 @@ class _Asked(Struct, eq=False):
         return isinstance(binding, Parameter) and self._parameter(source, binding)
 
     def _part(self, source: Source, scope: ScopeNode, bound: Bound) -> bool:
-        """A value, or what it holds: the count of `enumerate` is one whatever is counted."""
+        """A value, or what it holds: a count of `enumerate`, a key, whatever else there is."""
         if bound.path[:2] == (None, 0) and self._counts(source, scope, bound.value):
             return True
         return self.plain((source, scope, bound.value))
 
     def _counts(self, source: Source, scope: ScopeNode, node: ast.expr) -> bool:
-        """`enumerate(loader)`, also in what shows how far it is: `tqdm(enumerate(loader))`."""
+        """`enumerate(loader)`, or `losses.items()`, also in `tqdm(enumerate(loader))`."""
+        if isinstance(node, ast.Call) and callee(node) == "items" and not node.args:
+            return True
         while isinstance(node, ast.Call) and node.args:
             name = self.program.qualified(source, scope, node.func)
             if name == "builtins.enumerate":

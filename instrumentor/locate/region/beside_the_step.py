@@ -105,6 +105,8 @@ def _of_region(region: Region, taken_out: Collection[ast.stmt]) -> Iterator[Cave
         yield from search.in_function(function)
         yield from search.evaluations(function)
         yield from search.copies(function, of_model=of_model)
+        if region.sites and not region.whole:
+            yield from search.updates(function)
 
 
 def _kept(region: Region, staying: Mapping[ast.stmt, str]) -> Iterator[Caveat]:
@@ -280,6 +282,16 @@ class _Search(Struct, frozen=True):
                 if not _walks_what_it_has(knowledge, function, call):
                     what = "a fetch of the next batch"
                     yield _told(knowledge, "fetch", what, inside, source, call)
+
+    def updates(self, function: Function) -> Iterator[Caveat]:
+        """Optimizer steps of what a module trains by itself, within its forward."""
+        for call in self._calls(function):
+            if self.knowledge.is_step(function.source, function.node, call):
+                text = (
+                    f"{_named(function)} trains something else by itself: where the timed region "
+                    "runs it, a sample covers that too."
+                )
+                yield Caveat("longer-sample", text, place=function.source.at(call.lineno))
 
     def copies(self, function: Function, *, of_model: bool) -> Iterator[Caveat]:
         """Copies to the device in a function whose call is timed.

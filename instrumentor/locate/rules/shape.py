@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from instrumentor.locate.gradients.walk import gradients_of
@@ -10,9 +11,15 @@ from instrumentor.locate.located import Reason
 from instrumentor.locate.loop.loops import Body, Candidate
 from instrumentor.locate.meaning.roles import Evidence, Kind
 from instrumentor.locate.region.conditions import tells_a_phase
-from instrumentor.locate.region.step_function import Departure, departures, step_function
+from instrumentor.locate.region.step_function import (
+    Departure,
+    departures,
+    seen_from,
+    step_function,
+)
 from instrumentor.locate.rules.decline import Decline
-from instrumentor.read.syntax import FUNCTIONS, contains, own_nodes
+from instrumentor.read.program import Function
+from instrumentor.read.syntax import FUNCTIONS, ScopeNode, contains, own_nodes
 
 
 class LineSearch(Decline):
@@ -273,13 +280,38 @@ def gradients_unseen(candidate: Candidate) -> Iterator[Reason]:
 
 
 def generator(candidate: Candidate) -> Iterator[Reason]:
-    """The loop, or a helper on the way to a backward, yields: its caller goes on in between."""
+    """The loop, or a helper on the way to a backward, yields: its caller goes on in between.
+
+    A helper may where that is a part of the step: a loop that runs a backward for each piece.
+    """
     bodies = [(candidate.source, candidate.loop.body)]
-    bodies += [(helper.source, helper.node.body) for helper in candidate.helpers]
+    bodies += [
+        (helper.source, helper.node.body)
+        for helper in candidate.helpers
+        if not _feeds_backwards(candidate, helper)
+    ]
     for source, body in bodies:
         for node in own_nodes(ast.Module(body, [])):
             if isinstance(node, (ast.Yield, ast.YieldFrom)):
                 yield Generator.at(source, node)
+
+
+def _feeds_backwards(candidate: Candidate, helper: Function) -> bool:
+    """Whether every loop that walks over what a helper yields runs a backward of the step."""
+    knowledge, inside = candidate.knowledge, defaultdict[ScopeNode, list[ast.stmt]](list)
+    for site in candidate.sites:
+        inside[candidate.scope].append(site.statement)
+        for depth, function in enumerate(site.chain, 1):
+            seen = seen_from(knowledge, site, depth)
+            inside[function.node] += [seen.statement] if seen is not None else []
+    walks = [
+        isinstance(at, ast.For)
+        and at.iter is call
+        and any(contains(part, held) for part in at.body for held in inside[scope])
+        for scope, call, at in candidate.program.callers_of(helper.node)
+        if scope in inside
+    ]
+    return bool(walks) and all(walks)
 
 
 def asynchronous(candidate: Candidate) -> Iterator[Reason]:

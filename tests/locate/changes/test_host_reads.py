@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.locate.cases import looped, plan_of, rewritten
+from tests.locate.cases import lines_of, looped, plan_of, rewritten
 from tests.warned import texts
 
 #: Bodies ahead of the sync: `# moves` behind what goes behind the barrier, `# stays` behind what
@@ -90,6 +90,27 @@ READS = {
         running += accuracy
         loss.backward()
         """,
+    "what_a_tracker_is_given": """
+        output = model(x)
+        loss = criterion(output, y)
+        if i % 10 == 0:  # moves
+            for name, part in split(output).items():
+                writer.add_image(name, part, i)
+        writer.add_scalar('scale', model.scale.data, i)  # moves
+        writer.add_scalar('slope', model.scale.grad, i)
+        writer.add_scalar('share', i / 10, i)
+        writer.add_text('size', str(x.shape), i)
+        loss.backward()
+        """,
+    "a_tracker_in_a_block_that_computes_the_loss": """
+        total, log_parts = 0, []
+        for name, part in criteria(model(x)).items():
+            writer.add_scalar(name + '_count', len(x), i)
+            writer.add_scalar(name, part, i)  # stays
+            log_parts.append(part)
+            total = total + part
+        total.backward()
+        """,
     "it_decides": """
         loss = criterion(model(x), y)
         if torch.isnan(loss):  # stays
@@ -134,6 +155,21 @@ def test_read(name: str) -> None:
         int(w.split(":")[1]) for w in texts(plan["warnings"]) if "inside the timed region" in w
     ]
     assert warned == stays
+
+
+def test_weights_are_shown_ahead_of_the_step_that_changes_them() -> None:
+    body = """
+        loss = criterion(model(x), y)
+        writer.add_scalar('scale', model.scale.data, i)
+        loss.backward()
+        optimizer.step()
+        """
+    source = looped(body)
+    shown = lines_of(source, "writer.add_scalar(")
+    assert plan_of(source)["deferred_host_reads"] == shown
+    whole = plan_of(source, scope="step")
+    assert whole["deferred_host_reads"] == []
+    assert any(f"train.py:{shown[0]}" in text for text in texts(whole["warnings"]))
 
 
 def test_a_read_in_a_block_that_computes_the_loss_feeds_nothing() -> None:

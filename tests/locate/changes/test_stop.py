@@ -68,6 +68,30 @@ for i, (x, y) in enumerate(loader):
             other_optimizer.step()
         > stop
     print(loss)
+=== a setting tells whether the step is in the loop or behind it
+for batches in loader:
+    for x, y in batches:
+        > begin
+        loss = criterion(model(x), y)
+        loss.backward()
+        > end
+        if every == 1:
+            optimizer.step()
+            > stop
+    if every > 1:
+        optimizer.step()
+    > stop
+=== what is left over behind the loop needs no stop
+for batches in loader:
+    for i, (x, y) in enumerate(batches):
+        > begin
+        loss = criterion(model(x), y)
+        loss.backward()
+        > end
+        if i % every == 0:
+            optimizer.step()
+            > stop
+    optimizer.step()
 === the whole step ends where the stop is | scope=step
 for x, y in loader:
     > begin

@@ -61,6 +61,7 @@ STARTS = {
     "loss = criterion(parts[0], y)",
     "a_model_that_runs_beside_the_script": "x = x.to(device)\n"
     "|future = torch.jit.fork(frozen, x)\nloss = criterion(torch.jit.wait(future), y)",
+    "a_class_under_the_name_of_its_object": "x = x.cuda()\n|loss = chosen(x)",
     "loss_is_summed_up": "loss = 0.0\n|for part in x.chunk(2):\n"
     "    loss = loss + criterion(model(part), y)",
 }
@@ -88,6 +89,23 @@ class DistanceLoss(Network):
 class NetworkAndLoss(Network):
     pass
 
+class Linear(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.body(x)
+
+def of_kind(kind):
+    net = {"network": Network, "linear": Linear}[kind]
+    if kind == "linear":
+        net = net()
+    else:
+        net = net(kind)
+    return net
+
+chosen = of_kind(library.name)
 copies = parallel.replicate(frozen, [0])
 network, distance = Network(library.name), DistanceLoss(library.name)
 whole = NetworkAndLoss(library.name)

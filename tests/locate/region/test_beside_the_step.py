@@ -214,6 +214,44 @@ def test_an_evaluation(name: str, body: str, use: str, told: bool) -> None:
     assert ("validation-inside" in named(source)) is told
 
 
+MEASURES = """
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.body(x)
+
+def share(output, y, parts=2):
+    with torch.no_grad():
+        {of}
+        return best.eq(y).float().mean()
+
+def elsewhere(model):
+    output = model(x)
+    return share(output, y)
+
+net = Net()
+for x, y in loader:
+    out = net(x)
+    shares.append(share(out, y))
+    criterion(out, y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("of", "told"),
+    [
+        ("best = output.topk(parts)[1]", False),
+        ("best = net(output).topk(parts)[1]", True),
+    ],
+)
+def test_a_metric_of_the_step_s_own_output_is_no_evaluation(of: str, told: bool) -> None:
+    assert ("validation-inside" in named(HEAD + MEASURES.format(of=of))) is told
+
+
 BELOW = """
 def look():
     with torch.no_grad():

@@ -267,3 +267,59 @@ def test_the_loop_keeps_its_counter() -> None:
     loop, call = lines_of(source, "for x in loader", "    learn(x)")
     assert (plan["loop"]["line"], plan["call"]["line"]) == (loop, call)
     assert plan["counter"]["name"] == "step"
+
+
+PARTS = """
+from easydict import EasyDict
+
+class Networks:
+    def build(self):
+        self.net = torch.nn.Linear(4, 4)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+class Losses:
+    def build_losses(self):
+        self.measure = self.distance
+
+    def distance(self):
+        self.batch.loss = (self.batch.made - self.batch.wanted).abs().mean()
+
+class Steps:
+    def update(self):
+        self.optimizer.zero_grad()
+        self.run()
+        self.batch.loss.backward()
+        self.optimizer.step()
+        print(self.batch.loss.item())
+
+    def run(self):
+        self.batch.made = self.net(self.batch.x)
+        self.measure()
+
+class Trainer({bases}):
+    def train(self):
+        for batch in loader:
+            self.batch = {container}(batch)
+            self.update()
+
+trainer = Trainer()
+trainer.build()
+trainer.build_losses()
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize("container", ["EasyDict", "dict"])
+def test_parts_of_a_class_that_run_each_other(container: str) -> None:
+    """What holds the batch runs no model, whoever wrote it; the clock stands at the step itself."""
+    source = HEAD + PARTS.format(bases="Networks, Losses, Steps", container=container)
+    begin, end = lines_of(source, "self.run()", "self.batch.loss.backward()")
+    region = plan_of(source)["region"]
+    assert (region["start_line"], region["end_line"]) == (begin, end)
+
+
+def test_an_unread_call_is_a_forward_where_nothing_else_can_be() -> None:
+    parts = PARTS.format(bases="Steps", container="library.Runner")
+    source = HEAD + parts.replace("self.run()", "self.batch.loss = self.batch.run()")
+    begin = lines_of(source, "self.batch = library.Runner(")
+    assert plan_of(source)["region"]["start_line"] in begin
