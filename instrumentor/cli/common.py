@@ -16,6 +16,7 @@ from instrumentor.cli.signature import Only
 from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError, RunFailed, UsageError
 from instrumentor.shared.option_fields import OUTPUT, USUAL, option
+from instrumentor.shared.project import seen_from_here
 from instrumentor_analysis.shared.files import read_text
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def lines(first: int, last: int) -> str:
 def show_edits(edits: Sequence[Mapping[str, Any]]) -> None:
     """The edits of a plan's document, a line each."""
     console.out("edits:")
-    places = [f"{console.shown(Path(edit['file']))}:{edit['line']}" for edit in edits]
+    places = [f"{seen_from_here(Path(edit['file']))}:{edit['line']}" for edit in edits]
     wide = max(map(len, places), default=0)
     for edit, place in zip(edits, places, strict=True):
         console.out(f"  {place:<{wide}}  {_WHERE[_kind(edit)]:<13}  {edit['reason']}")

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from instrumentor.shared.errors import InstrumentError, ProofFailed
 from instrumentor_analysis.reports.formatting import plural
+from instrumentor_analysis.shared.documents import plain
 from instrumentor_analysis.shared.files import read_bytes
 
+SCHEMA = "instrument-survey/1"
 _SKIPPED_FOLDERS = frozenset(
     {".git", "__pycache__", "node_modules", ".venv", ".tox", ".mypy_cache"}
 )
@@ -44,19 +45,20 @@ def judge(path: Path) -> Verdict:
     """Rewrite one file in memory, with all proofs; never raises."""
     from instrumentor.locate.located import Declined
     from instrumentor.rewrite import rewrite
+    from instrumentor.rewrite.engine import MARKER
 
     try:
         data = read_bytes(path)
         if b"backward" not in data:
             return Verdict(path, "declined", "no-backward", "the text holds no backward")
+        if MARKER.encode() in data:
+            return Verdict(path, "declined", "instrumented", f"it holds the marker '{MARKER}'")
         rewritten = rewrite(data, filename=str(path))
     except Declined as declined:
         reason = declined.reasons[0]
         return Verdict(path, "declined", reason.kind, reason.message)
     except Exception as error:  # noqa: BLE001 - a summary must name our own bugs and go on
-        # A proof refuses what our own rewriting got wrong.
-        ours = isinstance(error, ProofFailed) or not isinstance(error, InstrumentError)
-        return Verdict(path, "error" if ours else "declined", type(error).__name__, str(error))
+        return Verdict(path, "error", type(error).__name__, str(error))
     return Verdict(path, "instrumented", warnings=len(rewritten.plan.warnings))
 
 
@@ -104,8 +106,11 @@ def report(verdicts: Sequence[Verdict], duration_s: float) -> str:
     return "\n".join(lines)
 
 
-def show(folders: Sequence[Path]) -> int:
+def show(folders: Sequence[Path], *, json: bool = False) -> int:
     """Survey with a progress bar on a terminal, and print the tally.
+
+    Args:
+        json: print the document ``instrument-survey/1`` in its place: the verdict on each file.
 
     Returns:
         The exit code: 1 when a file showed a bug of ours.
@@ -114,5 +119,11 @@ def show(folders: Sequence[Path]) -> int:
 
     start = time.perf_counter()
     verdicts = survey(folders, console.progress_bar())
-    console.out(report(verdicts, time.perf_counter() - start))
+    duration_s = time.perf_counter() - start
+    if json:
+        files = [{**plain(verdict), "file": str(verdict.file)} for verdict in verdicts]
+        head = {"schema": SCHEMA, "duration_s": round(duration_s, 3)}
+        console.out_json({**head, "files": files})
+    else:
+        console.out(report(verdicts, duration_s))
     return 1 if any(v.outcome == "error" for v in verdicts) else 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instrumentor.cli import next_commands
@@ -43,20 +42,9 @@ def show(
         declined.hint = next_commands.instead(declined, started.script, options, words, target)
         raise
     console.diff(prepared.whole_patch if full else prepared.patch)
-    explanation = prepared.plan.explanation
-    loop = explanation["loop"]
-    counter = explanation["counter"]
-    counted = f", counter {counter['name']} {counter['line']}" if counter else ""
-    backward = explanation["backward"]
-    backed = f", backward {backward['line']}" if backward else ""
-    kind = {"train": "training loop", "inference": "inference loop"}.get(
-        explanation["mode"], "lines"
-    )
-    console.say(
-        f"Found the {kind} at {console.shown(Path(loop['file']))}:{loop['line']} (forward "
-        f"{explanation['forward']['line']}{backed}{counted})"
-    )
     plan = prepared.plan
+    kinds = {"train": "training loop", "inference": "inference loop"}
+    console.say(f"Found the {kinds.get(plan.explanation['mode'], 'lines')} at {plan.found}")
     console.say(console.counts_line(plan.counts(), plan.options.steps, plan.rest_of_update))
     ignored = prepared.plan.options.ignore_warnings
     console.warn_all(planned_here(prepared.plan.warnings), notes=notes, ignored=ignored)

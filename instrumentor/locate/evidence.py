@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 
 from msgspec import Struct
 
 from instrumentor.locate.gradients.differentiable import type_name
-from instrumentor.locate.gradients.forward import Forward
+from instrumentor.locate.gradients.forward import Forward, needed
 from instrumentor.locate.located import Located
 from instrumentor.locate.loop.loops import Site, Update
 from instrumentor.locate.meaning.calls import Knowledge
@@ -33,19 +34,39 @@ class Finding(Struct, frozen=True):
 
 
 def findings(located: Located) -> Iterator[Finding]:
-    """Forward, backward and step of the first region; nothing for lines of the user's choice."""
+    """Every forward, backward and step of the timed regions, each line once.
+
+    The first of each kind is what the plan was made from. Nothing for lines of the user's choice.
+    """
     site = next(iter(located.regions[0].sites), None)
     if site is None:
         return
     forward = located.regions[0].forward
-    line = forward.statement.lineno
     if forward.evidence is Evidence.RUN:
         yield from _seen(located, forward, site)
         return
-    yield Finding("forward", forward.source, line, forward.evidence, forward.what)
-    yield _backward(located.knowledge, site, forward)
-    for update in located.candidate.updates[:1]:
-        yield _step(located.knowledge, update)
+    found = [*_forwards(located), *_backwards(located)]
+    found += [_step(located.knowledge, update) for update in located.candidate.updates]
+    once: dict[tuple[str, Path, int], Finding] = {}
+    for each in found:
+        once.setdefault((each.part, each.source.path, each.line), each)
+    yield from once.values()
+
+
+def _forwards(located: Located) -> Iterator[Finding]:
+    """What begins the regions, then the further calls of models that their backwards need."""
+    for region in located.regions:
+        further = needed(located.knowledge, region.candidate, region.sites)
+        inside = [m for m in further if m.is_typed and m.unit.lineno >= region.begin.lineno]
+        for made in (region.forward, *inside):
+            line = made.statement.lineno
+            yield Finding("forward", made.source, line, made.evidence, made.what)
+
+
+def _backwards(located: Located) -> Iterator[Finding]:
+    for region in located.regions:
+        for site in region.sites:
+            yield _backward(located.knowledge, site, region.forward)
 
 
 def _seen(located: Located, forward: Forward, site: Site) -> Iterator[Finding]:

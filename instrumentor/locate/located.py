@@ -51,6 +51,7 @@ class Declined(InstrumentError):
     """
 
     exit_code: ClassVar[int] = 3
+    word: ClassVar[str] = "declined"
 
     def __init__(self, *reasons: Reason) -> None:
         super().__init__("; ".join(str(r) for r in reasons), reasons[0].hint)

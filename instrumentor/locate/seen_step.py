@@ -46,6 +46,7 @@ from instrumentor.read.syntax import (
 )
 from instrumentor.shared.observed import Chain, Observed
 from instrumentor.shared.options import Options
+from instrumentor.shared.project import seen_from_here
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.files import read_bytes
 
@@ -187,7 +188,7 @@ class _SeenStep(Struct, frozen=True, dict=True):
         found = self.program.sources.get(self.seen.file)
         if found is None:
             entry = self.program.entry
-            raise Declined(InNoLoop.of(entry.path, place=f"{self.seen.file.name}"))
+            raise Declined(InNoLoop.of(entry.path, place=seen_from_here(self.seen.file)))
         return found
 
     @cached_property

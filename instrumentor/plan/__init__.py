@@ -25,6 +25,7 @@ from instrumentor.locate.loop.loops import Site
 from instrumentor.locate.region.apart import Lines, apart_from_the_loss
 from instrumentor.locate.region.barrier_hints import hands_nothing_out
 from instrumentor.plan.explanation import (
+    RUNNING,
     Backward,
     Call,
     Counter,
@@ -44,6 +45,7 @@ from instrumentor.read.syntax import FUNCTIONS, Source, callee, contains, suites
 from instrumentor.shared.edits import Edit, Kind
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.options import Options
+from instrumentor.shared.project import seen_from_here
 from instrumentor_analysis.shared.caveats import Caveat
 
 #: Label of a plan without edits: samples run from one optimizer step's end to the next.
@@ -86,6 +88,24 @@ class Plan(Struct, frozen=True):
         several = self.explanation.get("accumulation") not in (None, "none")
         micro = several and self.explanation.get("scope") == "fwd-bwd"
         return " and the rest of their update" if micro else ""
+
+    @property
+    def found(self) -> str:
+        """Where the loop and its step are: ``train.py:9 (forward model.py:5, backward 12)``.
+
+        A line of the loop's own file stands without its name.
+        """
+        loop, counter = self.explanation["loop"], self.explanation["counter"]
+        file, parts = loop["file"], list[str]()
+        for name in ("forward", "backward"):
+            if at := self.explanation[name]:
+                away = "" if at["file"] == file else f"{seen_from_here(Path(at['file']))}:"
+                parts.append(f"{name} {away}{at['line']}")
+        parts += [f"counter {counter['name']} {counter['line']}"] if counter else []
+        if self.label == WHOLE_STEP:
+            parts = ["whole steps of what is called there"]
+        seen = "; found by running the script" if self.explanation["found_by"] == RUNNING else ""
+        return f"{seen_from_here(Path(file))}:{loop['line']} ({', '.join(parts)}{seen})"
 
     def edits_of(self, file: Path) -> tuple[Edit, ...]:
         """The edits of one module, in their order."""

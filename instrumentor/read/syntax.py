@@ -13,6 +13,7 @@ from typing import TypeAlias
 from msgspec import Struct, field
 
 from instrumentor.shared.edits import Statement
+from instrumentor.shared.project import seen_from_here
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 ScopeNode: TypeAlias = ast.Module | FunctionNode
@@ -257,7 +258,7 @@ class Source(Struct, eq=False, dict=True):
 
     def at(self, line: int) -> str:
         """A line of it as messages name it: ``train.py:41``."""
-        return f"{self.path.name}:{line}"
+        return f"{seen_from_here(self.path)}:{line}"
 
     def statement_of(self, node: ast.AST) -> ast.stmt | None:
         """The innermost statement that holds an expression node."""

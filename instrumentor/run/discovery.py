@@ -40,7 +40,7 @@ from instrumentor.shared.observed import Chain, Observed
 from instrumentor.shared.options import Options
 from instrumentor.shared.private import throwaway
 from instrumentor.shared.progress import Progress
-from instrumentor.shared.project import find_project
+from instrumentor.shared.project import find_project, seen_from_here
 from instrumentor.workspace.run_location import Workspace
 from instrumentor.workspace.shadow import shadow
 from instrumentor_analysis.shared.caveats import Caveat
@@ -268,7 +268,7 @@ def other_loops(declined: Declined, plan: Plan) -> Iterator[Caveat]:
         what = f"the loop of {loop['function']}()" if loop["function"] else "one loop"
         which = f"the other one{'s' if others[1:] else ''}: {', '.join(others)}"
         text = f"Only {what} was measured, the first that runs; {which}."
-        yield Caveat("one-loop", text, place=f"{taken[0].name}:{taken[1]}")
+        yield Caveat("one-loop", text, place=f"{seen_from_here(taken[0])}:{taken[1]}")
 
 
 def _found_by_running(plan: Plan, warning: Caveat) -> Plan:

@@ -171,7 +171,7 @@ class InstrumentedRun(Pipeline[Result]):
         return shadow(prepared.project, prepared.script, self.cwd, prepared.replacements)
 
     def launched(self, launch: Launch, profiler: Profiler, name: str) -> None:
-        """Called when everything is ready to start."""
+        """Called when everything is ready to start; its command names the user's own script."""
 
     def loaded_elsewhere(
         self, made: Execution, workspace: Workspace, records: Sequence[Mapping[str, Any]]
@@ -256,7 +256,9 @@ class InstrumentedRun(Pipeline[Result]):
                 timeout_s=self.timeout_s,
                 stall_s=self.stall_s,
                 progress=self.progress,
-                on_launch=lambda launch: self.launched(launch, profiler, name),
+                on_launch=lambda launch: self.launched(
+                    self._as_typed(launch, workspace), profiler, name
+                ),
             )
             self.last = made
             self.warnings.extend(made.warnings)
@@ -298,6 +300,11 @@ class InstrumentedRun(Pipeline[Result]):
         if at is not None:
             place = f"{at[0]}:{at[1]}"
             failed.hint = f"{failed.hint} {self.blame.format(place=place)}"
+
+    def _as_typed(self, launch: Launch, workspace: Workspace) -> Launch:
+        """A launch whose command names the user's own script: the copy is gone when it is read."""
+        copy = str(workspace.script)
+        return replace(launch, argv=tuple(word.replace(copy, self.typed) for word in launch.argv))
 
     def _tell(self, stage: str, detail: str) -> None:
         """What is true of every process of the run is told once: all copies stand at one path."""

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from instrumentor.locate.region.apart import Lines
 from instrumentor.rewrite.source_map import SourceMap
 from instrumentor.shared.errors import NotVerified
+from instrumentor.shared.project import seen_from_here
 
 #: A place for each frame, innermost first: file, line, function.
 Stack: TypeAlias = Sequence[tuple[str, int, str]]
@@ -63,7 +64,7 @@ def _beside(stacks: Iterable[Stack], source_map: SourceMap, apart: Sequence[Line
         own = [found for file, line, _ in stack if (found := source_map.place(Path(file), line))]
         for file, line in own:
             if any(file == path and first <= line <= last for path, first, last in apart):
-                return f"{own[0][0].name}:{own[0][1]}"
+                return f"{seen_from_here(own[0][0])}:{own[0][1]}"
     return None
 
 

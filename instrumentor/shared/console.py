@@ -242,7 +242,7 @@ def warn_all(
 
 def fail(error: InstrumentError) -> None:
     """An error as what / do this."""
-    say(f"{paint('error:', 'red', sys.stderr)} {_foreign(error.message)}")
+    say(f"{paint(f'{error.word}:', 'red', sys.stderr)} {_foreign(error.message)}")
     if error.hint:
         say(f"{paint('hint:', 'bold', sys.stderr)} {_foreign(error.hint)}")
 

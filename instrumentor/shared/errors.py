@@ -33,10 +33,12 @@ class InstrumentError(Exception):
     Attributes:
         message: what happened, one sentence.
         hint: what to do next, or an empty string.
+        word: what the console calls it.
         result: of a run that failed half way, what it would have returned, as far as it came.
     """
 
     exit_code: ClassVar[int] = 1
+    word: ClassVar[str] = "error"
     result: Any = None
 
     def __init__(self, message: str, hint: str = "") -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from instrumentor.shared.project import seen_from_here
+
 #: Frames that ran at one time, innermost first: file, line, function.
 Chain: TypeAlias = tuple[tuple[Path, int, str], ...]
 
@@ -40,7 +42,7 @@ class Observed:
     @property
     def sentence(self) -> str:
         """What was seen, for the console."""
-        where = f"{self.file.name}, {self.function}()"
+        where = f"{seen_from_here(self.file)}, {self.function}()"
         parts = [
             f"{name} {'/'.join(map(str, lines))}"
             for name, lines in (

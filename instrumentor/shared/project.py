@@ -63,6 +63,12 @@ class Project(Struct, frozen=True):
         return tuple(folder for folder in self.own_roots if not _hides_stdlib(folder))
 
 
+def seen_from_here(path: Path) -> str:
+    """A file as messages name it: from the working folder; one that lies elsewhere by its name."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
+
+
 def find_project(script: Path) -> Project:
     """Find the project of a script.
 

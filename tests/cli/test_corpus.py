@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
         ("good.py", "instrumented", ""),
         ("none.py", "declined", "no-backward"),
         ("word.py", "declined", "no-loop"),
-        ("done.py", "declined", "UsageError"),
+        ("done.py", "declined", "instrumented"),
         ("missing.py", "error", "FileNotFoundError"),
     ],
 )
@@ -72,6 +73,16 @@ def test_a_survey_takes_the_files_in_order_and_no_environments(folder: Path) -> 
     assert lines[1].split() == ["declined", "5"] and lines[2].split() == ["instrumented", "1"]
     assert ["no-backward", "2"] in [line.split() for line in lines]
     assert not any(line.startswith("error") for line in lines)
+
+
+def test_a_survey_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert corpus.show([folder / "done.py", folder / "good.py"], json=True) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "instrument-survey/1" and document["duration_s"] >= 0
+    done, good = document["files"]
+    assert (done["outcome"], done["kind"]) == ("declined", "instrumented")
+    assert done["message"] and done["file"] == str(folder / "done.py")
+    assert (good["outcome"], good["kind"]) == ("instrumented", "")
 
 
 def test_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -322,7 +322,7 @@ def test_a_declined_dry_run_says_why_and_prints_nothing(
     repo = git_repo({"train.py": "print('hello')\n"})
     done = run_cli("--dry-run", "train.py", cwd=repo)
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith("error: ")
+    assert done.stderr.startswith("declined: ")
     assert "train.py:1" in done.stderr
     assert "hint: " in done.stderr
 
@@ -356,11 +356,18 @@ def test_a_reader_that_stops_early_is_no_error(git_repo: RepoFactory) -> None:
     assert "BrokenPipe" not in said
 
 
-def test_each_backward_of_the_step_is_explained(git_repo: RepoFactory, run_cli: RunCli) -> None:
+def test_each_part_of_the_step_is_explained(git_repo: RepoFactory, run_cli: RunCli) -> None:
     repo = git_repo({"train.py": GAN})
     said = run_cli("explain", "train.py", cwd=repo).stdout
-    first, second = (n for n, line in enumerate(GAN.split("\n"), 1) if "backward" in line)
-    assert f"train.py:{first}, {second}, known by its " in said
+    lines = list(enumerate(GAN.split("\n"), 1))
+
+    def told(part: str, *texts: str) -> str:
+        found = ", ".join(str(n) for n, line in lines if any(text in line for text in texts))
+        return f"  {part:<14} train.py:{found}, known by its "
+
+    assert told("forward", "made(x)", "judged(fake") in said
+    assert told("backward", "backward") in said
+    assert told("step", ".step()") in said
 
 
 GAN = """\
@@ -479,6 +486,94 @@ def test_explain_shows_the_loop_with_a_margin(git_repo: RepoFactory, run_cli: Ru
     margin = {line.split("|")[0].strip() for line in done.stdout.splitlines() if " | " in line}
     words = margin & {"begin", "wait", "stop", "skip", "move"}
     assert "begin" in words and all(f"{word}: " in legend for word in words)
+
+
+HELPER = """\
+def train_step(model, batch):
+    loss = model(batch).mean()
+    loss.backward()
+"""
+LOOP = """\
+import torch
+from helper import train_step
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in torch.ones(9, 2, 4):
+    train_step(model, batch)
+    optimizer.step()
+"""
+
+
+def test_a_step_in_another_file_is_shown_there(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    repo = git_repo({"part/train.py": LOOP, "part/helper.py": HELPER})
+    said = run_cli("explain", "part/train.py", cwd=repo).stdout
+    rows = re.findall(r"^ {2}(?:(\S+\.py)|(.{5}) ([| ]) +(\d+)  .*)$", said, re.M)
+    assert [(file or int(n), mark.strip(), bar) for file, mark, bar, n in rows] == [
+        ("part/train.py", "", ""),
+        (6, "", " "),
+        (7, "", " "),
+        (8, "stop", " "),
+        ("part/helper.py", "", ""),
+        (2, "begin", "|"),
+        (3, "wait", "|"),
+    ]
+    assert said.count("; stop: ends the run\n") == 1  # the clock is read elsewhere
+    dry = run_cli("--dry-run", "part/train.py", cwd=repo).stderr
+    parts = "(forward part/helper.py:2, backward part/helper.py:3)"
+    assert f"Found the training loop at part/train.py:6 {parts}\n" in dry
+
+
+def test_the_legend_says_what_stands_there(git_repo: RepoFactory, run_cli: RunCli) -> None:
+    said = run_cli("explain", "train.py", cwd=git_repo({"train.py": GAN})).stdout
+    last = "stop: waits for the device, reads the clock, ends the run"
+    assert f"  begin: starts the clock; |: timed; {last}\n" in said
+
+
+VALIDATED = """\
+import torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def validate():
+    model.eval()
+    with torch.no_grad():
+        model(torch.ones(1, 4))
+    model.train()
+
+
+for step, batch in enumerate(torch.ones(9, 2, 4)):
+    model(batch).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if step % 5 == 0:
+        validate()
+    if step > 7:
+        break
+"""
+
+
+def test_a_file_has_one_name_and_what_replaces_a_validation_is_told(
+    git_repo: RepoFactory, run_cli: RunCli
+) -> None:
+    repo = git_repo({"part/train.py": VALIDATED})
+    done = run_cli("explain", "part/train.py", cwd=repo)
+    assert "in-loop validation is skipped; in its place: model.train()\n" in done.stdout
+    for said in (done.stdout + done.stderr, run_cli("--dry-run", "part/train.py", cwd=repo).stderr):
+        assert "warning: part/train.py:" in said
+        assert not re.search(r"(?<!part/)train\.py:\d", said)
+
+
+@pytest.mark.parametrize("words", [("explain",), ("--dry-run",), ("run",)])
+def test_a_decline_has_one_word(
+    git_repo: RepoFactory, run_cli: RunCli, words: tuple[str, ...]
+) -> None:
+    repo = git_repo({"train.py": "def broken(:\n"})
+    done = run_cli(*words, "train.py", cwd=repo)
+    assert done.returncode == 3
+    assert (done.stdout or done.stderr).startswith("declined: train.py:1: the file does not parse")
 
 
 def test_explain_as_json(git_repo: RepoFactory, run_cli: RunCli) -> None:

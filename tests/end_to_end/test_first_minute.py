@@ -162,7 +162,7 @@ def test_a_file_that_does_not_parse_is_not_run(tmp_path: Path, run_cli: RunCli) 
     (tmp_path / "broken.py").write_text("import torch\nfor x in data\n    x.backward()\n")
     done = run_cli("run", "broken.py", cwd=tmp_path)
     assert done.returncode == 3
-    assert done.stderr.startswith("error: broken.py:2: the file does not parse: ")
+    assert done.stderr.startswith("declined: broken.py:2: the file does not parse: ")
     assert "instrument" not in done.stderr.partition("Fix the syntax, or run instrument")[2]
     assert "two optimizer steps" not in done.stderr
 

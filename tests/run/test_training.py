@@ -33,6 +33,7 @@ from instrumentor.run.conditions import chosen
 from instrumentor.run.preview import dry_run
 from instrumentor.run.training import loaded, run_name
 from instrumentor.shared.console import counts_line
+from instrumentor_analysis.summary.started import started
 from tests.conftest import ROOT, RepoFactory
 from tests.end_to_end.small import script, snapshot
 from tests.warned import texts
@@ -112,6 +113,17 @@ def test_a_relative_script_counts_from_the_given_folder(git_repo: RepoFactory) -
     repo = git_repo({"sub/train.py": script()})
     result = run("train.py", options=options_for(repo / "sub"))
     assert result.folder == repo / "sub" / "instrument-runs/sub-1"
+
+
+def test_a_run_names_the_script_as_it_was_typed(tmp_path: Path) -> None:
+    """Of a project in a subfolder the copy alone has the script: it is gone when one reads."""
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part/train.py").write_text(script())
+    found = run("part/train.py", ("--more",), options_for(tmp_path))
+    document = json.loads((found.folder / "run.json").read_text())
+    assert document["command"][1:] == ["part/train.py", "--more"]
+    assert document["command_line"].endswith(" part/train.py --more")
+    assert started(document) == ["part/train.py", "--more"]
 
 
 def test_the_environment_of_the_script_can_be_given(git_repo: RepoFactory) -> None:

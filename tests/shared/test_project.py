@@ -10,7 +10,13 @@ import pytest
 
 from instrumentor.shared import project
 from instrumentor.shared.errors import UsageError
-from instrumentor.shared.project import find_project, home_folder, is_git_root, read_toml
+from instrumentor.shared.project import (
+    find_project,
+    home_folder,
+    is_git_root,
+    read_toml,
+    seen_from_here,
+)
 
 pytestmark = pytest.mark.usefixtures("no_hang")
 
@@ -28,6 +34,14 @@ def _files(root: Path, *names: str) -> None:
 def test_a_script_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"train\.py is not a file"):
         find_project(tmp_path / "train.py")
+
+
+def test_a_file_is_named_from_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert seen_from_here(tmp_path / "part/train.py") == "part/train.py"
+    assert seen_from_here(tmp_path.parent / "train.py") == "train.py"
 
 
 def test_without_any_marker_the_scripts_folder_is_the_project(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
 from instrumentor.shared.option_fields import MEASURE, OUTPUT, option
 from instrumentor.shared.options import Options
+from instrumentor.shared.project import seen_from_here
 from instrumentor_analysis.shared.caveats import read_caveats
 from instrumentor_analysis.shared.files import read_bytes
 
@@ -59,7 +60,7 @@ def explain(
     if asked.summary:
         from instrumentor.cli.corpus import show
 
-        raise typer.Exit(show([script, *map(Path, handed)]))
+        raise typer.Exit(show([script, *map(Path, handed)], json=shown.json))
     common.tell_handed_over(context, script, handed)
     from instrumentor.rewrite.prepare import explain as explain_script
 
@@ -100,7 +101,7 @@ def _by_running(script: Path, options: RunOptions, arguments: list[str]) -> Expl
     console.say(f"Seen in {seen.sentence}")
     for name, chains in seen.chains.items():
         for file, line, function in chains[0] if chains else ():
-            console.say(f"  {name:<9} {console.shown(Path(file))}:{line} in {function}")
+            console.say(f"  {name:<9} {seen_from_here(Path(file))}:{line} in {function}")
     plan = prepared_by(seen, path, options.rewrite, arguments).plan
     return Explanation(True, (), plan, plan.to_json())
 
@@ -143,7 +144,7 @@ _MARKED = {
 
 def _show(document: dict[str, Any]) -> None:
     loop, region = document["loop"], document["region"]
-    start = f"{console.shown(Path(loop['file']))}:{loop['line']}"
+    start = f"{seen_from_here(Path(loop['file']))}:{loop['line']}"
     if region is None:
         seen = "; found by running the script" if document["found_by"] == "running" else ""
         console.out(f"{start}: {document['label']} of what is called there{seen}")
@@ -152,7 +153,7 @@ def _show(document: dict[str, Any]) -> None:
     kind = common.LOOPS.get(document["mode"], "loop")
     lines = common.lines(loop["line"], loop["end_line"])
     console.out(f"{start}: {kind}{where}, {lines}")
-    _margin(Path(loop["file"]), document)
+    _margin(document)
     for name, text in _facts(document):
         console.out(f"  {name:<14} {text}")
     for name, (label, what) in _LEFT_OUT.items():
@@ -167,17 +168,15 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What was found, by what it is to the run."""
     loop, region, sync = document["loop"], document["region"], document["sync"]
     counter, stop = document["counter"], document["stop"]
-    elsewhere = f"{console.shown(Path(region['file']))}, " if region["file"] != loop["file"] else ""
+    elsewhere = (
+        f"{seen_from_here(Path(region['file']))}, " if region["file"] != loop["file"] else ""
+    )
     lines = common.lines(region["start_line"], region["end_line"])
     if document["found_by"] == "running":
         yield "found by", "running the script as it is for two optimizer steps"
     up_to = f", up to {region['up_to']}" if region["up_to"] else ""
     yield "timed region", f"{elsewhere}{lines}{up_to} ({document['label']})"
-    for found in document["evidence"]:
-        place = f"{console.shown(Path(found['file']))}:{found['line']}"
-        more = document["backward"]["others"] if found["part"] == "backward" else []
-        place += "".join(f", {line}" for line in more)
-        yield found["part"], f"{place}, {_known_by(found)}"
+    yield from _evidence(document["evidence"])
     words = {
         "keep": f"the script's own {sync['api']} at line {sync['line']} is kept",
         "insert": "inserted at the end of the region",
@@ -196,29 +195,56 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "stop", f"after line {(ends or [stop['line']])[0]}, by {stop['strategy']}{also}"
 
 
-def _known_by(found: dict[str, Any]) -> str:
-    """What tells that a line is a part of the step."""
-    if found["by"] == "run":
+def _evidence(findings: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """All lines of a part that are known in one way."""
+    alike: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for each in findings:
+        alike.setdefault((each["part"], each["file"], each["by"]), []).append(each)
+    for (part, file, by), found in alike.items():
+        numbers = ", ".join(str(line) for line in sorted(each["line"] for each in found))
+        names = ", ".join(dict.fromkeys(each["name"] for each in found))
+        yield part, f"{seen_from_here(Path(file))}:{numbers}, {_known_by(by, names)}"
+
+
+def _known_by(by: str, names: str) -> str:
+    """What tells that lines are a part of the step."""
+    if by == "run":
         return "seen in the run"
-    guessed = "" if found["by"] in ("type", "use") else " (a guess)"
-    return f"known by its {found['by']}: {found['name']}{guessed}"
+    return f"known by its {by}: {names}{'' if by in ('type', 'use') else ' (a guess)'}"
 
 
-def _margin(file: Path, document: dict[str, Any]) -> None:
-    """The loop's source with its margin marked."""
-    source = read_bytes(file)
-    lines = source.decode("utf-8", "replace").split("\n")
+def _margin(document: dict[str, Any]) -> None:
+    """The source of loop and region with its margin marked, file by file, and what that says."""
     loop, region = document["loop"], document["region"]
+    shown = {loop["file"]: (loop["line"], loop["end_line"])}
+    shown.setdefault(region["file"], (region["start_line"], region["end_line"]))
+    told: list[list[str]] = []
+    for file, span in shown.items():
+        if len(shown) > 1:
+            console.out(f"  {seen_from_here(Path(file))}")
+        told += _marked(file, span, document)
+    console.out(f"  {_legend(told)}")
+
+
+def _marked(file: str, span: tuple[int, int], document: dict[str, Any]) -> list[list[str]]:
+    """Print the lines of a span, and those around what is changed outside of it.
+
+    Returns:
+        The words of each line; the last one is printed.
+    """
+    source = read_bytes(Path(file))
+    lines = source.decode("utf-8", "replace").split("\n")
+    region, told = document["region"], list[list[str]]()
     marks = _marks(file, document["edits"], _statement_ends(source))
-    first, last = min([loop["line"], *marks]), max([loop["end_line"], *marks])
+    first, last = min([span[0], *marks]), max([span[1], *marks])
     previous_shown, left = True, math.inf  # how deep the block is that the clock has left
-    begins = [number for number, mark in marks.items() if mark == "begin"]
+    begins = [number for number, words in marks.items() if "begin" in words]
     begun, stands = 0.0, False  # how deep it starts; whether it does so in another branch, too
     for number in range(first, min(last, len(lines)) + 1):
-        inside = loop["line"] <= number <= loop["end_line"]
+        inside = span[0] <= number <= span[1]
         near = inside or any(abs(number - m) <= 1 for m in marks)
         if near:
-            text = lines[number - 1]
+            text, words = lines[number - 1], marks.get(number, [])
             depth = len(text) - len(text.lstrip()) if text.strip() else math.inf
             left = left if depth >= left else math.inf
             if number in begins:
@@ -226,29 +252,33 @@ def _margin(file: Path, document: dict[str, Any]) -> None:
             elif depth < begun and any(b > number for b in begins):
                 stands = True
             timed = region["start_line"] <= number <= region["end_line"]
-            running = timed and left == math.inf and not stands
-            bar = "|" if running and region["file"] == loop["file"] else " "
-            console.out(f"  {marks.get(number, ''):>5} {bar} {number:>5}  {text}")
-            left = min(left, depth) if marks.get(number) == "wait" else left
+            running = timed and left == math.inf and not stands and region["file"] == file
+            bar = "|" if running else " "
+            console.out(f"  {(words or [''])[-1]:>5} {bar} {number:>5}  {text}")
+            told += [words, ["|"]] if running else [words]
+            left = min(left, depth) if "wait" in words else left
         elif previous_shown:
             console.out("        ...")
         previous_shown = near
-    console.out(f"  {_legend(set(marks.values()))}")
+    return told
 
 
-def _legend(words: set[str]) -> str:
-    """What the words of the margin say, of those that stand there."""
-    said = {word: text for word, text in _MARKED.items() if word in words | {"|"}}
-    if "stop" in said and "wait" not in words:
-        said["stop"] = f"{_MARKED['wait']}, {_MARKED['stop']}"
-    return "; ".join(f"{word}: {text}" for word, text in said.items())
+def _legend(told: list[list[str]]) -> str:
+    """What the words of the margin say: a word that hides others on each of its lines, theirs."""
+    said: list[str] = []
+    for word in _MARKED:
+        lines = [words for words in told if words[-1:] == [word]]
+        if lines:
+            every = (each for each in _MARKED if all(each in words for words in lines))
+            said.append(f"{word}: {', '.join(_MARKED[each] for each in every)}")
+    return "; ".join(said)
 
 
-def _marks(file: Path, edits: list[dict[str, Any]], ends: dict[int, int]) -> dict[int, str]:
-    """What becomes of a line, by its number."""
-    marks: dict[int, str] = {}
+def _marks(file: str, edits: list[dict[str, Any]], ends: dict[int, int]) -> dict[int, list[str]]:
+    """What becomes of a line, by its number: the words for it, in the order of the edits."""
+    marks: dict[int, list[str]] = {}
     for edit in edits:
-        if edit["file"] != str(file):
+        if edit["file"] != file:
             continue
         first, last = edit["line"], ends.get(edit["line"], edit["line"])
         word = {"disable": "skip", "move-after": "move"}.get(edit["kind"], "")
@@ -257,9 +287,10 @@ def _marks(file: Path, edits: list[dict[str, Any]], ends: dict[int, int]) -> dic
         elif edit["pass"] == "region":
             word = "begin" if edit["kind"] == "insert-before" else "wait"
         if word in ("skip", "move"):
-            marks.update(dict.fromkeys(range(first, last + 1), word))
+            for number in range(first, last + 1):
+                marks.setdefault(number, []).append(word)
         elif word:
-            marks[last if edit["kind"] == "insert-after" else first] = word
+            marks.setdefault(last if edit["kind"] == "insert-after" else first, []).append(word)
     return marks
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from msgspec.structs import replace
 
 from instrumentor.cli import common
 from instrumentor.cli.signature import Verb
@@ -145,7 +146,7 @@ def _show_all(kept: History, asked: Asked, *, json: bool) -> None:
         console.out_json({"schema": SCHEMA, "runs": plain(entries), "failed": plain(failed)})
         return
     if entries:
-        console.show(reports.console, entries)
+        console.show(reports.console, [*map(_from_here, entries)])
         script = console.shown(Path(*entries[-1].key))
         words = console.quoted(script)
         console.say(
@@ -159,6 +160,14 @@ def _show_all(kept: History, asked: Asked, *, json: bool) -> None:
         console.say(
             f"{kept.path} has no run yet. Measure one, for example: instrument run train.py"
         )
+
+
+def _from_here(entry: Entry) -> Entry:
+    """The entry with its script as it is typed in the working folder, where it lies below that."""
+    here, script = Path.cwd().resolve(), Path(*entry.key)
+    if not script.is_relative_to(here):
+        return entry
+    return replace(entry, project=str(here), script=str(script.relative_to(here)))
 
 
 def _chosen(entries: tuple[Entry, ...], number: int | None, script: Path) -> Entry:

@@ -56,6 +56,13 @@ def find_forwards(knowledge: Knowledge, candidate: Candidate) -> dict[Site, Forw
     return found
 
 
+def needed(knowledge: Knowledge, candidate: Candidate, sites: Iterable[Site]) -> list[Made]:
+    """What made the values that some backwards need, in the order of the source."""
+    made = _differentiated(knowledge, candidate)
+    every = (m for site in sites for m in made.get((site.statement, site.backward), ()))
+    return sorted(every, key=lambda m: (m.unit.lineno, m.statement.lineno))
+
+
 def _started(candidate: Candidate, site: Site, values: Sequence[Made]) -> Forward | None:
     """The first of some values that a backward needs, where the forward that made it starts."""
     on_graph = [m for m in values if not m.detached]

@@ -9,6 +9,7 @@ from instrumentor.locate.located import Reason
 from instrumentor.locate.rules.decline import Decline
 from instrumentor.read.modules import Modules
 from instrumentor.read.syntax import SOURCE_BYTES
+from instrumentor.shared.project import seen_from_here
 from instrumentor_analysis.shared.caveats import Caveat
 from instrumentor_analysis.shared.files import read_bytes
 
@@ -61,7 +62,7 @@ def unread_imports(program: Modules) -> Iterator[Caveat]:
     """The imported files that do not parse as warnings: the step is seen without them."""
     for path, error in _broken(program):
         text = f"An imported file does not parse, so what it defines is not seen ({error.msg})."
-        yield Caveat("unread-import", text, place=f"{path.name}:{error.lineno or 1}")
+        yield Caveat("unread-import", text, place=f"{seen_from_here(path)}:{error.lineno or 1}")
 
 
 def _broken(program: Modules) -> Iterator[tuple[Path, SyntaxError]]:

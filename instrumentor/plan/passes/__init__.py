@@ -106,11 +106,13 @@ def _skipped(located: Located, recorder: str, what: str) -> Edits:
         when = "initial" if skipped.initial else "in-loop"
         code, why = _instead(skipped, recorder), f"{when} {what} is skipped"
         at = address(skipped.statement)
-        yield skipped.source, Edit(Kind.DISABLE, at, code, reason=why)
+        instead = f"; in its place: {'; '.join(code.splitlines())}" if code else ""
+        yield skipped.source, Edit(Kind.DISABLE, at, code, reason=why + instead)
         why = f"belongs to the skipped {what}"
         for each in skipped.dependents:
             read = skipped.reads.get(each, "")
-            yield skipped.source, Edit(Kind.DISABLE, address(each), read, reason=why)
+            instead = f"; in its place: {'; '.join(read.splitlines())}" if read else ""
+            yield skipped.source, Edit(Kind.DISABLE, address(each), read, reason=why + instead)
 
 
 def _instead(skipped: Skipped, recorder: str) -> str:

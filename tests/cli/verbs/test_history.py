@@ -37,6 +37,19 @@ def test_the_list(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "10.0 ms" in lines[2] and " 5.0 ms" in lines[3]
 
 
+def test_scripts_are_named_from_the_working_folder(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = script.parent / "part/main.py"
+    other.parent.mkdir()
+    other.touch()
+    History().add(script.parent / "other-1", summary([3.0] * 5).to_json(), place_of(other))
+    monkeypatch.chdir(script.parent)
+    assert call(["history"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[1] for line in lines[2:]} == {"train.py", "part/main.py"}
+
+
 def test_numbers_that_begin_elsewhere_are_explained(
     script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
