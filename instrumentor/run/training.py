@@ -7,7 +7,6 @@ failure comes out as a typed error that carries the folder and the partial summa
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,6 +37,7 @@ from instrumentor.run.profilers import WALLCLOCK, Launch, LaunchRequest, Profile
 from instrumentor.run.profilers.torch import NO_OPS
 from instrumentor.run.profilers.tracy import PROGRAMS_PER_READ
 from instrumentor.run.ready.doctor import PlannedRun
+from instrumentor.run.ready.doctor.model import needs_torch
 from instrumentor.run.ready.readiness import programs_per_step, ready
 from instrumentor.run.retries import RETRIES, Attempt
 from instrumentor.run.verification import failure, verification
@@ -80,7 +80,6 @@ _NOTHING_UNTRACED = (
 )
 # tt-blacksmith has a `train.py` for each model: only the folder tells which one.
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
-_TORCH = re.compile(rb"^[ \t]*(?:import|from)\s+torch\b", re.MULTILINE)
 
 
 def run_name(script: Path) -> str:
@@ -168,7 +167,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             env=self.env,
             cwd=self.cwd,
             port=self.options.port,
-            needs_torch=self.options.profiler != "wallclock" and _imports_torch(self.prepared),
+            needs_torch=needs_torch(self.options.profiler, self.prepared.originals.values()),
         )
         options = self.options
         return ready(planned, self.progress, reset=options.reset, end_holders=options.yes)
@@ -573,10 +572,6 @@ def _ended_early(samples: int, options: Options, *, stopped: bool) -> Caveat:
         text = f"The {what} ended after {steps}, before the median was known to 1 %."
         remedy = "" if samples >= LEAST else " Give it more data or epochs."
     return Caveat("few-samples", f"{text}{also}{remedy}")
-
-
-def _imports_torch(prepared: Prepared) -> bool:
-    return any(_TORCH.search(text) for text in prepared.originals.values())
 
 
 def _found(prepared: Prepared) -> str:
