@@ -6,7 +6,9 @@ failure comes out as a typed error that carries the folder and the partial summa
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -80,6 +82,7 @@ _NOTHING_UNTRACED = (
 )
 # tt-blacksmith has a `train.py` for each model: only the folder tells which one.
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
+_TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")  # as pytest finds them
 
 
 def run_name(script: Path) -> str:
@@ -398,9 +401,12 @@ class TrainingRun(InstrumentedRun[RunResult]):
         if steps:
             reason = str(steps[-1].get("reason"))
             return RunFailed(f"no step could be timed: {reason}", _way_to_wait(reason))
+        hint = f"See {self.folder / 'run.log'}; give the arguments with which it trains."
+        if (name := _test_around(self.prepared)) is not None:
+            command = shlex.join(["instrument", "run", "-m", "pytest", str(self.typed)])
+            hint = f"It stands in {name}, which pytest calls, not the script: {command}"
         return RunFailed(
-            f"the script ended without running the loop at {_loop(self.prepared)}",
-            f"See {self.folder / 'run.log'}; give the arguments with which it trains.",
+            f"the script ended without running the loop at {_loop(self.prepared)}", hint
         )
 
     def conclude(self) -> RunResult:
@@ -434,6 +440,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
         warned = few(recorded(r) for r in self.last.records if r.get("event") == "warning")
         # What was concluded from the records may be what the record says itself.
         self.warnings.extend(each for each in warned if each not in self.warnings)
+        if self.last.complete:  # what might have ended the loop too early did not
+            self.warnings = [each for each in self.warnings if each.kind != "own-limit"]
         if samples and self.failure is None and not self.last.complete:
             stopped = any(r.get("event") == "ended" for r in self.last.records)
             options = self.prepared.plan.options
@@ -583,6 +591,21 @@ def _found(prepared: Prepared) -> str:
         return f"{_loop(prepared)} (whole steps of what is called there{seen})"
     places = f"forward {e['forward']['line']}{backward}{counter}"
     return f"{_loop(prepared)} ({places}{seen})"
+
+
+def _test_around(prepared: Prepared) -> str | None:
+    """The function around the loop where it is one that pytest collects by its defaults."""
+    loop = prepared.plan.explanation["loop"]
+    path, line = Path(loop["file"]), loop["line"]
+    if not _TEST_FILE.fullmatch(path.name):
+        return None
+    around = (
+        node.name
+        for node in ast.walk(ast.parse(prepared.originals[path]))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.lineno <= line <= (node.end_lineno or 0)
+    )
+    return next((name for name in around if name.startswith("test")), None)
 
 
 def _way_to_wait(reason: str) -> str:
