@@ -254,9 +254,8 @@ def throwaway() -> Iterator[Path]:
 def not_removed(path: Path | str, error: OSError) -> str:
     """The sentence for what an earlier run left and nobody can remove now."""
     reason = error.strerror or type(error).__name__
-    where = f" (at {error.filename})" if error.filename not in (None, path, str(path)) else ""
     return (
-        f"Could not remove {path}, which a run left: {reason}{where}. The next start tries again; "
+        f"Could not remove {path}, which a run left: {reason}. The next start tries again; "
         "no figure depends on it."
     )
 

@@ -213,7 +213,7 @@ def test_the_name_of_a_run(path: str, name: str) -> None:
 def test_a_loop_in_a_test_that_nothing_calls_is_measured_through_pytest(
     git_repo: RepoFactory, name: str, found: bool
 ) -> None:
-    text = script().split('if __name__ == "__main__":')[0].replace("def main(", "def test_it(")
+    text = script().split('if __name__ == "__main__":')[0].replace("train(", "test_it(")
     repo = git_repo({name: text})
     with pytest.raises(RunFailed) as failed:
         run(repo / name, [], options_for(repo))
