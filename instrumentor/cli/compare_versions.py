@@ -505,7 +505,8 @@ def statement(paired: Paired) -> str:
     if ends.low < 1 < ends.high:
         return f"undecided: the time of {new} differs from that of {base} {by}, {count}"
     word = "faster" if ends.high < 1 else "slower"
-    return f"undecided: {new} is probably {word} than {base}, {by}; a verdict is 99 % sure, {count}"
+    probably = f"{new} is probably {word} than {base}, {by}"
+    return f"undecided: {probably}; a verdict takes 99 % certainty, {count}"
 
 
 def _by_one_pair(paired: Paired) -> str:

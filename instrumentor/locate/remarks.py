@@ -109,7 +109,8 @@ def _own_limits(candidate: Candidate) -> Iterator[Caveat]:
         place = source.at(node.lineno)
         if isinstance(node, ast.If) and _counts_out(candidate, node, counted - {""}):
             text = (
-                "The script ends its loop by a count of its own, possibly before --steps samples."
+                "The script ends its loop by a count of its own, which may leave too few steps to "
+                "measure."
             )
             yield Caveat("own-limit", text, place=place)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):

@@ -6,6 +6,7 @@ failure comes out as a typed error that carries the folder and the partial summa
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -38,6 +39,7 @@ from instrumentor.run.profilers import WALLCLOCK, Launch, LaunchRequest, Profile
 from instrumentor.run.profilers.torch import NO_OPS
 from instrumentor.run.profilers.tracy import PROGRAMS_PER_READ
 from instrumentor.run.ready.doctor import PlannedRun
+from instrumentor.run.ready.doctor.model import needs_torch
 from instrumentor.run.ready.readiness import programs_per_step, ready
 from instrumentor.run.retries import RETRIES, Attempt
 from instrumentor.run.verification import failure, verification
@@ -80,7 +82,7 @@ _NOTHING_UNTRACED = (
 )
 # tt-blacksmith has a `train.py` for each model: only the folder tells which one.
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
-_TORCH = re.compile(rb"^[ \t]*(?:import|from)\s+torch\b", re.MULTILINE)
+_TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")  # as pytest finds them
 
 
 def run_name(script: Path) -> str:
@@ -168,7 +170,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
             env=self.env,
             cwd=self.cwd,
             port=self.options.port,
-            needs_torch=self.options.profiler != "wallclock" and _imports_torch(self.prepared),
+            needs_torch=needs_torch(self.options.profiler, self.prepared.originals.values()),
         )
         options = self.options
         return ready(planned, self.progress, reset=options.reset, end_holders=options.yes)
@@ -399,9 +401,12 @@ class TrainingRun(InstrumentedRun[RunResult]):
         if steps:
             reason = str(steps[-1].get("reason"))
             return RunFailed(f"no step could be timed: {reason}", _way_to_wait(reason))
+        hint = f"See {self.folder / 'run.log'}; give the arguments with which it trains."
+        if (name := _test_around(self.prepared)) is not None:
+            command = shlex.join(["instrument", "run", "-m", "pytest", str(self.typed)])
+            hint = f"It stands in {name}, which pytest calls, not the script: {command}"
         return RunFailed(
-            f"the script ended without running the loop at {_loop(self.prepared)}",
-            f"See {self.folder / 'run.log'}; give the arguments with which it trains.",
+            f"the script ended without running the loop at {_loop(self.prepared)}", hint
         )
 
     def conclude(self) -> RunResult:
@@ -435,6 +440,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
         warned = few(recorded(r) for r in self.last.records if r.get("event") == "warning")
         # What was concluded from the records may be what the record says itself.
         self.warnings.extend(each for each in warned if each not in self.warnings)
+        if self.last.complete:  # what might have ended the loop too early did not
+            self.warnings = [each for each in self.warnings if each.kind != "own-limit"]
         if samples and self.failure is None and not self.last.complete:
             stopped = any(r.get("event") == "ended" for r in self.last.records)
             options = self.prepared.plan.options
@@ -575,10 +582,6 @@ def _ended_early(samples: int, options: Options, *, stopped: bool) -> Caveat:
     return Caveat("few-samples", f"{text}{also}{remedy}")
 
 
-def _imports_torch(prepared: Prepared) -> bool:
-    return any(_TORCH.search(text) for text in prepared.originals.values())
-
-
 def _found(prepared: Prepared) -> str:
     e = prepared.plan.explanation
     counter = f", counter {e['counter']['name']} {e['counter']['line']}" if e["counter"] else ""
@@ -588,6 +591,21 @@ def _found(prepared: Prepared) -> str:
         return f"{_loop(prepared)} (whole steps of what is called there{seen})"
     places = f"forward {e['forward']['line']}{backward}{counter}"
     return f"{_loop(prepared)} ({places}{seen})"
+
+
+def _test_around(prepared: Prepared) -> str | None:
+    """The function around the loop where it is one that pytest collects by its defaults."""
+    loop = prepared.plan.explanation["loop"]
+    path, line = Path(loop["file"]), loop["line"]
+    if not _TEST_FILE.fullmatch(path.name):
+        return None
+    around = (
+        node.name
+        for node in ast.walk(ast.parse(prepared.originals[path]))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.lineno <= line <= (node.end_lineno or 0)
+    )
+    return next((name for name in around if name.startswith("test")), None)
 
 
 def _way_to_wait(reason: str) -> str:

@@ -469,6 +469,10 @@ class Narrator:
             self._profiled(float(record["ms"]))
         elif event == "ending":
             self.doing = "ending the script"
+        elif event == "steady":
+            count = len(record["names"])
+            taken = "one of its warm-up steps is" if count == 1 else f"{count} warm-up steps are"
+            self._say(f"  the script has ended; {taken} taken as steady, there were too few others")
         elif event == "phases":
             self.doing = "timing each phase of the iteration"
             self.complete = True

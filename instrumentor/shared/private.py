@@ -251,6 +251,15 @@ def throwaway() -> Iterator[Path]:
             remove_tree(folder)
 
 
+def not_removed(path: Path | str, error: OSError) -> str:
+    """The sentence for what an earlier run left and nobody can remove now."""
+    reason = error.strerror or type(error).__name__
+    return (
+        f"Could not remove {path}, which a run left: {reason}. The next start tries again; "
+        "no figure depends on it."
+    )
+
+
 def remove_dead(tell: Callable[[str], None]) -> tuple[Path, ...]:
     """Remove throwaway folders of processes that are gone; gives the removed ones.
 
@@ -265,7 +274,7 @@ def remove_dead(tell: Callable[[str], None]) -> tuple[Path, ...]:
             try:
                 remove_tree(folder)
             except OSError as error:
-                tell(f"{folder} {error.strerror}; each start tries again")
+                tell(not_removed(folder, error))
             else:
                 dead.append(folder)
     return tuple(dead)

@@ -97,6 +97,12 @@ def notes(tuned: Tuned) -> Iterator[str]:
             f"The machine was busy with other processes in {busy} of {len(search.rows)} trials: "
             "measure again when it is quiet."
         )
+    if any(row.judgement.verdict == NOT_PROVEN for row in search.rows):
+        yield (
+            "Not proven: the machine was busy, so the difference may be that of other programs, "
+            f"which shows neither a gain nor that there is none. {TUNING} has what each was held "
+            "against."
+        )
     if not any(row.outcome.losses for row in search.rows):
         yield "No loss was seen: the effect of a setting on it cannot be judged."
     if search.out_of_budget:
@@ -193,10 +199,10 @@ def conclusion(document: dict[str, Any]) -> str:
     if document["withheld"]:
         return f"No recommendation: {document['withheld']}."
     if not document["best"]:
-        unsure = [trial["name"] for trial in document["trials"] if trial["verdict"] == NOT_PROVEN]
+        unsure = not_proven(document)
         if unsure:
             return (
-                f"No conclusion: the machine was busy, so {_not_proven(unsure)} proven. Measure "
+                f"No conclusion: the machine was busy, so {_subject(unsure)} proven. Measure "
                 "again when it is quiet."
             )
         return "No setting brings a significant gain: keep the script as it is."
@@ -212,7 +218,12 @@ def conclusion(document: dict[str, Any]) -> str:
     return text + "."
 
 
-def _not_proven(names: Sequence[str]) -> str:
+def not_proven(document: dict[str, Any]) -> list[str]:
+    """The trials of which a busy machine let nothing be told, by name."""
+    return [trial["name"] for trial in document["trials"] if trial["verdict"] == NOT_PROVEN]
+
+
+def _subject(names: Sequence[str]) -> str:
     """``neither A nor B is``: the subject of that they are not proven."""
     if len(names) == 1:
         return f"{names[0]} is not"
@@ -277,6 +288,8 @@ def _change(trial: dict[str, Any]) -> str:
 
 def _judged(trial: dict[str, Any]) -> str:
     verdict, text = str(trial["verdict"]), str(trial["text"])
+    if verdict == NOT_PROVEN:  # why is said once, below
+        return f"x{1 / trial['time_ratio']:.2f}, {verdict}"
     return text if verdict == BASELINE or text.startswith(verdict) else f"{verdict}: {text}"
 
 

@@ -195,7 +195,10 @@ class Search(Struct):
         busy = sum(row.outcome.busy for row in {id(row): row for row in [*own, *best]}.values())
         if self.too_noisy:
             percent = f"{self.noise.time * 100:,.0f} %"
-            self.withheld = f"two runs of the unchanged script differ by {percent}"
+            self.withheld = (
+                f"two runs of the unchanged script differ by {percent}, so no setting was tried; "
+                "--allow-busy tries them all the same"
+            )
         elif self.best.values and len(own) < _BASELINES:
             self.withheld = "the budget ended before the third run of the unchanged script"
         elif self.best.values and busy and not self.allow_busy:

@@ -273,7 +273,7 @@ def _freed(folder: Path, tell: Callable[[str], None]) -> Path | None:
     except FileNotFoundError:  # a script has removed it
         return None
     except OSError as error:
-        tell(f"{error.filename} {error.strerror}; each start tries again")
+        tell(private.not_removed(error.filename, error))
         return None
 
 
@@ -298,7 +298,7 @@ def _remove(trash: Path, tell: Callable[[str], None]) -> bool:
     except FileNotFoundError:
         return False  # another start was faster
     except OSError as error:
-        tell(f"{trash} {error.strerror}; each start tries again")  # the slot itself is free
+        tell(private.not_removed(trash, error))  # the slot itself is free
         return False
     return True
 

@@ -206,7 +206,7 @@ def test_an_interval_without_0_that_is_no_verdict_says_why_and_what_to_type(
     told = replace(paired, verdict=Verdict("undecided", 1.2, ends, 7, 1.0))
     assert statement(told) == (
         "undecided: HEAD is probably slower than main, by +1.2 to +400.0 % (95 %; +400.0 % is the "
-        "most different pair); a verdict is 99 % sure, 7 pairs"
+        "most different pair); a verdict takes 99 % certainty, 7 pairs"
     )
     _show(told, Shown(), again_with)
     assert "Next: instrument compare 150  # 0 s more at most" in capsys.readouterr().err

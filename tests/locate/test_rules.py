@@ -423,6 +423,9 @@ def test_a_count_that_ends_an_inner_loop_is_no_limit(inner: str, told: bool) -> 
     source += indent(f"{inner}\n{indent(limit, '    ')}" if inner else limit, "    ")
     kinds = [w.kind for w in rewrite(source, filename="train.py").plan.warnings]
     assert ("own-limit" in kinds) is told
+    # --steps may not have been given.
+    texts = [w.message for w in rewrite(source, filename="train.py").plan.warnings]
+    assert not any("--steps" in text for text in texts)
 
 
 def test_calls_in_functions_that_are_never_reached_count_for_nothing() -> None:

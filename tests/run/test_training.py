@@ -219,6 +219,21 @@ def test_the_name_of_a_run(path: str, name: str) -> None:
     assert run_name(Path(path)) == name
 
 
+@pytest.mark.parametrize(
+    ("name", "found"), [("test_loop.py", True), ("loop_test.py", True), ("loop.py", False)]
+)
+def test_a_loop_in_a_test_that_nothing_calls_is_measured_through_pytest(
+    git_repo: RepoFactory, name: str, found: bool
+) -> None:
+    text = script().split('if __name__ == "__main__":')[0].replace("train(", "test_it(")
+    repo = git_repo({name: text})
+    with pytest.raises(RunFailed) as failed:
+        run(repo / name, [], options_for(repo))
+    assert "without running the loop" in failed.value.message
+    command = f"test_it, which pytest calls, not the script: instrument run -m pytest {repo / name}"
+    assert (command in failed.value.hint) is found
+
+
 def test_rewrite_takes_text_and_bytes(capfd: pytest.CaptureFixture[str]) -> None:
     source = script()
     result = rewrite(source, filename="train.py")

@@ -175,6 +175,17 @@ def test_a_run_is_told_line_by_line(
     ]
 
 
+def test_steps_of_the_warm_up_that_are_taken_as_steady_are_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    narrator = console.Narrator()
+    narrator.record({"event": "steady", "names": ["step_warmup_2"]})
+    narrator.record({"event": "steady", "names": ["step_warmup_2", "step_warmup_3"]})
+    one, two = capsys.readouterr().err.splitlines()
+    assert "the script has ended; one of its warm-up steps is taken as steady" in one
+    assert "2 warm-up steps are taken as steady" in two
+
+
 def test_one_sample_is_told_as_one(capsys: pytest.CaptureFixture[str]) -> None:
     narrator = console.Narrator()
     narrator.record({"event": "sample", "label": "step", "ms": 1.0, "kind": "compile"})

@@ -113,6 +113,24 @@ def test_what_is_not_proven_is_named(names: list[str], said: str) -> None:
     assert report.conclusion(document) == text
 
 
+def test_the_cell_of_what_is_not_proven_is_short_and_the_reason_stands_once(
+    tmp_path: Path,
+) -> None:
+    done = tuned(tmp_path)
+    unsure = [
+        replace(row, judgement=replace(row.judgement, verdict=j.NOT_PROVEN, text="a long reason"))
+        if row.judgement.ratio is not None
+        else row
+        for row in done.search.rows
+    ]
+    done.search.rows[:] = unsure
+    made = report.make_report(done)
+    cells = report.table(made.document).columns[-1].texts
+    short = [cell for cell in cells if cell.endswith(", not proven")]
+    assert short and all(len(cell) < 20 and cell.startswith("x") for cell in short)
+    assert sum("Not proven: the machine was busy" in note for note in made.document["notes"]) == 1
+
+
 def test_a_budget_used_up_at_once_is_said(tmp_path: Path) -> None:
     done = tuned(tmp_path, ByFormula(times, budget=0))
     made = report.make_report(done)

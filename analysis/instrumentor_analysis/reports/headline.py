@@ -47,6 +47,7 @@ from instrumentor_analysis.summary.figure_table import (
     value_at,
 )
 from instrumentor_analysis.summary.mfu import NO_PEAK_OF_A_CPU
+from instrumentor_analysis.summary.verdict import FEW_SAMPLES, ended_too_early
 
 #: Utilisation from which an op uses what it has, and below which there is room, percent.
 #: tt-perf-report calls an op bound by DRAM or FLOPs from there on.
@@ -217,7 +218,7 @@ def _untraced(summary: Summary) -> Iterator[Figures]:
 
 def more_steps(summary: Summary) -> bool:
     """More steps are a remedy: not where the script ends before, nor of a busy machine."""
-    none = ("few-samples", BUSY)
+    none = (FEW_SAMPLES, BUSY)
     return not summary.partial and all(each.kind not in none for each in summary.warnings)
 
 
@@ -676,7 +677,7 @@ def warnings(summary: Summary, *, notes: bool = True) -> tuple[Caveat, ...]:
             ended = f"was ended by signal {-summary.script_exit_code}"
         text = f"The script {ended}; read run.log."
         found.append(Caveat("exit-code", text))
-    above = (BUSY, *(each.kind for each in _of_the_load(summary)))
+    above = (BUSY, *(each.kind for each in (*_above(summary), *_of_the_load(summary))))
     rest = (each for each in summary.warnings if each.kind not in above)
     return together(by_weight(without((*found, *rest), _ignored(summary)), notes=notes))
 
@@ -694,19 +695,28 @@ def _of_the_load(summary: Summary) -> tuple[Caveat, ...]:
         return ()
     kinds = ["not-steady", "outlier"]
     # Of so many samples as were asked for it is the script that was short.
-    kinds += ["few-samples"] if summary.run.get("steps") is None else []
+    known = summary.run.get("steps") is None and not ended_too_early(summary)
+    kinds += [FEW_SAMPLES] if known else []
     return tuple(x for x in summary.warnings if x.kind in kinds and x.code not in ignored)
 
 
 def above_the_figures(summary: Summary) -> tuple[Statement, ...]:
     """What is to be known before any figure is read: that the machine was busy.
 
-    With the codes of what it explains.
+    With the codes of what it explains; ahead of it what no quiet machine would have mended.
     """
-    busy = (each for each in summary.warnings if each.kind == BUSY)
+    above = _above(summary)
     more = dict.fromkeys(each.code for each in _of_the_load(summary))
+    codes = {each: (each.code, *(more if each.kind == BUSY else ())) for each in above}
     return tuple(
-        Statement("", f"{each} [{', '.join((each.code, *more))}]", "bad", "busy")
-        for each in without(busy, _ignored(summary))
-        if each.kind == BUSY
+        Statement("", f"{each} [{', '.join(codes[each])}]", "bad", each.kind) for each in above
     )
+
+
+def _above(summary: Summary) -> tuple[Caveat, ...]:
+    """The warnings that stand above the figures, where the machine was busy."""
+    kinds = [FEW_SAMPLES] if ended_too_early(summary) else []
+    ignored = _ignored(summary)
+    shown = [x for kind in (*kinds, BUSY) for x in summary.warnings if x.kind == kind]
+    found = tuple(each for each in shown if each.code not in ignored)
+    return found if any(each.kind == BUSY for each in found) else ()

@@ -92,9 +92,9 @@ def html(summary: Summary, detail: Detail | None = None) -> str:
 def one_conclusion(document: Document) -> Document:
     """Of a busy machine one verdict: what is said above the figures is why there is none else."""
     verdict, said = document.verdict, document.statements
-    if verdict is None or len(said) != 1 or said[0].word != "busy":
+    if verdict is None or not said:
         return document
-    reason = said[0].said.replace(". [", " [")
+    reason = ". ".join(each.said.replace(". [", " [") for each in said)
     return replace(document, verdict=replace(verdict, reason=reason, tone="bad"), statements=())
 
 

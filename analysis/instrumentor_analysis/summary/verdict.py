@@ -217,11 +217,25 @@ def no_verdict(summary: Summary) -> tuple[str, str, tuple[Lever, ...]] | None:
     return "nothing stands out", text, (*levers, _COMPILE, profile)
 
 
+#: Kind of the warning that the script ended before there were enough samples.
+FEW_SAMPLES = "few-samples"
+#: Steady samples below which no run knows its median, however quiet the machine.
+FEWEST_KNOWN = 20
+
+
+def ended_too_early(summary: Summary) -> bool:
+    """Whether the script ended before any machine would have known the median of its steps."""
+    wall, ended = summary.wall_clock, any(x.kind == FEW_SAMPLES for x in summary.warnings)
+    return ended and wall is not None and wall.samples < FEWEST_KNOWN
+
+
 #: The lever that is no wait for a quiet machine, where one is told of a busy one.
 THE_DATA = "look at the data"
 
 
 def _when_busy(summary: Summary) -> Iterator[Lever]:
+    if ended_too_early(summary):
+        yield Lever("more steps", "give the script more data or epochs: a quiet machine adds none")
     yield Lever("measure again", "when the machine is quiet; `instrument doctor` shows its load")
     yield from _waited(summary.wall_clock)
     if threads_spin(summary):

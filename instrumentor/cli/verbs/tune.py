@@ -153,6 +153,8 @@ def show_document(document: dict[str, Any], *, json: bool) -> None:
 
 def _next(context: typer.Context, tuned: Tuned, report: Report) -> str:
     """Go on, make the best configuration one's own, or find out another way what helps."""
+    from instrumentor.tune.report import not_proven
+
     document, target = report.document, tuned.target
     if tuned.search.out_of_budget:
         return f"instrument tune --resume {console.quoted(console.shown(tuned.folder))}"
@@ -162,7 +164,8 @@ def _next(context: typer.Context, tuned: Tuned, report: Report) -> str:
         return console.quoted("git", *inside, "apply", tuned.folder / document["patch"])
     arguments = document["best_arguments"] or target.arguments
     script = [console.word(Path(console.shown(target.script))), *arguments]
-    if tuned.search.too_noisy:
+    unsure = not document["best"] and not_proven(document)
+    if tuned.search.too_noisy or unsure:
         # Nothing was found out, not even what is promising.
         words = [*_typed(context, "tune"), *script]
         return f"instrument tune {console.quoted(*words)}  # when the machine is quiet"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from instrumentor.runtime.recorder.sampling import LEAST
 from instrumentor_analysis.clock.neighbours import doubts
 from instrumentor_analysis.model import (
     Barrier,
@@ -29,6 +30,7 @@ from instrumentor_analysis.model import (
 from instrumentor_analysis.reports import brief, formatting, headline
 from instrumentor_analysis.reports.summary import console, html, markdown
 from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor_analysis.summary.verdict import FEWEST_KNOWN
 from tests.analysis.reports.summaries import ALL, HOSTILE, torch_cpu, tracy
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -208,18 +210,21 @@ def test_briefly_a_busy_machine_has_its_fastest_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "ignored", "codes", "listed"),
+    ("steps", "samples", "ignored", "codes", "listed"),
     [
-        (None, [], "[W201, W205, W105]", []),
-        (20, [], "[W201, W205]", ["few-samples"]),
-        (None, ["W205"], "[W201, W105]", []),
-        (None, ["W201"], "", ["few-samples", "outlier"]),
+        (None, 20, [], "[W201, W205, W105]", []),
+        (None, 19, [], "[W201, W205]", []),
+        (40, 20, [], "[W201, W205]", ["few-samples"]),
+        (None, 20, ["W205"], "[W201, W105]", []),
+        (None, 19, ["W201"], "", ["few-samples", "outlier"]),
     ],
 )
 def test_what_a_busy_machine_explains_is_said_with_it(
-    steps: int | None, ignored: list[str], codes: str, listed: list[str]
+    steps: int | None, samples: int, ignored: list[str], codes: str, listed: list[str]
 ) -> None:
     summary = ALL["torch_cpu"]()
+    assert summary.wall_clock is not None
+    summary = replace(summary, wall_clock=replace(summary.wall_clock, samples=samples))
     machine = {"cpus": 2, "other_cpus": 1.6}
     run = {**summary.run, "machine": machine, "steps": steps, "ignored_warnings": ignored}
     found = (*doubts(machine), Caveat("outlier", "1 step."), Caveat("few-samples", "Few."))
@@ -230,6 +235,29 @@ def test_what_a_busy_machine_explains_is_said_with_it(
         )
     kinds = [each.kind for each in headline.warnings(busy, notes=False)]
     assert sorted(set(kinds) & {"outlier", "few-samples"}) == listed
+
+
+def test_a_script_that_ended_too_early_is_not_the_load_s_fault() -> None:
+    """It comes first, in its own words: no quiet machine would have known its median."""
+    assert FEWEST_KNOWN == LEAST
+    summary = ALL["torch_cpu"]()
+    assert summary.wall_clock is not None
+    machine = {"cpus": 2, "other_cpus": 1.6}
+    short = Caveat("few-samples", "The script ended after 3 samples.")
+    busy = replace(
+        summary,
+        run={**summary.run, "machine": machine},
+        wall_clock=replace(summary.wall_clock, samples=1),
+        verdict=None,
+        warnings=(*doubts(machine), short),
+    )
+    text = " ".join(brief.console(busy, width=200).split())
+    assert "no conclusion: The script ended after 3 samples [W105]. Machine busy" in text
+    assert "next more steps: give the script more data or epochs" in text
+    for report in (console, markdown, html):
+        assert report(busy).count("ended after 3 samples") == 1
+    quiet = replace(busy, run=summary.run, warnings=(short,))
+    assert "no conclusion" not in brief.console(quiet) and "ended after 3" in brief.console(quiet)
 
 
 def test_every_report_of_a_busy_machine_has_its_fastest_step() -> None:

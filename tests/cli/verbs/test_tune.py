@@ -14,6 +14,7 @@ from instrumentor.cli import next_commands
 from instrumentor.cli.main import call
 from instrumentor.cli.verbs import tune as verb
 from instrumentor.tune import report
+from instrumentor.tune.judge import NOT_PROVEN
 from instrumentor.tune.settings import Value, parsed
 from tests.tune.test_report import tuned
 
@@ -23,7 +24,8 @@ def following(
 ) -> str:
     """The next command for a script of which these facts were found out."""
     monkeypatch.setattr(verb, "_typed", lambda context, sibling: ["--steps", "8"])
-    known = {"patch": None, "best_arguments": None, "withheld": None, **document}
+    known = {"patch": None, "best_arguments": None, "withheld": None, "best": {}, "trials": []}
+    known |= document
     asked = {name: known.pop(name, False) for name in ("out_of_budget", "too_noisy")}
     search = Like(**asked, promising=lambda: promising)
     target = Like(script=Path.cwd() / "tr ain.py", arguments=("--lr", "a b"))
@@ -58,6 +60,14 @@ def test_a_tuning_that_was_too_noisy_is_repeated(monkeypatch: pytest.MonkeyPatch
     said = following(monkeypatch, ("amp", "bfloat16"), withheld="differ", too_noisy=True)
     again = "instrument tune --steps 8 'tr ain.py' --lr 'a b'"
     assert said == f"{again}  # when the machine is quiet"
+
+
+def test_a_tuning_that_proved_nothing_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [{"name": "amp", "verdict": NOT_PROVEN}]
+    again = "instrument tune --steps 8 'tr ain.py' --lr 'a b'  # when the machine is quiet"
+    assert following(monkeypatch, None, trials=trials) == again
+    best = following(monkeypatch, None, trials=trials, best={"tf32": True})
+    assert best.startswith("instrument run ")
 
 
 def test_what_a_tuning_found_is_reported(

@@ -355,7 +355,8 @@ with torch.no_grad():
 """
     source = looped(STEP, before=piece)
     assert "drawn(batches" not in "\n".join(code_lines(source))
-    assert "random-numbers" in [w["kind"] for w in plan_of(source)["warnings"]]
+    (said,) = [w["message"] for w in plan_of(source)["warnings"] if w["kind"] == "random-numbers"]
+    assert "the times do not (--keep-validation keeps both)" in said
 
 
 @pytest.mark.parametrize(
@@ -1114,7 +1115,7 @@ def test_a_save_that_draws_random_numbers_is_called_a_save(value: str, noted: bo
     plan = plan_of(source)
     assert plan["skipped_checkpoints"]
     said = texts([w for w in plan["warnings"] if w["kind"] == "random-numbers"])
-    assert ["Saving is skipped here, and so are the random numbers" in text for text in said] == [
+    assert ["Saving and its random numbers are skipped here" in text for text in said] == [
         True
     ] * noted
     assert "--keep-validation" not in str(said)

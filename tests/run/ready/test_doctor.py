@@ -318,6 +318,27 @@ def test_a_checkout_that_came_with_a_clone_is_not_run(
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_machine_that_a_run_would_refuse_has_not_passed(tmp_path: Path) -> None:
+    """Of a script that imports torch where its loop is, the lack of it is no warning."""
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    step = "loss = model(x).sum()\n    optimizer.zero_grad()\n    loss.backward()\n"
+    loop = f"def train(model, optimizer):\n  for x in range(9):\n    {step}    optimizer.step()\n"
+    (tmp_path / "loop.py").write_text(f"import torch\n\n\n{loop}")
+    (tmp_path / "train.py").write_text("import loop\n\nloop.train(1, 2)\n")
+    (tmp_path / "none.py").write_text("print()\n")
+    python = str(bare / "bin" / "python")
+    for script, profiler, status in (
+        ("train.py", "auto", Status.FAILED),
+        ("loop.py", "auto", Status.FAILED),
+        ("train.py", "wallclock", Status.WARNING),
+        ("none.py", "auto", Status.WARNING),
+    ):
+        options = RunOptions(python=python, profiler=profiler)
+        checks = doctor(planned_run(tmp_path / script, options=options))
+        assert named(checks, "torch").status is status, (script, profiler)
+
+
 def test_the_parts_of_an_archive_came_together(tmp_path: Path) -> None:
     assert came_with(tmp_path / "archive" / "a") == tmp_path / "archive"
     outer = repository(tmp_path / "clone")

@@ -84,22 +84,26 @@ def _heads(comparison: Comparison, first: str, *more: str) -> tuple[str, ...]:
 
 
 def _times(comparison: Comparison) -> Section | None:
-    """Medians and rates with the interval of their change."""
+    """Medians and rates with the interval of their change; that of a busy machine is noise."""
     rows: list[tuple[str, ...]] = []
     tones: list[Tone] = []
+    busy = bool(busy_sides(comparison))
     for timing in every_timing(comparison):
+        noise = busy and timing.between is None
+        nothing = (formatting.ABSENT,) * 2
         medians = formatting.column([timing.base_median_ms, timing.new_median_ms], "ms")
-        change = cells.signed(timing.change_percent)
+        change = cells.signed(timing.change_percent), cells.interval(timing)
         name = f"{timing.label}{', per sample' if timing.basis == 'sample' else ''}"
-        rows.append((name, *medians, change, cells.interval(timing)))
+        rows.append((name, *medians, *(nothing if noise else change)))
         tones.append(tone(timing))
         rates_known = timing.base_rate is not None and timing.new_rate is not None
         if rates_known and timing in comparison.timings:
             rates = formatting.column([timing.base_rate, timing.new_rate], "samples/s")
-            change = cells.signed((1 / timing.ratio - 1) * 100)
-            rows.append(
-                (f"{timing.label} only", *rates, change, cells.interval(timing, inverse=True))
+            change = (
+                cells.signed((1 / timing.ratio - 1) * 100),
+                cells.interval(timing, inverse=True),
             )
+            rows.append((f"{timing.label} only", *rates, *(nothing if noise else change)))
             tones.append(tone(timing))
     heads = _heads(comparison, "median", "change", "95 % interval")
     table = Table.of(heads, rows, tones={_CHANGE: tones}, least=_LEAST)

@@ -125,9 +125,9 @@ def _draws_others(skipped: Skipped) -> Caveat:
     evaluates = skipped.what == "validation"
     return Caveat(
         "random-numbers",
-        f"{'Validation' if evaluates else 'Saving'} is skipped here, and so are the random numbers "
-        "that it draws: batches or dropout may be others than in your script"
-        f"{'; --keep-validation keeps it' if evaluates else ''}.",
+        f"{'Validation' if evaluates else 'Saving'} and its random numbers are skipped here: order "
+        "of the batches and dropout may differ from your script's, the times do not"
+        f"{' (--keep-validation keeps both)' if evaluates else ''}.",
         place=skipped.source.at(skipped.statement.lineno),
     )
 

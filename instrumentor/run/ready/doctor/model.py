@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence, Set
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -15,6 +16,9 @@ from instrumentor.shared.project import home_folder, is_git_root
 
 if TYPE_CHECKING:
     from instrumentor.run.options import RunOptions
+
+
+_TORCH = re.compile(rb"^[ \t]*(?:import|from)\s+torch\b", re.MULTILINE)
 
 
 class Status(str, Enum):
@@ -54,7 +58,7 @@ class PlannedRun:
         device_folder: where the device nodes are; None: where ``env`` says.
         port: Tracy's port where one was asked for.
         ask_tracy: the tracy package may be run, to be asked for its options.
-        needs_torch: the script imports torch.
+        needs_torch: the script imports torch, as :func:`needs_torch` tells.
     """
 
     machine: Machine
@@ -128,9 +132,32 @@ def planned_run(
         env=_outside(came, options.variables),
         cwd=options.folder,
         port=options.port,
+        needs_torch=path is not None and needs_torch(profiler, _texts(path, arguments, options)),
         # A checkout that was found, not named, may have come in the same clone or archive.
         ask_tracy=machine.asked and (named or machine.tt_xla is None),
     )
+
+
+def needs_torch(profiler: str, texts: Iterable[bytes]) -> bool:
+    """Whether a run is refused where there is no torch: timers alone may do without.
+
+    Args:
+        profiler: as it was asked for.
+        texts: the files that the run would rewrite.
+    """
+    return profiler != "wallclock" and any(_TORCH.search(text) for text in texts)
+
+
+def _texts(script: Path, arguments: Sequence[str], options: RunOptions) -> Iterable[bytes]:
+    """The files that a run would rewrite; of a script that is declined its own alone."""
+    from instrumentor.rewrite.prepare import prepare
+    from instrumentor.shared.errors import InstrumentError
+    from instrumentor_analysis.shared.files import read_bytes
+
+    try:
+        return prepare(script, options.rewrite, arguments).originals.values()
+    except InstrumentError:
+        return [read_bytes(script)]
 
 
 def came_with(folder: Path) -> Path:
