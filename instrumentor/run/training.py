@@ -24,7 +24,6 @@ from instrumentor.machine.environment import Machine
 from instrumentor.machine.load import MachineLoad
 from instrumentor.machine.telemetry import Telemetry, class_root
 from instrumentor.plan import WHOLE_STEP
-from instrumentor.plan.explanation import RUNNING
 from instrumentor.results.reporting import refresh, with_artifacts
 from instrumentor.rewrite.prepare import Prepared, config_of, prepare, script_path
 from instrumentor.rewrite.proofs import compiles_under
@@ -59,6 +58,7 @@ from instrumentor.shared.options import Options
 from instrumentor.shared.outputs import write_json
 from instrumentor.shared.private import cache_folder
 from instrumentor.shared.progress import Progress
+from instrumentor.shared.project import seen_from_here
 from instrumentor.shared.removal import remove_tree
 from instrumentor.workspace.in_place import in_place
 from instrumentor.workspace.run_location import Workspace
@@ -146,7 +146,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
         """The plan by reading, else by running the script for two steps."""
         self.prepared = self._prepare()
         self.warnings.extend(self.prepared.plan.warnings)
-        self.progress.stage("found", _found(self.prepared))
+        self.progress.stage("found", self.prepared.plan.found)
 
     def examine(self) -> None:
         """The script's interpreter, and the profiler to measure by."""
@@ -272,7 +272,7 @@ class TrainingRun(InstrumentedRun[RunResult]):
     def again(self, attempt: Attempt) -> Attempt:
         """Measure what an attempt says once more; the one before is set aside."""
         if attempt.prepared is not self.prepared:
-            self.progress.stage("found", _found(attempt.prepared))
+            self.progress.stage("found", attempt.prepared.plan.found)
         self._take(attempt)
         self._set_aside()
         count, dump = attempt.programs_per_read, attempt.mid_run_dump
@@ -582,17 +582,6 @@ def _ended_early(samples: int, options: Options, *, stopped: bool) -> Caveat:
     return Caveat("few-samples", f"{text}{also}{remedy}")
 
 
-def _found(prepared: Prepared) -> str:
-    e = prepared.plan.explanation
-    counter = f", counter {e['counter']['name']} {e['counter']['line']}" if e["counter"] else ""
-    backward = f", backward {e['backward']['line']}" if e["backward"] else ""
-    seen = "; found by running the script" if e["found_by"] == RUNNING else ""
-    if prepared.plan.label == WHOLE_STEP:
-        return f"{_loop(prepared)} (whole steps of what is called there{seen})"
-    places = f"forward {e['forward']['line']}{backward}{counter}"
-    return f"{_loop(prepared)} ({places}{seen})"
-
-
 def _test_around(prepared: Prepared) -> str | None:
     """The function around the loop where it is one that pytest collects by its defaults."""
     loop = prepared.plan.explanation["loop"]
@@ -620,6 +609,4 @@ def _way_to_wait(reason: str) -> str:
 
 def _loop(prepared: Prepared) -> str:
     loop = prepared.plan.explanation["loop"]
-    path = Path(loop["file"])
-    root = prepared.project.root
-    return f"{path.relative_to(root) if path.is_relative_to(root) else path}:{loop['line']}"
+    return f"{seen_from_here(Path(loop['file']))}:{loop['line']}"
