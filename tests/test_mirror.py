@@ -50,7 +50,7 @@ TESTED_IN = {
         "runtime/recorder/host_memory runtime/recorder/extra_steps"
     ),
     "tests/runtime/recorder/test_witness.py": "runtime/recorder/graph",
-    "tests/end_to_end/test_discovery.py": "runtime/recorder/observer runtime/recorder/whole_step",
+    "tests/end_to_end/test_discovery.py": "runtime/recorder/whole_step",
     "tests/workspace/test_copy_planner.py": "workspace/git_listing",
     "tests/workspace/test_kept_copy.py": "workspace/file_stamps",
     "tests/analysis/test_parity.py": (
