@@ -6,7 +6,6 @@ failure comes out as a typed error that carries the folder and the partial summa
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shlex
@@ -31,7 +30,7 @@ from instrumentor.run.compiler_breaks import causes
 from instrumentor.run.conditions import chosen, conditions
 from instrumentor.run.discovery import UNMODIFIED, Discovery, may_help, other_loops, prepared_by
 from instrumentor.run.execution import Execution
-from instrumentor.run.launchers import launched
+from instrumentor.run.launchers import PYTEST, launched
 from instrumentor.run.options import RunOptions, RunResult
 from instrumentor.run.pipeline import InstrumentedRun
 from instrumentor.run.profilers import WALLCLOCK, Launch, LaunchRequest, Profiler, choose
@@ -402,12 +401,13 @@ class TrainingRun(InstrumentedRun[RunResult]):
             reason = str(steps[-1].get("reason"))
             return RunFailed(f"no step could be timed: {reason}", _way_to_wait(reason))
         hint = f"See {self.folder / 'run.log'}; give the arguments with which it trains."
-        if (name := _test_around(self.prepared)) is not None:
-            command = shlex.join(["instrument", "run", "-m", "pytest", str(self.typed)])
+        loop = self.prepared.plan.explanation["loop"]
+        name = str(loop["function"])
+        if name.startswith("test") and _TEST_FILE.fullmatch(Path(loop["file"]).name):
+            command = shlex.join(["instrument", "run", "-m", PYTEST, self.typed])
             hint = f"It stands in {name}, which pytest calls, not the script: {command}"
-        return RunFailed(
-            f"the script ended without running the loop at {_loop(self.prepared)}", hint
-        )
+        place = f"{seen_from_here(Path(loop['file']))}:{loop['line']}"
+        return RunFailed(f"the script ended without running the loop at {place}", hint)
 
     def conclude(self) -> RunResult:
         """Analyse what there is; the failure is raised at the very end."""
@@ -582,21 +582,6 @@ def _ended_early(samples: int, options: Options, *, stopped: bool) -> Caveat:
     return Caveat("few-samples", f"{text}{also}{remedy}")
 
 
-def _test_around(prepared: Prepared) -> str | None:
-    """The function around the loop where it is one that pytest collects by its defaults."""
-    loop = prepared.plan.explanation["loop"]
-    path, line = Path(loop["file"]), loop["line"]
-    if not _TEST_FILE.fullmatch(path.name):
-        return None
-    around = (
-        node.name
-        for node in ast.walk(ast.parse(prepared.originals[path]))
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        and node.lineno <= line <= (node.end_lineno or 0)
-    )
-    return next((name for name in around if name.startswith("test")), None)
-
-
 def _way_to_wait(reason: str) -> str:
     """What makes a device that nothing was seen to wait for one that can be waited for."""
     if NOBODY_DRIVES in reason:
@@ -605,8 +590,3 @@ def _way_to_wait(reason: str) -> str:
             "known (docs/contributing.md, A device runtime)."
         )
     return "Return the loss from the step as a tensor, or use the model in the loop itself."
-
-
-def _loop(prepared: Prepared) -> str:
-    loop = prepared.plan.explanation["loop"]
-    return f"{seen_from_here(Path(loop['file']))}:{loop['line']}"

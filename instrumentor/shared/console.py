@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from instrumentor.shared.errors import InstrumentError
+from instrumentor.shared.project import below_here
 from instrumentor_analysis.reports import formatting
 from instrumentor_analysis.shared.caveats import Caveat, by_weight, together, without
 from instrumentor_analysis.shared.units import quantity
@@ -97,8 +98,7 @@ def terminal_width() -> int:
 
 def shown(path: Path) -> str:
     """A path as the user would type it: relative where it lies below the working directory."""
-    cwd = Path.cwd()
-    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+    return str(below_here(path) or path)
 
 
 def as_typed(text: str) -> str:

@@ -63,10 +63,18 @@ class Project(Struct, frozen=True):
         return tuple(folder for folder in self.own_roots if not _hides_stdlib(folder))
 
 
+def below_here(path: Path) -> Path | None:
+    """A path from the working folder; None where it does not lie below that, or that is gone."""
+    try:
+        here = Path.cwd()
+    except OSError:
+        return None
+    return path.relative_to(here) if path.is_relative_to(here) else None
+
+
 def seen_from_here(path: Path) -> str:
     """A file as messages name it: from the working folder; one that lies elsewhere by its name."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
+    return str(below_here(path) or path.name)
 
 
 def find_project(script: Path) -> Project:

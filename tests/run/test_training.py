@@ -326,3 +326,15 @@ def test_others_that_ended_a_run_are_those_beside_its_samples() -> None:
     assert loaded({"other_cpus": 1.5}, ended)["other_cpus"] == 1.5
     spent = [{**end, "why": "budget"}]
     assert loaded(facts, spent) == {"cpus": 2, "other_cpus": 1.23}
+
+
+@pytest.mark.parametrize(("most", "told"), [(500, False), (2, True)])
+def test_a_count_that_ends_the_loop_is_told_of_where_it_did(
+    git_repo: RepoFactory, most: int, told: bool
+) -> None:
+    repo = git_repo({"train.py": script(loop=f"if batch > {most}:\n    break")})
+    text = (repo / "train.py").read_bytes()
+    planned = rewrite(text, filename="train.py").plan.warnings
+    assert "own-limit" in [each.kind for each in planned]
+    result = run(repo / "train.py", [], options_for(repo))
+    assert ("own-limit" in [each.kind for each in result.warnings]) is told

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from instrumentor.rewrite import rewrite
 from instrumentor.shared import project
 from instrumentor.shared.errors import UsageError
 from instrumentor.shared.project import (
@@ -20,6 +21,16 @@ from instrumentor.shared.project import (
 
 pytestmark = pytest.mark.usefixtures("no_hang")
 
+#: A warning of it names a line.
+TRAINS = """\
+import torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for n, x in enumerate(loader):
+    model(x).sum().backward()
+    optimizer.step()
+    if n > 5: break
+"""
 #: More than a file of settings may have.
 _LARGE = "#" * (1 << 20)
 
@@ -42,6 +53,12 @@ def test_a_file_is_named_from_the_working_folder(
     monkeypatch.chdir(tmp_path)
     assert seen_from_here(tmp_path / "part/train.py") == "part/train.py"
     assert seen_from_here(tmp_path.parent / "train.py") == "train.py"
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert seen_from_here(gone / "train.py") == "train.py"
+    assert rewrite(TRAINS, filename="train.py").plan.warnings[0].place == "train.py:7"
 
 
 def test_without_any_marker_the_scripts_folder_is_the_project(tmp_path: Path) -> None:

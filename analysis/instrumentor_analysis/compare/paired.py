@@ -98,14 +98,8 @@ def verdict(differences: Sequence[float], resolution_percent: float) -> Verdict:
 def middle(differences: Sequence[float]) -> float:
     """The median of the means of two pairs each (Hodges and Lehmann, 1963)."""
     values = np.asarray(differences, dtype=float)
-    if not len(values):
-        return 0.0
-    means = np.empty(len(values) * (len(values) + 1) // 2)  # the one thing that large here
-    at = 0
-    for n, one in enumerate(values):
-        means[at : at + len(values) - n] = (values[n:] + one) / 2
-        at += len(values) - n
-    return float(np.median(means, overwrite_input=True))
+    first, second = np.triu_indices(len(values))
+    return float(np.median((values[first] + values[second]) / 2)) if len(values) else 0.0
 
 
 def rejected(differences: Sequence[float], delta: float, chance: float = FALSE_VERDICT) -> bool:

@@ -103,10 +103,10 @@ PASSING_BUILTINS = words(
     "builtins.iter builtins.next builtins.abs builtins.filter builtins.pow builtins.getattr "
     "builtins.vars builtins.any"
 )
+#: Modules whose classes give objects that hold what they are given, under any attribute.
+HOLDERS = words("types argparse collections easydict munch addict omegaconf")
 #: Modules whose functions and classes hand on or hold what they are given.
-HANDS_ON = words(
-    "copy itertools functools collections operator types argparse easydict munch addict"
-)
+HANDS_ON = words("copy itertools functools operator") | HOLDERS
 
 # -- what waits for the device -------------------------------------------------------------------
 

@@ -106,13 +106,17 @@ def _skipped(located: Located, recorder: str, what: str) -> Edits:
         when = "initial" if skipped.initial else "in-loop"
         code, why = _instead(skipped, recorder), f"{when} {what} is skipped"
         at = address(skipped.statement)
-        instead = f"; in its place: {'; '.join(code.splitlines())}" if code else ""
-        yield skipped.source, Edit(Kind.DISABLE, at, code, reason=why + instead)
+        yield skipped.source, Edit(Kind.DISABLE, at, code, reason=why + _instead_of(code))
         why = f"belongs to the skipped {what}"
         for each in skipped.dependents:
             read = skipped.reads.get(each, "")
-            instead = f"; in its place: {'; '.join(read.splitlines())}" if read else ""
-            yield skipped.source, Edit(Kind.DISABLE, address(each), read, reason=why + instead)
+            reason = why + _instead_of(read)
+            yield skipped.source, Edit(Kind.DISABLE, address(each), read, reason=reason)
+
+
+def _instead_of(code: str) -> str:
+    """What a reason says of the code that takes the place of a statement."""
+    return f"; in its place: {'; '.join(code.splitlines())}" if code else ""
 
 
 def _instead(skipped: Skipped, recorder: str) -> str:
@@ -130,7 +134,8 @@ def _kept(located: Located, recorder: str, what: str) -> Edits:
         if id(kept.source) not in touched or _holds_a_step(kept, located):
             continue
         if kept.initial:
-            place = f"{what} at {kept.source.at(kept.statement.lineno)}"
+            # not as messages name it: what is written does not depend on the working folder
+            place = f"{what} at {kept.source.path.name}:{kept.statement.lineno}"
             yield from _around(kept, f"{recorder}.aside", place, "reports how long the {} takes")
         elif not _is_left_out(kept, located):
             yield from _around(kept, f"{recorder}.kept", what, "tells iterations with the {} apart")

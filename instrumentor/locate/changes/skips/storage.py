@@ -77,8 +77,6 @@ _OF_TENSORS = ("data", "grad")
 _NOT_CALLED = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.JoinedStr, ast.List, ast.Dict)
 #: Comparisons that are true or false, whatever they compare.
 _SAMENESS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
-#: Where classes come from whose objects have any attribute that they are given.
-_HOLDERS = ("types.", "argparse.", "collections.", "easydict.", "omegaconf.")
 
 #: So far inside of what a storage names, or at any depth.
 FAR = 3
@@ -636,7 +634,8 @@ class Storage(Struct, eq=False, dict=True):
         values = self.program.names.of(frame.source, frame.scope, node.value)
         makers = [v.made_by for v in values if isinstance(v, Object)]
         made = any(
-            isinstance(m, (Class, Object)) or external_name(m).startswith(_HOLDERS) for m in makers
+            isinstance(m, (Class, Object)) or external_name(m).partition(".")[0] in methods.HOLDERS
+            for m in makers
         )
         return not made and not any(self.stored("shape"))
 

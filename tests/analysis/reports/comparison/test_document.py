@@ -197,6 +197,7 @@ def test_single_measurements_of_a_busy_host_have_no_change_and_those_of_a_device
     text = document.console([busy], width=200)
     assert text.count("have no change here, because the machine was busy in") == 2
     told = {line.split("  ")[1]: line for line in text.splitlines() if line.startswith("  ")}
+    assert re.search(r" -  +-$", told["fwd+bwd"])  # neither change nor interval
     assert told["CPU time"].endswith(" -") and told["forward"].endswith(" -")
     assert told["device time"].endswith("+50.0 %") and told["peak memory"].endswith("+50.0 %")
     assert found.ops is not None and "times of single ops" not in text
