@@ -83,9 +83,9 @@ def test_a_script_that_leaves_before_tracy_has_its_data_did_run(
 
 def test_waiting_for_a_lock_is_said_and_limited(measured: Measure, tracy: dict[str, str]) -> None:
     env = {**tracy, "STANDIN_TRACY_FAIL": "lock", "STANDIN_LOCK_PID": "4242"}
-    ran = measured(script(), "--timeout", "30", profiler="tracy", env=env)
+    ran = measured(script(), "--timeout", "20", profiler="tracy", env=env)
     assert ran.code == 1
-    assert "did not end within --timeout 30 s" in ran.err
+    assert "did not end within --timeout 20 s" in ran.err
     assert "Process 4242 holds CHIP_IN_USE_0_PCIe" in ran.err
 
 

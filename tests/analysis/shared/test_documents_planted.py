@@ -166,7 +166,8 @@ def planted(kind: str) -> list[Any]:
     if kind != "facts":
         lines = {"events": EVENTS, "readings": READINGS[:1]}[kind]
         found = [(at, *path) for at, each in enumerate(lines) for path in places(each)]
-    return [(path, nasty) for at, path in enumerate(found) for nasty in nasties(at)]
+    few = {"events": 1}.get(kind, len(STEPS))  # their many places are much alike
+    return [(path, nasty) for at, path in enumerate(found) for nasty in nasties(at)[:few]]
 
 
 def nasties(at: int) -> list[Any]:

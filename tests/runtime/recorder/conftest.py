@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,15 @@ from pathlib import Path
 import pytest
 
 from instrumentor.runtime.recorder.recorder import Recorder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_the_objects_of_other_tests() -> Iterator[None]:
+    """The recorder looks at every object of its process for compiled functions: at ours only."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -326,7 +325,6 @@ MODELS: list[Callable[[], Case]] = [
 
 
 def counted(work: Callable[[], Any]) -> tuple[int, dict[str, int]]:
-    gc.collect()  # what other tests compiled
     counting = Counting()
     counting.start()
     assert counting.mode is not None

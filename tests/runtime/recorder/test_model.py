@@ -173,7 +173,6 @@ def test_the_model_is_found_by_what_was_trained() -> None:
 
 
 def test_eager_work_is_counted_op_by_op() -> None:
-    gc.collect()  # what other tests compiled
     counting = Counting()
     counting.start()
     x = torch.ones(8, 16, requires_grad=True)
