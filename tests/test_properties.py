@@ -13,7 +13,7 @@ from tests.recording import Recorder, expectation, is_prefix, shown, violations
 from tests.training_scripts import Shape, compose, shapes
 
 THOROUGH = settings(
-    max_examples=30,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
@@ -103,7 +103,7 @@ def test_run(recorder: Recorder, shape: Shape) -> None:
     assert is_prefix(*numbers)
 
 
-@settings(THOROUGH, max_examples=15)
+@settings(THOROUGH, max_examples=10)
 @given(shapes())
 def test_kept_validation_runs(recorder: Recorder, shape: Shape) -> None:
     source, result = rewritten(shape, Options(keep_validation=True, self_contained=True))
@@ -114,7 +114,7 @@ def test_kept_validation_runs(recorder: Recorder, shape: Shape) -> None:
     assert is_prefix(shown(instrumented), shown(original))
 
 
-@settings(THOROUGH, max_examples=15)
+@settings(THOROUGH, max_examples=10)
 @given(shapes())
 def test_whole_steps(recorder: Recorder, shape: Shape) -> None:
     """With --scope step a region ends behind the optimizer step."""
