@@ -58,6 +58,8 @@ class Taken(Struct, frozen=True):
         next_ms: from the last of these to the entry of the loop's body.
         lead_ms: from there to the timed region.
         stepped: numbers of the optimizers that stepped in it.
+        region: the how manieth region its own was, counted over those that are no samples, too (a
+            profiled step); None where it was not recorded.
         kept: what of the script ran in it that is no part of a step (`validation`), joined by
             `_and_`; empty for nothing.
         kept_ms: what that took.
@@ -72,6 +74,7 @@ class Taken(Struct, frozen=True):
     next_ms: float | None = None
     lead_ms: float | None = None
     stepped: tuple[int, ...] = ()
+    region: int | None = None
     kept: str = ""
     kept_ms: float = 0.0
 
@@ -172,6 +175,7 @@ def _update(every: Mapping[str, Taken], steady: Set[str], accumulates: bool) -> 
         [bool(each.stepped) for each in every.values()],
         [each.ms for each in every.values()],
         {at for at, name in enumerate(every) if name in steady},
+        regions=[each.region for each in every.values()],
         accumulates=accumulates,
     )
 

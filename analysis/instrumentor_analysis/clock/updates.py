@@ -23,6 +23,7 @@ def updates(
     values_ms: Sequence[float],
     steady: set[int],
     *,
+    regions: Sequence[int | None] = (),
     accumulates: bool = False,
 ) -> Update | None:
     """What an update takes; None where each iteration makes one, or where none was seen.
@@ -31,19 +32,28 @@ def updates(
         stepped: of each iteration in order, whether an optimizer stepped in it.
         values_ms: what it took.
         steady: positions of those that count; an update with another one in it was not measured.
+        regions: the how manieth each was of all that ran: an update with one in it that was not
+            measured (a profiled step) tells neither of the number nor of the time.
         accumulates: the script does, as its reading tells: that holds where no update was seen.
     """
     ends = [at for at, each in enumerate(stepped) if each]
-    counts = [last - first for first, last in pairwise(ends)]
+    known = [each for each in regions if each is not None]
+    places = known if len(known) == len(stepped) else range(len(stepped))
+    spans = [
+        (first, last)
+        for first, last in pairwise(ends)
+        if places[last] - places[first] == last - first
+    ]
+    counts = [last - first for first, last in spans]
     if not counts:
-        # The only update comes behind iterations without any: more than one of them makes it.
-        return Update() if (ends[0] > 0 if ends else accumulates) else None
+        # An update comes behind iterations without any: more than one of them makes it.
+        return Update() if (not all(stepped) if ends else accumulates) else None
     usual = statistics.mode(counts)
     if usual < 2:
         return None
     if counts.count(usual) < AGREE * len(counts):
         return Update()
-    whole = [range(first + 1, last + 1) for first, last in pairwise(ends) if last - first == usual]
+    whole = [range(first + 1, last + 1) for first, last in spans if last - first == usual]
     sums = [sum(values_ms[at] for at in steps) for steps in whole if steady.issuperset(steps)]
     return Update(
         micro_steps=usual,

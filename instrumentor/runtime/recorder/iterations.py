@@ -60,12 +60,14 @@ class Iterations:
     Attributes:
         taken: milliseconds of all iterations so far, and which optimizers stepped, by the name of
             their sample.
+        regions: how many regions have come to their end so far, those that are no samples, too.
     """
 
     def __init__(self, records: Records, marks: Marks) -> None:
         self.records = records
         self.marks = marks
         self.taken: Dict[str, Tuple[float, Tuple[int, ...]]] = {}
+        self.regions = 0
         self.sample: Optional[Dict[str, Any]] = None  # whose iteration goes on
         self.outside = self.begun = (0.0, 0.0, 0)
         self.left_s = 0.0  # when the region was left, and the recorder with it
@@ -110,7 +112,8 @@ class Iterations:
         Args:
             sample: also `event`, as which it is recorded; "" leaves it out.
         """
-        self.outside, self.sample, self.kept = self.known(), sample, Kept()
+        self.outside, self.kept = self.known(), Kept()
+        self.sample = {"region": self.regions, **sample}
         self.left_s, self.own_s = time.perf_counter(), 0.0
 
     def write(self, sample: Dict[str, Any], now: Known, called_s: float, pending_s: float) -> None:
@@ -133,6 +136,7 @@ class Iterations:
             event,
             {"stepped": stepped},
             index=sample["index"],
+            region=sample["region"],
             name=sample["name"],
             ms=milliseconds,
             own_ms=self.own_s * 1000.0,

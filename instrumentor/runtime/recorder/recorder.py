@@ -232,6 +232,7 @@ class Recorder:
         milliseconds = (stopped - self.started) * 1000.0
         self.signpost(self.name + "_end")
         name, self.name = self.name, None
+        self.iterations.regions += 1
         if waited.problem:
             self.refuse(name, waited)
         elif self.profiled.running:
