@@ -573,7 +573,13 @@ def _ended_early(samples: int, options: Options, *, stopped: bool) -> Caveat:
     also = " What stands behind it did not run: it may need what is skipped." if stopped else ""
     asked = "" if options.budget_s is not None else f" of {options.samples}"
     steps = formatting.plural(samples, "sample")
-    if asked:
+    if asked and samples >= options.samples:
+        text = (
+            f"The {what} ended after {steps}, before what follows them was over: the rest of their "
+            "update, or steps under the profiler."
+        )
+        remedy = " Give it more data or epochs, or ask for fewer --steps."
+    elif asked:
         text = f"The {what} ended after {samples}{asked} samples."
         remedy = " Ask for fewer --steps, or give it more data or epochs."
     else:
