@@ -318,7 +318,7 @@ _ENOUGH = {
 }
 _ALL = "all {} samples are taken; stopping the script"
 _ONE = "the one sample is taken; stopping the script"
-SILENCE_S = 10.0  # the longest time for which nothing is said
+SILENCE_S = 10.0  # nothing is said for so long, or for a third of what goes on by now
 #: Samples from which their pace tells how long the others take.
 _PACE_STEPS = 2
 _BEAT_S = 1.0  # between two states of the status line
@@ -415,7 +415,7 @@ class Narrator:
                 (count, short, self._times(now, briefly=True)),
             )
             _status.draw([start + "".join(each) for each in ways])
-        elif now - self.heard >= SILENCE_S:
+        elif now - self.heard >= max(SILENCE_S, (now - self.since) / 3):
             self._say(f"  still {self.doing}{self._times(now)}")
 
     def _times(self, now: float, *, briefly: bool = False) -> str:
