@@ -58,9 +58,9 @@ class Asked(Checked, Replacing):
 def compare(
     context: typer.Context,
     runs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="BASE NEW [MORE...] | BASE... -- NEW... | SCRIPT ARGS [-- SCRIPT ARGS]",
+            metavar="BASE NEW | SCRIPT ARGS",
             help=(
                 "A script (or -m MODULE), run in pairs at two commits (--refs), under two "
                 "interpreters, with and without a setting, or with other arguments (after --). Or "
@@ -71,7 +71,7 @@ def compare(
                 "are repeats of one version, those after it of the other."
             ),
         ),
-    ],
+    ] = None,
     *,
     asked: Asked,
     options: Annotated[PairOptions, Without("rewrite", "run")],
@@ -90,6 +90,11 @@ def compare(
     percent = asked.fail_on_regression
     if percent is not None and not 0 <= percent < 1e6:
         raise UsageError(f"--fail-on-regression {percent:g}: must be 0 or more percent")
+    if not runs:
+        raise UsageError(
+            "nothing to compare was given",
+            "Give two run folders, BASE and NEW, or a script and --refs BASE..NEW.",
+        )
     groups, of_region = _groups(runs), asked.judge == "region"
     if are_scripts([group[0] for group in groups], options):
         options = replace(options, rewrite=rewrite, run=run)

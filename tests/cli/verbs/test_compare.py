@@ -13,6 +13,7 @@ import pytest
 from instrumentor.cli.main import call
 from instrumentor.results.history import History, place_of
 from tests.analysis.compare.sides import summary
+from tests.conftest import RunCli
 
 STEADY = (100.0, 101.0, 99.0, 100.5, 99.5)
 SCRIPT = ("project", "train.py")
@@ -305,3 +306,9 @@ def test_a_run_against_itself_is_refused(
     (tmp_path / "latest").symlink_to("one")
     code, _, err = compared(capsys, *runs)
     assert code == 2 and f"{runs[-1]} and one are one run: one" in err
+
+
+def test_without_anything_to_compare_it_says_what_it_takes(run_cli: RunCli, tmp_path: Path) -> None:
+    done = run_cli("compare", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nothing to compare was given" in done.stderr and "--refs BASE..NEW" in done.stderr
