@@ -218,9 +218,10 @@ def test_a_folder_named_as_a_marker_is_none(tmp_path: Path) -> None:
 
 
 def test_the_root_of_the_system_is_nobody_s_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(project._candidates(Path("/one/two"))) == [Path("/one/two"), Path("/one")]
-    monkeypatch.setattr(Path, "exists", lambda _: True)
-    assert project._import_folder(Path("/one/two")) == Path("/")
+    root = frozenset({0})
+    assert list(project._candidates(Path("/one/two"), root)) == [Path("/one/two"), Path("/one")]
+    monkeypatch.setattr(project, "_is_package", lambda *_: True)
+    assert project._import_folder(Path("/usr/bin"), root) == Path("/")
 
 
 def test_a_user_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:

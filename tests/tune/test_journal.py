@@ -146,10 +146,7 @@ def test_an_outcome_survives_json_with_infinite_losses() -> None:
 
 @pytest.mark.parametrize(
     "place",
-    [
-        *("/", "/proc/self", "..", "trials/../..", "linked", "linked/02"),
-        *("a" * 5000, "trials/a\0b", "trials/\ud800", "trials/\x1b[31m"),
-    ],
+    ["/", "/proc/self", "..", "trials/../..", "linked", "linked/02", "a" * 5000],
 )
 def test_a_trial_that_lies_elsewhere_is_none(tmp_path: Path, place: str) -> None:
     folder = tmp_path / "tune"
