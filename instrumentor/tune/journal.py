@@ -96,7 +96,7 @@ class Journal(Struct):
         try:
             # Not all at once: what a line comes to takes many times its bytes.
             events = (parsed(line) for line in lines_of(BytesIO(text)) if line.strip())
-            header = next(events, {})
+            header: dict[str, Any] = next(events, {})
             if header.pop("schema", "") != SCHEMA:
                 raise UsageError(f"--resume {folder}: {NAME} is not of this version")
             return cls._told(folder / NAME, header, events)
