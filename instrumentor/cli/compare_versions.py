@@ -402,6 +402,7 @@ def _commit(project: Project, wanted: _Wanted) -> str | None:
         ends = [git.commit_of(project.root, each) for each in (base, _head(new))]
         return git.read(project.root, "merge-base", *ends).decode().split()[0]
     except InstrumentError as error:
+        git.folder_of(project.root, "--git-dir")  # where git accepts none at all, it says why
         hint = _too_far_back(project, wanted.ref) or _branches(project) or error.message
         raise UsageError(f"--refs: {wanted.ref} is no commit", hint) from error
 

@@ -43,7 +43,7 @@ from instrumentor.shared.progress import Progress, Silent
 from instrumentor_analysis.kernels.report import KernelReport
 from instrumentor_analysis.kernels.simulated_findings import TOO_LARGE
 from instrumentor_analysis.kernels.simulated_report import SimulatedReport
-from instrumentor_analysis.shared.files import becoming, read_bytes, write_whole
+from instrumentor_analysis.shared.files import read_bytes, write_whole
 
 if TYPE_CHECKING:
     from instrumentor_analysis.kernels.report import AnyReport
@@ -368,11 +368,9 @@ class Iteration:
         """Write a file as a whole; returns where its text came from."""
         path = self.root / name
         blob = _in_git(self.root, text)
-        # An editor that looks at the file meanwhile sees the old text or the new one.
-        with becoming(path) as temporary:
-            write_whole(temporary, text)
-            # A new file has the mode of the umask, and the user's may be executable.
-            temporary.chmod(path.stat().st_mode & 0o7777)
+        # An editor that looks at the file meanwhile sees the old text or the new one. A new file
+        # has the mode of the umask, and the user's may be executable.
+        write_whole(path, text, mode=path.stat().st_mode & 0o7777)
         return f"git (blob {blob[:12]})" if blob else "the session's copy"
 
 

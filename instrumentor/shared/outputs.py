@@ -27,6 +27,8 @@ _RECORDS = frozenset(
 
 #: The record of runs of two versions in pairs, in their folder.
 PAIRS = "pairs.json"
+#: Of folders for runs: writable to the group as the umask says, to everybody never.
+_MODE = 0o775
 #: What a tuning found, in its folder.
 TUNING = "tune.json"
 
@@ -165,7 +167,8 @@ def run_folder(cwd: Path, asked: Path | None, name: str, first: str, content: by
             "Remove the link, or name the folder: --output DIR.",
         )
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        place.mkdir(_MODE, parents=True, exist_ok=True)
+        _refuse_exchangeable(place)
         with contextlib.suppress(FileExistsError), created(place / ".gitignore") as stream:
             stream.write(b"*\n")
     except OSError as error:
@@ -176,6 +179,22 @@ def run_folder(cwd: Path, asked: Path | None, name: str, first: str, content: by
     found = _first_free((place / f"{name}-{n}" for n in count(newest + 1)), first, content)
     assert found is not None, "numbers do not end"
     return found
+
+
+def _refuse_exchangeable(place: Path) -> None:
+    """Refuse a place for runs whose owner could put a link in the place of one while it is written.
+
+    Whoever owns the folder around it can do that anyway, and is whom the user works for there.
+
+    Raises:
+        UsageError: it belongs to another user than this one, root and that owner.
+    """
+    owner = place.lstat().st_uid
+    if owner not in {os.geteuid(), 0, place.parent.stat().st_uid}:
+        raise UsageError(
+            f"{place} belongs to another user ({owner}), who could exchange what is written there",
+            "Name a folder of your own: --output DIR.",
+        )
 
 
 def refuse_taken(cwd: Path, asked: Path | None) -> None:
@@ -276,7 +295,7 @@ def _first_free(folders: Iterable[Path], first: str, content: bytes) -> Path | N
     """The first that did not exist yet, or was empty, with its first file in it."""
     for folder in folders:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(_MODE, parents=True, exist_ok=True)
             if not any(folder.iterdir()):
                 with created(folder / first) as stream:
                     stream.write(content)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -89,13 +90,14 @@ def find_project(script: Path) -> Project:
             f"{script} is not a file",
             "Give the path of the training script, relative to the current folder or absolute.",
         )
-    parents = tuple(_candidates(file.parent))
-    git_root = next((p for p in parents if is_git_root(p)), None)
-    marked = next((p for p in parents if _is_marked(p)), None)
+    trusted = _trusted(file)
+    parents = tuple(_candidates(file.parent, trusted))
+    git_root = next((p for p in parents if is_git_root(p) and not _planted(p, trusted)), None)
+    marked = next((p for p in parents if _is_marked(p, trusted)), None)
     # A pyproject.toml above the repository is another project's.
     if git_root is not None and marked is not None and not marked.is_relative_to(git_root):
         marked = None
-    root = git_root or marked or _import_folder(file.parent)
+    root = git_root or marked or _import_folder(file.parent, trusted)
     own_roots = _own_roots(root, marked or root, file.parent)
     further = (*_working_folder(root, file), *python_path())
     return Project(root, git_root is not None, own_roots, further)
@@ -134,21 +136,59 @@ def is_git_root(folder: Path) -> bool:
         return False
 
 
-def _import_folder(folder: Path) -> Path:
-    """The folder from which a package of the script's can be imported; else the script's own."""
-    while (folder / "__init__.py").exists() and folder != folder.parent:
-        folder = folder.parent
+def _trusted(script: Path) -> frozenset[int]:
+    """Users whose files say where a script's project begins, from where a run imports.
+
+    This one, root (the owner of /, whatever its number is in a container), and the script's owner,
+    whose code runs anyway.
+    """
+    every = (Path("/"), script)
+    return frozenset({os.geteuid(), 0, *(path.stat().st_uid for path in every)})
+
+
+def _planted(folder: Path, trusted: frozenset[int]) -> bool:
+    """Whether a repository is somebody's who may put things here as everybody may, as in /tmp.
+
+    Of one that is another user's elsewhere, git says whether it is accepted.
+    """
+    return _is_open(folder) and (folder / ".git").lstat().st_uid not in trusted
+
+
+def _is_open(folder: Path) -> bool:
+    return bool(folder.stat().st_mode & stat.S_IWOTH)
+
+
+def _import_folder(folder: Path, trusted: frozenset[int]) -> Path:
+    """The folder from which a package of the script's can be imported; else the script's own.
+
+    Never one of all users (/tmp): what lies there would be imported, too.
+    """
+    while _is_package(folder, trusted) and folder != folder.parent:
+        above = folder.parent
+        shared = above.stat()
+        if _is_open(above) and (shared.st_mode & stat.S_ISVTX or shared.st_uid not in trusted):
+            break
+        folder = above
     return folder
 
 
-def _candidates(folder: Path) -> Iterator[Path]:
+def _is_package(folder: Path, trusted: frozenset[int]) -> bool:
+    return _counts(folder / "__init__.py", trusted)
+
+
+def _counts(path: Path, trusted: frozenset[int]) -> bool:
+    """Whether a file is there, by the word of somebody who is trusted: of a link, who made it."""
+    return path.is_file() and path.lstat().st_uid in trusted
+
+
+def _candidates(folder: Path, trusted: frozenset[int]) -> Iterator[Path]:
     """Parents that can be a project's root.
 
     A home folder kept in git (dotfiles) is nobody's training project, unless it is packaged.
     """
     home = home_folder()
     for parent in (folder, *folder.parents):
-        if parent == parent.parent or (parent == home and not _is_marked(parent)):
+        if parent == parent.parent or (parent == home and not _is_marked(parent, trusted)):
             return
         yield parent
 
@@ -161,8 +201,8 @@ def home_folder() -> Path | None:
         return None
 
 
-def _is_marked(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in MARKERS)
+def _is_marked(folder: Path, trusted: frozenset[int]) -> bool:
+    return any(_counts(folder / name, trusted) for name in MARKERS)
 
 
 def _own_roots(root: Path, package: Path, script_folder: Path) -> tuple[Path, ...]:

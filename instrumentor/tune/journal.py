@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from instrumentor_analysis.shared.documents import parsed
 from instrumentor_analysis.shared.files import (
     Unfit,
     appended,
+    lines_of,
     read_bytes,
     refuse_links,
     write_whole,
@@ -28,6 +30,10 @@ from instrumentor_analysis.shared.files import (
 
 SCHEMA = "instrument-tune-journal/2"
 NAME = "journal.jsonl"
+#: A trial takes some ten kilobytes.
+LIMIT_BYTES = 64 * 1024 * 1024
+#: Settings are tried one at a time: of no script there are as many.
+MOST_TRIALS = 10_000
 #: Where trials keep what they write.
 TRIALS = "trials"
 
@@ -65,7 +71,7 @@ class Journal(Struct):
         """
         path = folder / NAME
         try:
-            data = read_bytes(path, follow=False, own=True, single=True)
+            data = read_bytes(path, LIMIT_BYTES, follow=False, own=True, single=True)
         except FileNotFoundError:
             raise UsageError(
                 f"--resume {folder}: there is no {NAME}", "Give the folder of an earlier tuning."
@@ -88,20 +94,24 @@ class Journal(Struct):
     def _of(cls, folder: Path, text: bytes) -> Journal:
         """The journal of a text that is one."""
         try:
-            events = [parsed(line) for line in text.splitlines() if line.strip()]
-            if not events or events[0].pop("schema", "") != SCHEMA:
+            # Not all at once: what a line comes to takes many times its bytes.
+            events = (parsed(line) for line in lines_of(BytesIO(text)) if line.strip())
+            header: dict[str, Any] = next(events, {})
+            if header.pop("schema", "") != SCHEMA:
                 raise UsageError(f"--resume {folder}: {NAME} is not of this version")
-            return cls._told(folder / NAME, events)
+            return cls._told(folder / NAME, header, events)
         except (
-            *(ValueError, TypeError, LookupError, AttributeError, ValidationError, Unfit),
+            *(ValueError, TypeError, LookupError, AttributeError, ValidationError, OSError),
         ) as error:
             fault = getattr(error, "strerror", None) or error
             raise UsageError(f"--resume {folder}: {NAME} is damaged: {fault}") from error
 
     @classmethod
-    def _told(cls, path: Path, events: list[dict[str, Any]]) -> Journal:
-        journal = cls(path, events[0])
-        for event in events[1:]:
+    def _told(
+        cls, path: Path, header: Mapping[str, Any], events: Iterator[dict[str, Any]]
+    ) -> Journal:
+        journal = cls(path, header)
+        for event in events:
             journal._take(event)
         # Killed from outside, as by a machine that went down: no result of the setting.
         killed = [key for key, made in journal.outcomes.items() if made.status == KILLED]
@@ -131,6 +141,8 @@ class Journal(Struct):
         self.begun.pop(key, None)
         if event["event"] == "begun":
             self.count += 1
+            if self.count > MOST_TRIALS:
+                raise ValueError(f"it tells of more than {MOST_TRIALS:,} trials")
             self.begun[key] = self._below(str(event["folder"]))
         elif event["event"] == "ended":
             self.outcomes[key] = Outcome.from_json(event["outcome"])

@@ -387,14 +387,24 @@ def common_folder(folder: Path) -> Path | None:
         NotReady: git does not accept the repository.
     """
     try:
-        inside, common = read(
-            folder, "rev-parse", "--is-inside-work-tree", "--git-common-dir"
-        ).splitlines()
+        inside = read(folder, "rev-parse", "--is-inside-work-tree")
     except NotReady as error:
         if "not a git repository" not in error.message:
             raise
         return None
-    return (folder / os.fsdecode(common)).resolve() if inside == b"true" else None
+    return folder_of(folder, "--git-common-dir") if inside == b"true\n" else None
+
+
+def folder_of(root: Path, which: str) -> Path:
+    """One of git's folders, resolved; asked for alone, since its name may hold line ends.
+
+    Args:
+        which: the option of ``git rev-parse`` that tells it.
+
+    Raises:
+        NotReady: git does not accept the repository.
+    """
+    return (root / os.fsdecode(read(root, "rev-parse", which).removesuffix(b"\n"))).resolve()
 
 
 def names(root: Path, arguments: Sequence[str]) -> list[str]:

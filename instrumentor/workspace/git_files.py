@@ -7,6 +7,7 @@ reads whatever it is asked is looked at before; all else once git has not answer
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,10 @@ _READ_BESIDE = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
 _LISTED = (".", "info", "objects/info", "objects/info/commit-graphs", "objects/pack", "reftable")
 _WAITED_FOR = (stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK)
 _MOST_ALTERNATES = 100
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_CONTROLS = dict(
+    zip((b"a", b"b", b"t", b"n", b"v", b"f", b"r"), (b"%c" % n for n in range(7, 14)), strict=True)
+)
 
 
 def refuse_endless(root: Path) -> None:
@@ -116,13 +121,31 @@ def _alternates(objects: Path) -> list[Path]:
     """Object folders that this one borrows from, and those that they borrow from."""
     found = [objects]
     for folder in found:
-        try:
-            text = read_bytes(folder / "info" / "alternates", SETTINGS_BYTES)
-        except (OSError, ValueError):
-            continue
-        new = [folder / os.fsdecode(line) for line in text.splitlines() if line]
-        found += [path for path in new if path not in found][: _MOST_ALTERNATES - len(found)]
+        new = [path for path in lenders(folder) if path not in found]
+        found += new[: _MOST_ALTERNATES - len(found)]
     return found[1:]
+
+
+def lenders(objects: Path) -> list[Path]:
+    """Object folders that this one itself names to borrow from."""
+    try:
+        text = read_bytes(objects / "info" / "alternates", SETTINGS_BYTES)
+    except (OSError, ValueError):
+        return []
+    lines = (line for line in text.split(b"\n") if line and not line.startswith(b"#"))
+    return [objects / os.fsdecode(_unquoted(line)) for line in lines]
+
+
+def _unquoted(line: bytes) -> bytes:
+    """A path as git writes it, quoted as in C where it holds line ends or quotes."""
+    if len(line) < 2 or not line.startswith(b'"') or not line.endswith(b'"'):
+        return line
+    return _ESCAPE.sub(_meant, line[1:-1])
+
+
+def _meant(escape: re.Match[bytes]) -> bytes:
+    said = escape[1]
+    return bytes([int(said, 8) & 0xFF]) if said.isdigit() else _CONTROLS.get(said, said)
 
 
 def _found(top: Path, late: float, *, deep: bool = True, inside: bool = True) -> Iterator[str]:

@@ -11,8 +11,8 @@ import shutil
 from pathlib import Path
 
 from instrumentor.shared.errors import NotReady
-from instrumentor.workspace import git
-from instrumentor_analysis.shared.files import appended, copy, read_text, write_whole
+from instrumentor.workspace import git, git_files
+from instrumentor_analysis.shared.files import appended, copy, write_whole
 
 # What git keeps for each work tree, and what all work trees of a repository share
 # (gitrepository-layout).
@@ -36,8 +36,7 @@ def make_private_git(root: Path, target: Path) -> None:
 
 
 def _make(root: Path, target: Path) -> None:
-    answer = os.fsdecode(git.read(root, "rev-parse", "--git-dir", "--git-common-dir"))
-    own, common = ((root / line).resolve() for line in answer.splitlines())
+    own, common = (git.folder_of(root, which) for which in ("--git-dir", "--git-common-dir"))
     target.mkdir(mode=0o700)
     for name in SHARED:
         _copy(common, name, target)
@@ -56,12 +55,8 @@ def _make(root: Path, target: Path) -> None:
 def _borrow_objects(objects: Path, target: Path) -> None:
     (target / "info").mkdir(parents=True)
     (target / "pack").mkdir()
-    borrowed = [str(objects)]
-    chained = objects / "info" / "alternates"
-    if chained.is_file():
-        lines = read_text(chained, "surrogateescape").splitlines()
-        # relative alternates of a borrowed store are not followed by git
-        borrowed += [os.path.normpath(objects / line) for line in lines if line and line[0] != "#"]
+    # relative alternates of a borrowed store are not followed by git
+    borrowed = [str(objects), *map(os.path.normpath, git_files.lenders(objects))]
     text = "".join(f"{_quoted(path)}\n" for path in borrowed)
     write_whole(target / "info" / "alternates", os.fsencode(text))
 

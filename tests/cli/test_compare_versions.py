@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -13,10 +14,12 @@ from msgspec.structs import replace
 from instrumentor.cli.common import Shown
 from instrumentor.cli.compare_versions import (
     PairOptions,
+    _commit,
     _hopeless,
     _pairs,
     _resumed,
     _show,
+    _Wanted,
     _wanted,
     _warn_of_few,
     are_scripts,
@@ -26,9 +29,11 @@ from instrumentor.cli.compare_versions import (
     show_earlier,
     statement,
 )
+from instrumentor.run.launchers import Started
 from instrumentor.run.options import RunOptions
 from instrumentor.run.pairs import MOST_PAIRS, Command, Measured, Pair, Paired, Version, judged
-from instrumentor.shared.errors import UsageError
+from instrumentor.shared.errors import NotReady, UsageError
+from instrumentor.shared.project import find_project
 from instrumentor.tune.settings import parsed
 from instrumentor_analysis.compare.paired import (
     FALSE_VERDICT,
@@ -39,6 +44,8 @@ from instrumentor_analysis.compare.paired import (
     verdict,
 )
 from instrumentor_analysis.model import Interval
+from tests.attackers import NOBODY, TWO_USERS
+from tests.conftest import RepoFactory
 
 
 def again_with(paired: Paired, pairs: int | None) -> str:
@@ -386,3 +393,16 @@ def test_pairs_that_will_not_decide_say_so_while_they_run(pairs: int, most: int,
 def test_more_pairs_than_can_be_judged_are_refused_before_the_first() -> None:
     with pytest.raises(UsageError, match=f"must be {MOST_PAIRS} or fewer"):
         compare_versions([["train.py"]], PairOptions(pairs=MOST_PAIRS + 1), None, Shown())
+
+
+@TWO_USERS
+def test_git_that_accepts_no_repository_says_so_and_no_commit_is_missed(
+    git_repo: RepoFactory,
+) -> None:
+    repo = git_repo({"train.py": "x = 1\n"})
+    project = find_project(repo / "train.py")
+    wanted = _Wanted("HEAD", Started(repo / "train.py"), ref="HEAD")
+    assert _commit(project, wanted) is not None
+    os.chown(repo / ".git", NOBODY, NOBODY)
+    with pytest.raises(NotReady, match="dubious ownership"):
+        _commit(project, wanted)

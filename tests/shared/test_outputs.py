@@ -236,6 +236,29 @@ def test_runs_stand_in_one_place_that_git_ignores(tmp_path: Path) -> None:
     assert start("a") == place / "a-4"
 
 
+@TWO_USERS
+def test_no_run_is_put_where_another_user_can_exchange_it(tmp_path: Path) -> None:
+    """Whoever owns the folder around a run can put a link in its place while it is written."""
+    place = tmp_path / "instrument-runs"
+    place.mkdir(0o777)
+    os.chown(place, NOBODY, NOBODY)
+    with pytest.raises(UsageError, match=r"belongs to another user \(65534\)"):
+        run_folder(tmp_path, None, "a", "run.json")
+    assert not [path for path in place.iterdir() if path.name != ".gitignore"]
+    os.chown(tmp_path, NOBODY, NOBODY)  # as where root works in a user's folder
+    assert run_folder(tmp_path, None, "a", "run.json") == place / "a-1"
+
+
+def test_a_folder_for_runs_is_never_open_to_everybody(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    before = os.umask(0)
+    request.addfinalizer(lambda: os.umask(before))
+    made = run_folder(tmp_path, None, "a", "run.json")
+    for folder in (made, made.parent, run_folder(tmp_path, Path("mine"), "a", "run.json")):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o775
+
+
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
 def test_what_a_user_calls_latest_stays(tmp_path: Path, make: Callable[[Path], None]) -> None:
     latest = tmp_path / "instrument-runs" / "latest"

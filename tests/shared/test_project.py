@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from instrumentor.shared.project import (
     read_toml,
     seen_from_here,
 )
+from tests.attackers import NOBODY, TWO_USERS, as_another_user, shared_tmp
 
+__all__ = ["shared_tmp"]
 pytestmark = pytest.mark.usefixtures("no_hang")
 
 #: A warning of it names a line.
@@ -215,9 +218,10 @@ def test_a_folder_named_as_a_marker_is_none(tmp_path: Path) -> None:
 
 
 def test_the_root_of_the_system_is_nobody_s_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(project._candidates(Path("/one/two"))) == [Path("/one/two"), Path("/one")]
-    monkeypatch.setattr(Path, "exists", lambda _: True)
-    assert project._import_folder(Path("/one/two")) == Path("/")
+    root = frozenset({0})
+    assert list(project._candidates(Path("/one/two"), root)) == [Path("/one/two"), Path("/one")]
+    monkeypatch.setattr(project, "_is_package", lambda *_: True)
+    assert project._import_folder(Path("/usr/bin"), root) == Path("/")
 
 
 def test_a_user_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,3 +302,45 @@ def test_without_a_mark_it_is_where_the_script_s_package_can_be_imported(tmp_pat
         (folder / "__init__.py").touch()
     (inner / "train.py").touch()
     assert find_project(inner / "train.py").root == tmp_path / "work"
+
+
+@TWO_USERS
+@pytest.mark.parametrize("marker", ["pyproject.toml", "setup.py", ".git/HEAD"])
+def test_a_mark_of_another_user_above_draws_nothing_of_theirs_in(
+    shared_tmp: Path, marker: str
+) -> None:
+    """A run imports from a project's root and its src: their modules would run as this user."""
+    _files(shared_tmp, "mine/train.py")
+    as_another_user(lambda: _files(shared_tmp, marker, "src/torch.py", "random.py"))
+    found = find_project(shared_tmp / "mine" / "train.py")
+    assert (found.root, found.git) == (shared_tmp / "mine", False)
+    assert found.import_roots == (shared_tmp / "mine",)
+
+
+@TWO_USERS
+def test_a_link_that_another_user_made_is_no_mark(shared_tmp: Path) -> None:
+    _files(shared_tmp, "mine/train.py", "mine/other/setup.py")
+    theirs = shared_tmp / "setup.py"
+    as_another_user(lambda: theirs.symlink_to(shared_tmp / "mine/other/setup.py"))
+    assert find_project(shared_tmp / "mine" / "train.py").root == shared_tmp / "mine"
+
+
+@TWO_USERS
+def test_the_marks_of_the_scripts_owner_count_and_git_is_asked_of_others(tmp_path: Path) -> None:
+    """Whoever wrote the script has it run; of a colleague's repository git says who may use it."""
+    _files(tmp_path, "theirs/pyproject.toml", "theirs/deep/train.py", "team/.git/HEAD")
+    _files(tmp_path, "team/scripts/mine.py")
+    for path in (tmp_path / "theirs").rglob("*"):
+        os.chown(path, NOBODY, NOBODY)
+    os.chown(tmp_path / "team" / ".git", NOBODY, NOBODY)
+    assert find_project(tmp_path / "theirs" / "deep" / "train.py").root == tmp_path / "theirs"
+    assert find_project(tmp_path / "team" / "scripts" / "mine.py").root == tmp_path / "team"
+
+
+def test_a_package_in_a_folder_of_all_users_is_a_project_of_its_own(shared_tmp: Path) -> None:
+    _files(shared_tmp, "pkg/__init__.py", "pkg/part/__init__.py", "pkg/part/train.py")
+    assert find_project(shared_tmp / "pkg" / "part" / "train.py").root == shared_tmp / "pkg"
+    shutil.copytree(shared_tmp / "pkg", shared_tmp / "above" / "pkg")
+    (shared_tmp / "above").chmod(0o777)  # as every folder of some mounts
+    found = find_project(shared_tmp / "above" / "pkg" / "part" / "train.py")
+    assert found.root == shared_tmp / "above"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from instrumentor.shared.errors import UsageError
+from instrumentor.tune import journal as journals
 from instrumentor.tune.journal import Journal
 from instrumentor.tune.outcome import KILLED, Outcome
 from tests.attackers import TWO_USERS, as_another_user, shared_tmp, without_rights
@@ -143,7 +144,10 @@ def test_an_outcome_survives_json_with_infinite_losses() -> None:
     assert Outcome.from_json({**made.to_json(), "later": 1}) == made
 
 
-@pytest.mark.parametrize("place", ["/", "/proc/self", "..", "trials/../..", "linked", "linked/02"])
+@pytest.mark.parametrize(
+    "place",
+    ["/", "/proc/self", "..", "trials/../..", "linked", "linked/02", "a" * 5000],
+)
 def test_a_trial_that_lies_elsewhere_is_none(tmp_path: Path, place: str) -> None:
     folder = tmp_path / "tune"
     folder.mkdir()
@@ -153,6 +157,22 @@ def test_a_trial_that_lies_elsewhere_is_none(tmp_path: Path, place: str) -> None
         file.write(json.dumps({"event": "begun", "key": "three", "folder": place}) + "\n")
     with pytest.raises(UsageError, match="is damaged: "):
         Journal.resumed(folder)
+
+
+def test_a_journal_larger_than_any_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line is looked at, and what it tells is held."""
+    filled(tmp_path)
+    path = tmp_path / "journal.jsonl"
+    monkeypatch.setattr(journals, "LIMIT_BYTES", path.stat().st_size)
+    assert Journal.resumed(tmp_path).count == 2
+    monkeypatch.setattr(journals, "MOST_TRIALS", 1)
+    with pytest.raises(UsageError, match="is damaged: it tells of more than 1 trials"):
+        Journal.resumed(tmp_path)
+    monkeypatch.setattr(journals, "LIMIT_BYTES", path.stat().st_size - 1)
+    with pytest.raises(UsageError, match="is larger than"):
+        Journal.resumed(tmp_path)
 
 
 def test_no_trial_is_kept_behind_a_link(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from instrumentor.shared.errors import NotReady
 from instrumentor.workspace import git, git_files
 from instrumentor.workspace.in_place.disk import Disk
 from instrumentor.workspace.in_place.journal import store
+from instrumentor.workspace.private_git import make_private_git
 from tests.conftest import RepoFactory
 from tests.conftest import git as run_git
 
@@ -115,6 +116,29 @@ def test_object_folders_that_are_borrowed_from_are_looked_at(repo: Path, name: s
     (objects / "info" / "alternates").write_text(f"# none\n{one}\n")
     with pytest.raises(NotReady, match=f"{two / name} is a pipe"):
         git.names(repo, ())
+
+
+def test_a_borrowed_folder_may_have_any_name(repo: Path) -> None:
+    """Git quotes such a name as C does."""
+    name = 'a\n\u2028\r"b\\'
+    planted(repo / name / "info" / "alternates")
+    quoted = 'a\\n\u2028\\015\\"b\\\\'
+    (repo / ".git/objects/info/alternates").write_text(f'"{repo}/{quoted}"\n"odd\n')
+    objects = repo / ".git" / "objects"
+    assert git_files.lenders(objects) == [repo / name, objects / '"odd']
+    with pytest.raises(NotReady, match="info/alternates is a pipe"):
+        git.names(repo, ())
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\u2028b", "a\rb", "a\x0cb"])
+def test_a_git_folder_may_have_any_name(git_repo: RepoFactory, tmp_path: Path, name: str) -> None:
+    """A file named .git, which may come with an archive, says where it lies."""
+    repo, tree = git_repo({"train.py": ""}, name=name), tmp_path / "tree"
+    run_git(repo, "worktree", "add", "-q", str(tree))
+    assert git.common_folder(tree) == repo / ".git"
+    make_private_git(tree, tmp_path / "copy.git")
+    head = run_git(tree, "rev-parse", "HEAD")
+    assert run_git(tmp_path, "--git-dir=copy.git", "rev-parse", "HEAD^{commit}") == head
 
 
 @pytest.mark.parametrize("pipe", ["HEAD", "packed-refs", "refs/heads/x"])

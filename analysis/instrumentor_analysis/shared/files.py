@@ -272,8 +272,13 @@ def write_below(folder: Path, target: Path, content: bytes) -> None:
             raise OSError(error.errno, error.strerror, str(target)) from error
 
 
-def write_whole(target: Path, content: bytes, *, replace: bool = True) -> None:
+def write_whole(
+    target: Path, content: bytes, *, replace: bool = True, mode: int | None = None
+) -> None:
     """Put a file in place at once; a failure leaves what was there, and names the target.
+
+    Args:
+        mode: its permission bits; None for those of any new file.
 
     Raises:
         FileExistsError: something is there, which must not be replaced.
@@ -283,6 +288,8 @@ def write_whole(target: Path, content: bytes, *, replace: bool = True) -> None:
     with becoming(target, replace=replace) as temporary, created(temporary) as file:
         file.write(content)
         file.flush()
+        if mode is not None:
+            os.fchmod(file.fileno(), mode)
         os.fsync(file.fileno())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import stat
 from pathlib import Path
 
 from instrumentor.workspace import git
@@ -75,9 +76,18 @@ class Disk:
         path.unlink()
 
     def stamp(self, path: Path, mode: int, mtime_ns: int) -> None:
-        """Set permission bits and modification time."""
-        path.chmod(mode)
-        os.utime(path, ns=(path.stat().st_atime_ns, mtime_ns))
+        """Set permission bits and modification time; of a link's target, neither."""
+        # What stands there may have been exchanged. Its number, as it may be closed to reading.
+        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+        try:
+            facts = os.fstat(descriptor)
+            if not stat.S_ISREG(facts.st_mode):
+                raise OSError(errno.EINVAL, "is no regular file any more", str(path))
+            itself = Path(f"/proc/self/fd/{descriptor}")
+            itself.chmod(mode)
+            os.utime(itself, ns=(facts.st_atime_ns, mtime_ns))
+        finally:
+            os.close(descriptor)
 
     def git(self, folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
         """Output of a git command that writes.

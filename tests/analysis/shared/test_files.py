@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -46,6 +47,19 @@ def test_a_file_that_must_not_be_replaced_is_left(tmp_path: Path) -> None:
     assert target.read_bytes() == b"first"
     write_whole(target, b"third")
     assert target.read_bytes() == b"third" and list(tmp_path.iterdir()) == [target]
+
+
+def test_a_file_has_the_mode_asked_for_whatever_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who owns the folder can put a link in the place of any name in it."""
+    mine = tmp_path / "mine"
+    mine.touch(0o600)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "chmod", lambda *_: pytest.fail("by its name"))
+        write_whole(tmp_path / "x", b"text", mode=0o751)
+    assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o751
+    assert stat.S_IMODE(mine.stat().st_mode) == 0o600
 
 
 def device(path: Path) -> None:

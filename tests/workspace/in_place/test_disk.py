@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -145,3 +146,19 @@ def test_a_stamp_is_mode_and_time(pair) -> None:
     Disk().stamp(pair[0], 0o604, 5 * 10**9)
     facts = pair[0].stat()
     assert (facts.st_mode & 0o7777, facts.st_mtime_ns) == (0o604, 5 * 10**9)
+
+
+def test_a_stamp_goes_through_no_link(pair) -> None:
+    """Who owns the folder can put one in a file's place after any look at it."""
+    one, other = pair
+    before = other.stat()
+    one.unlink()
+    for make in (lambda: one.symlink_to(other), lambda: os.mkfifo(one)):
+        make()
+        with pytest.raises(OSError, match="no regular file any more"):
+            Disk().stamp(one, 0o777, 5)
+        one.unlink()
+    assert (other.stat().st_mode, other.stat().st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+    other.chmod(0)  # closed to reading
+    Disk().stamp(other, 0o400, 5)
+    assert stat.S_IMODE(other.stat().st_mode) == 0o400
