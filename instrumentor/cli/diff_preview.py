@@ -46,6 +46,6 @@ def show(
     kinds = {"train": "training loop", "inference": "inference loop"}
     console.say(f"Found the {kinds.get(plan.explanation['mode'], 'lines')} at {plan.found}")
     console.say(console.counts_line(plan.counts(), plan.options.steps, plan.rest_of_update))
-    ignored = prepared.plan.options.ignore_warnings
-    console.warn_all(planned_here(prepared.plan.warnings), notes=notes, ignored=ignored)
-    console.say(f"Next: {next_commands.run(words, target)}")
+    warnings = planned_here(plan.warnings)
+    console.warn_all(warnings, notes=notes, ignored=plan.options.ignore_warnings)
+    console.say(f"Next: {next_commands.run(words, next_commands.measured(started, warnings))}")

@@ -6,13 +6,14 @@ import ast
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError
+from instrumentor_analysis.shared.caveats import UNCALLED_TEST, Caveat
 from instrumentor_analysis.shared.files import read_bytes
 
 if TYPE_CHECKING:
@@ -70,6 +71,14 @@ def target(started: Started) -> list[str]:
     module = started.module or _as_module(started.script)
     what = ["-m", module] if module else [console.word(started.script)]
     return [*what, *(started.launcher or started.arguments)]
+
+
+def measured(started: Started, warnings: Iterable[Caveat]) -> list[str]:
+    """What to measure of a script that was read: where only pytest calls its loop, through that."""
+    from instrumentor.run.launchers import through_pytest
+
+    uncalled = any(each.kind == UNCALLED_TEST for each in warnings)
+    return target(through_pytest(started) if uncalled else started)
 
 
 def _as_module(script: Path) -> str:

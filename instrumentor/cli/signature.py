@@ -8,6 +8,7 @@ Typer sees each option as a parameter of its own, the function gets the dataclas
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, is_dataclass
@@ -75,7 +76,7 @@ class Declared:
             metavar="" if self.type is bool and said.metavar is None else said.metavar,
             show_envvar=False,
             rich_help_panel=said.panel,
-            autocompletion=self._complete if "|" in (said.metavar or "") else None,
+            autocompletion=self._complete if said.choices or "|" in (said.metavar or "") else None,
         )
         return inspect.Parameter(
             self.key,
@@ -86,7 +87,7 @@ class Declared:
 
     def _complete(self, incomplete: str) -> list[str]:
         """The words, not the placeholders, among its alternatives."""
-        words = (self.option.metavar or "").split("|")
+        words = self.option.choices or (self.option.metavar or "").split("|")
         return [word for word in words if word.islower() and word.startswith(incomplete)]
 
     def value(self, typed: Any) -> Any:
@@ -152,11 +153,29 @@ def _group(hint: Any) -> tuple[Any, Only]:
     return group, note
 
 
+_BRACES = re.compile(r"\A\{(.*)\}((?:\.\.\.)?)\Z", re.DOTALL)
+
+
+def _unbraced(found: re.Match[str]) -> str:
+    """What stands in braces; with the dots behind them, where it has none of its own."""
+    return found[1] if "..." in found[1] else found[1] + found[2]
+
+
 class Command(typer.core.TyperCommand):
     """Has no type behind --help, which takes no value, and no panel for it alone.
 
-    What is wrong with the value of a file or a variable is said of that one.
+    Paragraphs of its help are wrapped to the terminal; what is wrong with the value of a file or a
+    variable is said of that one.
     """
+
+    def __init__(self, *args: Any, help: str | None = None, **more: Any) -> None:
+        paragraphs = (help or "").split("\n\n")
+        text = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+        super().__init__(*args, help=text, **more)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Without braces around what a parameter is called; repetition is told once."""
+        return [_BRACES.sub(_unbraced, each) for each in super().collect_usage_pieces(ctx)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with named(ctx):

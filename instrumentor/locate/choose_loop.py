@@ -39,7 +39,7 @@ from instrumentor.locate.region.beside_the_step import beside_the_step, holds
 from instrumentor.locate.region.modes import Region
 from instrumentor.locate.region.regions import find_regions, unsampled
 from instrumentor.locate.region.step_function import step_function
-from instrumentor.locate.remarks import of_the_program, of_the_syncs
+from instrumentor.locate.remarks import of_a_test, of_the_program, of_the_syncs
 from instrumentor.locate.rules import reasons_against
 from instrumentor.locate.rules.arguments import passed_by
 from instrumentor.locate.rules.closures import closures_anywhere
@@ -506,6 +506,7 @@ def located_step(
         deferred=tuple(moved),
         cache_clears=tuple(_cache_clears(candidate)),
         warnings=(
+            *(of_a_test(candidate) if options.test is None else ()),
             *of_the_program(candidate),
             *told,
             *(caveat for region in regions for caveat in region.warnings),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import shlex
 from collections.abc import Iterator, Sequence
 
 from instrumentor.locate.experiment_yaml import mesh_default_warning
@@ -14,8 +16,10 @@ from instrumentor.locate.region.modes import Region
 from instrumentor.locate.rules.frameworks import imported_roots
 from instrumentor.read.control_flow import START, flow_of
 from instrumentor.read.syntax import Source, argument, callee, dotted, own_nodes
-from instrumentor_analysis.shared.caveats import Caveat
+from instrumentor.shared.project import seen_from_here
+from instrumentor_analysis.shared.caveats import UNCALLED_TEST, Caveat
 
+_TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")  # as pytest finds them
 #: What a call is told of by its role: kind and text, with the call's name.
 _TOLD = {
     Role.DEBUGGER: ("breakpoint", "{}() would wait for input."),
@@ -52,6 +56,17 @@ def of_the_program(candidate: Candidate) -> Iterator[Caveat]:
             "update is.",
             place=candidate.source.at(candidate.loop.lineno),
         )
+
+
+def of_a_test(candidate: Candidate) -> Iterator[Caveat]:
+    """That the loop runs in tests of the entry which pytest calls, and nothing in the file does."""
+    program, scope = candidate.program, candidate.scope
+    entry, loop = program.entry.path, candidate.source.at(candidate.loop.lineno)
+    tests = [test for test, run in program.tests.items() if scope in (test, *run)]
+    if tests and _TEST_FILE.fullmatch(entry.name) and scope not in program.reached:
+        command = shlex.join(["instrument", "run", "-m", "pytest", str(seen_from_here(entry))])
+        text = f"The loop runs in {tests[0].name}, which pytest calls, not the script."
+        yield Caveat(UNCALLED_TEST, text, place=loop, hint=command)
 
 
 def _of_the_calls(candidate: Candidate, source: Source) -> Iterator[Caveat]:

@@ -113,8 +113,9 @@ def find_interpreter(
     for path in others:
         if suits(path):
             return Interpreter(path, "PATH", lies_in(path, project), tuple(notes))
-    looked_at = f" (looked at {', '.join(map(str, others))})" if others else ""
-    notes.append(f"no python on PATH has what the script needs{looked_at}")
+    looked_at = ", ".join(map(str, (own, *others)))
+    text = "neither instrument's own interpreter nor a python on PATH has what the script needs"
+    notes.append(f"{text} (looked at {looked_at})")
     return Interpreter(own, "this interpreter", notes=tuple(notes))
 
 

@@ -201,13 +201,18 @@ class Program(Names, eq=False, dict=True):
         """
         wanted = test.partition("[")[0].split("::")[1:]
         found: dict[ScopeNode, None] = {}
-        for function in self.entry.functions:
+        for function, run in self.tests.items():
             around = self.entry.class_of.get(function)
             path = [*([around.name] if around else []), function.name]
-            if function.name.startswith("test") and path[: len(wanted)] == wanted:
-                found[function] = None
-                found |= self.called_from(function, function.body)
+            if path[: len(wanted)] == wanted:
+                found |= {function: None} | run
         return found
+
+    @cached_property
+    def tests(self) -> dict[FunctionNode, dict[ScopeNode, None]]:
+        """The entry's functions that pytest takes for tests, each with those that it runs."""
+        found = (f for f in self.entry.functions if f.name.startswith("test"))
+        return {test: self.called_from(test, test.body) for test in found}
 
     @cached_property
     def reached(self) -> dict[ScopeNode, None]:

@@ -58,10 +58,11 @@ class ReportFiles(Checked, Replacing):
     export: Tracker | None = option(
         OUTPUT,
         None,
-        "Log the figures with this tracker of experiments, where it is installed beside this tool, "
-        "into the run's folder; over a network only where MLFLOW_TRACKING_URI or WANDB_MODE=online "
-        "is set.",
+        f"Log the figures with a tracker of experiments ({', '.join(TRACKERS)}), where it is "
+        "installed beside this tool, into the run's folder; over a network only where "
+        "MLFLOW_TRACKING_URI or WANDB_MODE=online is set.",
         type=str,
+        metavar="TRACKER",
         choices=TRACKERS,
         once=True,
     )

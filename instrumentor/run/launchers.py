@@ -90,6 +90,11 @@ def _launched(words: Sequence[str], module: str, cwd: Path) -> Started:
     raise UsageError(f"-m {module}: no {what} that exists is among its arguments", "Name one.")
 
 
+def through_pytest(plain: Started) -> Started:
+    """What starts a script's tests, of a script that was given as it is."""
+    return Started(plain.script, (), PYTEST, (str(plain.script),), "")
+
+
 def launched(options: RunOptions, workspace: Workspace, script: Path, cwd: Path) -> dict[str, Any]:
     """What a request for a process says of the module and the arguments that start a script.
 

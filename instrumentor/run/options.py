@@ -74,7 +74,8 @@ class ProcessOptions(Checked):
         USUAL,
         None,
         "The script's interpreter; default: the active environment's, else env/crank_env or "
-        "env/xla_env, else the first python3 on PATH that has torch.",
+        "env/xla_env, else instrument's own if it has torch, else the first python3 on PATH that "
+        "has.",
     )
     timeout_s: float | None = option(
         WHERE, None, "Limit for one run, seconds.", "--timeout", metavar="S", above=0

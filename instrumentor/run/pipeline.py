@@ -268,7 +268,10 @@ class InstrumentedRun(Pipeline[Result]):
             self.new_files = tuple(p for p in workspace.new_files() if "__pycache__" not in p.parts)
         left = [Caveat("copy-left", text) for text in workspace.slot.left]
         stays = (f"{each.path}: {each.elsewhere}" for each in workspace.restored if each.elsewhere)
-        self.warnings += [*left, *(Caveat("text-stays", text) for text in stays)]
+        left += [Caveat("text-stays", text) for text in stays]
+        self.warnings += left
+        for each in left:  # told by the run: no figure depends on it
+            self.progress.note(each.labelled)
         self._compare_links(linked)
         return replace(made, failure=self.failure)
 

@@ -7,7 +7,6 @@ failure comes out as a typed error that carries the folder and the partial summa
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from instrumentor.run.compiler_breaks import causes
 from instrumentor.run.conditions import chosen, conditions
 from instrumentor.run.discovery import UNMODIFIED, Discovery, may_help, other_loops, prepared_by
 from instrumentor.run.execution import Execution
-from instrumentor.run.launchers import PYTEST, launched
+from instrumentor.run.launchers import launched
 from instrumentor.run.options import RunOptions, RunResult
 from instrumentor.run.pipeline import InstrumentedRun
 from instrumentor.run.profilers import WALLCLOCK, Launch, LaunchRequest, Profiler, choose
@@ -63,7 +62,7 @@ from instrumentor.workspace.in_place import in_place
 from instrumentor.workspace.run_location import Workspace
 from instrumentor.workspace.shadow import shadow
 from instrumentor_analysis.reports import formatting
-from instrumentor_analysis.shared.caveats import Caveat, by_weight, few, recorded
+from instrumentor_analysis.shared.caveats import UNCALLED_TEST, Caveat, by_weight, few, recorded
 from instrumentor_analysis.shared.files import RUNS_FOLDER
 
 if TYPE_CHECKING:
@@ -81,7 +80,6 @@ _NOTHING_UNTRACED = (
 )
 # tt-blacksmith has a `train.py` for each model: only the folder tells which one.
 _PLAIN_NAMES = ("train", "main", "run", "__main__")
-_TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")  # as pytest finds them
 
 
 def run_name(script: Path) -> str:
@@ -401,11 +399,10 @@ class TrainingRun(InstrumentedRun[RunResult]):
             reason = str(steps[-1].get("reason"))
             return RunFailed(f"no step could be timed: {reason}", _way_to_wait(reason))
         hint = f"See {self.folder / 'run.log'}; give the arguments with which it trains."
+        for each in self.prepared.plan.warnings:
+            if each.kind == UNCALLED_TEST:
+                hint = f"{each.message.removesuffix('.')}: {each.hint}"
         loop = self.prepared.plan.explanation["loop"]
-        name = str(loop["function"])
-        if name.startswith("test") and _TEST_FILE.fullmatch(Path(loop["file"]).name):
-            command = shlex.join(["instrument", "run", "-m", PYTEST, self.typed])
-            hint = f"It stands in {name}, which pytest calls, not the script: {command}"
         place = f"{seen_from_here(Path(loop['file']))}:{loop['line']}"
         return RunFailed(f"the script ended without running the loop at {place}", hint)
 
@@ -442,6 +439,8 @@ class TrainingRun(InstrumentedRun[RunResult]):
         self.warnings.extend(each for each in warned if each not in self.warnings)
         if self.last.complete:  # what might have ended the loop too early did not
             self.warnings = [each for each in self.warnings if each.kind != "own-limit"]
+        if samples:  # it came to the loop
+            self.warnings = [each for each in self.warnings if each.kind != UNCALLED_TEST]
         if samples and self.failure is None and not self.last.complete:
             stopped = any(r.get("event") == "ended" for r in self.last.records)
             options = self.prepared.plan.options

@@ -99,12 +99,11 @@ class TuneOptions(Checked):
     budget_s: float | None = option(
         MEASURE,
         None,
-        "Total time, minutes.",
-        "--budget",
-        metavar="MIN",
-        type=float | None,
-        convert=lambda minutes: minutes * 60,
+        "Seconds for the whole tuning.",
+        "--time-budget",
+        metavar="S",
         above=0,
+        once=True,
     )
     timeout_s: float | None = option(
         WHERE,

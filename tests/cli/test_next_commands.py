@@ -71,6 +71,35 @@ def test_the_next_command_repeats_what_matters(
     assert _next(done.stdout + done.stderr) == following.split()
 
 
+@pytest.mark.parametrize(
+    ("file", "end", "through"),
+    [
+        ("test_loop.py", "", True),
+        ("loop_test.py", "", True),
+        ("loop.py", "", False),
+        ("test_loop.py", "test_it()\n", False),
+    ],
+)
+def test_a_loop_that_only_pytest_calls_is_previewed_as_it_has_to_be_run(
+    git_repo: RepoFactory, run_cli: RunCli, file: str, end: str, through: bool
+) -> None:
+    text = script().split('if __name__ == "__main__":')[0].replace("def train(", "def fit(")
+    repo = git_repo({file: f"{text}\n\ndef test_it():\n    fit()\n\n\n{end}"})
+    target = ["-m", "pytest", file] if through else [file]
+    told = "The loop runs in test_it, which pytest calls, not the script."
+    for verb in ("explain", "--dry-run", "run --dry-run", "doctor"):
+        done = run_cli(*verb.split(), file, cwd=repo)
+        assert done.returncode == 0, done.stderr
+        assert (told in done.stdout + done.stderr) is through
+        if verb != "doctor":  # which may say "when it is quiet"
+            words = _next(done.stdout + done.stderr)
+            assert words == ["--dry-run" if verb == "explain" else "run", *target]
+        else:
+            assert f"instrument run {' '.join(target)}\n" in done.stdout + done.stderr
+    if through:
+        assert told not in run_cli("--dry-run", *target, cwd=repo).stderr
+
+
 def test_a_variable_of_the_environment_is_not_typed_again(
     git_repo: RepoFactory, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -283,7 +283,7 @@ def test_the_terminals_interruption_goes_to_the_tuning_alone(repo: Path) -> None
 
 @pytest.mark.slow
 def test_a_budget_ends_it_and_it_can_go_on_later(repo: Path, run_cli: RunCli) -> None:
-    words = ("tune", *FEW, "--settings", "optimization_level", "--budget", "0.01", "train.py")
+    words = ("tune", *FEW, "--settings", "optimization_level", "--time-budget", "0.6", "train.py")
     done = run_cli(*words, cwd=repo, env=ENV)
     assert done.returncode == 0, done.stderr
     assert "Next: instrument tune --resume instrument-runs/repo_tune-1" in done.stderr
@@ -305,7 +305,7 @@ def test_a_budget_ends_it_and_it_can_go_on_later(repo: Path, run_cli: RunCli) ->
         (("--batch-sizes", "a", "train.py"), "expected numbers"),
         (("--batch-sizes", "8,0", "train.py"), "must be 1 or more"),
         (("--loss-tolerance", "-1", "train.py"), "must be 0 or more"),
-        (("--budget", "0", "train.py"), "--budget: must be above 0"),
+        (("--time-budget", "0", "train.py"), "--time-budget 0.0: must be above 0"),
         (("--trial-timeout", "0", "train.py"), "must be above 0"),
         (("--resume", "nowhere"), "there is no journal.jsonl"),
         (("--resume", "nowhere", "train.py"), "takes no script"),

@@ -232,6 +232,7 @@ def test_a_loop_in_a_test_that_nothing_calls_is_measured_through_pytest(
     assert "without running the loop" in failed.value.message
     command = f"test_it, which pytest calls, not the script: instrument run -m pytest {repo / name}"
     assert (command in failed.value.hint) is found
+    assert any(each.code == "W039" for each in failed.value.result.warnings) is found
 
 
 def test_rewrite_takes_text_and_bytes(capfd: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,8 @@ from instrumentor_analysis.shared.warning_codes import LEVELS, Weight, code_of, 
 IGNORED = "ignored"
 #: Of one record.
 MOST = 100
+#: Of a loop in tests that the script itself does not call.
+UNCALLED_TEST = "uncalled-test"
 _WEIGHTS: tuple[Weight, ...] = tuple(LEVELS)
 
 

@@ -161,8 +161,14 @@ def _what_to_read(folder: RunFolder, source: Path) -> str:
     """Where it stands why a run measured nothing."""
     if (folder.text("schema") or "").startswith("instrument-kernel"):
         return f"It is a kernel's run: instrument kernel report {source}"
+    failure = (folder.text("failure") or "").strip()
     if folder.exit_code:
-        return f"Read run.log in it: the script ended with code {folder.exit_code}."
+        # A failure that nothing explains ends in the script's own last lines.
+        _, lines, last = failure.rpartition("\n")
+        said = f": {last}" if lines else f"; read run.log in {source}."
+        return f"The script ended with exit code {folder.exit_code} before its first step{said}"
+    if failure:
+        return f"Its run failed: {failure}"
     return "Read run.log in it: the script may have ended before its first step."
 
 

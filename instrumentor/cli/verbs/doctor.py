@@ -15,6 +15,7 @@ from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError
 from instrumentor.shared.option_fields import WHERE, option
+from instrumentor_analysis.shared.caveats import UNCALLED_TEST
 
 if TYPE_CHECKING:
     from instrumentor.run.ready.doctor import Check, PlannedRun
@@ -64,10 +65,9 @@ def doctor(
         typed, target = next_commands.typed(context), [str(script), *(arguments or [])]
         following = next_commands.kernel_run(script, typed, target)
         if not following:
-            check, may_run = _of_script(script, arguments or [])
+            check, measured = _of_script(script, arguments or [])
             checks += (check,)
-            # What reading has declined for good, a run would decline as well.
-            following = next_commands.run(typed, target) if may_run else ""
+            following = next_commands.run(typed, measured) if measured else ""
     if shown.json:
         console.out_json(_document(planned, checks))
     else:
@@ -78,30 +78,40 @@ def doctor(
     raise typer.Exit(4 if failed(checks) else 0)
 
 
-def _of_script(script: Path, arguments: Sequence[str]) -> tuple[Check, bool]:
-    """Where its loop is, and whether a run may measure it: one may find what reading does not."""
+def _of_script(script: Path, arguments: Sequence[str]) -> tuple[Check, list[str]]:
+    """Where its loop is, and what a run may measure: one may find what reading does not.
+
+    Of what reading has declined for good, as a run would, nothing.
+    """
     from instrumentor.locate.located import Declined
     from instrumentor.rewrite.prepare import explain
     from instrumentor.run.discovery import may_help
+    from instrumentor.run.launchers import Started
     from instrumentor.run.ready.doctor import Check, Status
     from instrumentor.shared.options import Options
 
     remedy = f"instrument explain {console.quoted(console.word(script), *arguments)}"
+    plain = Started(script, tuple(arguments))
     try:
         found = explain(script, None, arguments)
     except InstrumentError as error:  # as of a file that holds a recorder already
-        return Check("script", Status.WARNING, error.message, error.hint or remedy), False
+        return Check("script", Status.WARNING, error.message, error.hint or remedy), []
     if found.plan is None:
         may_run = may_help(Declined(*found.reasons), script, Options())
         if may_run:
             remedy = "A run looks for its step by running it for two steps in a copy"
         check = Check("script", Status.WARNING, f"declined: {found.reasons[0]}", remedy)
-        return check, may_run
+        return check, next_commands.target(plain) if may_run else []
     document = found.to_json()
     loop = document["loop"]
     place = f"{console.shown(Path(loop['file']))}:{loop['line']}"
     kind = common.LOOPS.get(document["mode"], "loop")
-    return Check("script", Status.OK, f"{kind} at {place}"), True
+    warnings = found.plan.warnings
+    status, said, remedy = Status.OK, f"{kind} at {place}", ""
+    for each in warnings:
+        if each.kind == UNCALLED_TEST:
+            status, said, remedy = Status.WARNING, f"{said}: {each.message}", each.hint
+    return Check("script", status, said, remedy), next_commands.measured(plain, warnings)
 
 
 def _is_busy(checks: Sequence[Check]) -> bool:

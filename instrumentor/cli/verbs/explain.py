@@ -76,7 +76,7 @@ def explain(
         told = planned_here(read_caveats(document["warnings"]))
         console.warn_all(told, notes=notes.verbose, ignored=rewrite.ignore_warnings)
         words = next_commands.typed(context, "preview")
-        console.out(f"Next: {next_commands.dry_run(words, target)}")
+        console.out(f"Next: {next_commands.dry_run(words, next_commands.measured(started, told))}")
     else:
         from instrumentor.locate.located import Declined
 

@@ -97,6 +97,7 @@ class Asked(Checked, common.Notes, ReportOptions):
         "memory",
         "Stacked report by op, memory (op and place of its first input) or category.",
         type=str,
+        metavar="BY",
         choices=("op", "memory", "category"),
     )
     no_stack_by_in0: bool = option(OUTPUT, False, "The same as --group-by op.", variable=False)

@@ -24,6 +24,7 @@ from instrumentor.shared.outputs import refuse_taken
 from instrumentor_analysis.reports.formatting import plural, size
 
 if TYPE_CHECKING:
+    from instrumentor.run.launchers import Started
     from instrumentor.run.preview import DryRun
 
 #: What Python says of a module of a package that is started as a script.
@@ -74,7 +75,7 @@ def run(
     words = next_commands.typed(context), next_commands.target(started)
     try:
         if asked.dry_run:
-            _preview(script, handed, options, words, asked)
+            _preview(started, options, words[0], asked)
         else:
             _measure_all(script, handed, options, asked)
     except Declined as declined:
@@ -182,16 +183,10 @@ def _closing(result: RunResult, *, in_place: bool) -> None:
     console.say(f"Next: instrument report {console.quoted(console.shown(result.folder))}")
 
 
-def _preview(
-    script: Path,
-    arguments: list[str],
-    options: RunOptions,
-    words: tuple[list[str], list[str]],
-    asked: Asked,
-) -> None:
+def _preview(started: Started, options: RunOptions, words: list[str], asked: Asked) -> None:
     from instrumentor.run.preview import dry_run
 
-    found = dry_run(script, arguments, options)
+    found = dry_run(started.script, started.arguments, options)
     if asked.json:
         console.out_json(
             {
@@ -206,7 +201,8 @@ def _preview(
         return
     console.diff(found.prepared.whole_patch if asked.full else found.prepared.patch)
     _describe(found, notes=asked.verbose)
-    console.say(f"Next: {next_commands.run(*words)}")
+    measured = next_commands.measured(started, found.prepared.plan.warnings)
+    console.say(f"Next: {next_commands.run(words, measured)}")
 
 
 def _describe(found: DryRun, *, notes: bool) -> None:

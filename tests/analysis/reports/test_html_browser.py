@@ -261,6 +261,28 @@ def test_a_narrow_page_keeps_names_readable(page: str, tmp_path: Path) -> None:
     assert said == ["true true", "true true"]
 
 
+@pytest.mark.parametrize("width", [1180, 800, 520])
+def test_cards_are_of_one_width_and_hold_their_figures(
+    page: str, tmp_path: Path, width: int
+) -> None:
+    said = probe(
+        page,
+        tmp_path,
+        f"""
+        const whole = document.querySelector(".page");
+        whole.style.width = "{width}px";
+        const row = document.querySelector(".tiles");
+        const short = '<li class="tile"><div class="value figure">1,490 samples/s</div></li>';
+        const long = '<li class="tile long"><div class="value figure">12,345,678 samples/s</div>';
+        row.innerHTML = short.repeat(5) + long + "</li>";
+        const cards = [...row.children];
+        say(new Set(cards.slice(0, 5).map((one) => Math.round(one.offsetWidth))).size);
+        say(cards.every((one) => one.scrollWidth <= one.clientWidth), whole.scrollWidth <= {width});
+        """,
+    )
+    assert said == ["1", "true true"]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_drawn_in_both_schemes(page: str, tmp_path: Path, scheme: str) -> None:
     pytest.importorskip("PIL")

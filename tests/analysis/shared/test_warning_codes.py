@@ -25,6 +25,7 @@ _BY_VARIABLE = {
     *("graph-break", "fallback", "new-graph", "gradients-dropped"),
     *("breakpoint", "own-profiler", "several-processes", "outlives-stop", "recorder"),
     *("no-programs", "no-torch-ops", "discovered", "different-ops", "busy-machine"),
+    "uncalled-test",
 }
 
 

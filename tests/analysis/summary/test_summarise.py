@@ -526,8 +526,18 @@ def test_to_the_cpu_nothing_is_copied(tmp_path: Path, device: str, told: bool) -
 
 
 def test_a_run_without_a_step_says_how_its_script_ended(tmp_path: Path) -> None:
-    ended = {0: "the script may have ended before its first step", 2: "ended with code 2"}
-    for code, told in ended.items():
+    missing = "train.py: error: the following arguments are required: --corpus"
+    tail = f"the script ended with code 2; its last lines:\nusage: train.py [-h]\n{missing}"
+    before = "The script ended with exit code 2 before its first step"
+    not_run = "the script ended without running the loop at train.py:9"
+    cases: list[tuple[int, str | None, str]] = [
+        (0, None, "Read run.log in it: the script may have ended before its first step."),
+        (0, not_run, f"Its run failed: {not_run}"),
+        (2, None, f"{before}; read run.log in "),
+        (2, tail, f"{before}: {missing}"),
+    ]
+    for number, (code, failed, told) in enumerate(cases):
+        folder = run_folder(tmp_path / str(number), script_exit_code=code, failure=failed)
         with pytest.raises(NothingMeasured) as nothing:
-            summarise(run_folder(tmp_path / str(code), script_exit_code=code))
-        assert told in nothing.value.hint
+            summarise(folder)
+        assert nothing.value.hint.startswith(told)
