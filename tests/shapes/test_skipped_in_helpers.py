@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import RepoFactory, RunCli
 from tests.shapes.catalogue import FOLDER, Shape
-from tests.shapes.test_skipped import force, observed, skipped
+from tests.shapes.test_skipped import observed, skipped
 from tests.shapes.verdict import Promise, same_training
 
 SCRIPT = (FOLDER / "trainer_evaluates_in_its_step.py").read_text()
@@ -32,6 +34,24 @@ def with_more(**lines: tuple[str, str]) -> Shape:
     return Written("helpers", Promise(steps=9))
 
 
+def force() -> None:
+    """Take out the evaluation and all that follows it in its branch, without a proof."""
+    from instrumentor.locate.changes import skips
+    from instrumentor.locate.located import Skipped
+
+    def unproven(_: object, pieces: Iterable[Any], *__: object) -> tuple[list[Any], ...]:
+        found = []
+        for piece in (p for p in pieces if p.what == "validation"):
+            place = piece.source.places[piece.statement]
+            rest = tuple(place.suite[place.index + 1 :])
+            mode = "self.model.train()"
+            one = Skipped(piece.source, piece.statement, rest, mode, draws=("held_out",))
+            found.append(one)
+        return found, [], []
+
+    skips.prove = unproven  # type: ignore[assignment]
+
+
 @pytest.mark.parametrize("left", ["pass", "self.model.eval()"])
 def test_what_a_step_function_evaluates_and_saves_goes_and_changes_nothing(
     left: str, run_cli: RunCli, torch_python: Path, git_repo: RepoFactory, tmp_path: Path
@@ -44,6 +64,7 @@ def test_what_a_step_function_evaluates_and_saves_goes_and_changes_nothing(
     assert same_training(seen, alone) == []
 
 
+RESUMES = "self.model.load_state_dict(torch.load('best.pt'))"
 #: more in the script, by place
 FELT = {
     "returned": {
@@ -56,12 +77,7 @@ FELT = {
         "takes": (EVALUATED, "next(self.rates)"),
         "felt": (CALLED, "self.scale = next(self.rates)"),
     },
-    "read back": {
-        "felt": (
-            AHEAD,
-            "if self.updates in (3, 5): self.model.load_state_dict(torch.load('best.pt'))",
-        )
-    },
+    "read back": {"felt": (AHEAD, f"if self.updates in (3, 5): {RESUMES}")},
 }
 
 

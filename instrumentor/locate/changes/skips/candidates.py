@@ -91,7 +91,9 @@ def find_pieces(facts: Facts) -> tuple[list[Piece], list[Kept]]:
         for hit, what, why in search.hits((source, scope, statement), when is When.AHEAD):
             if when in (When.AHEAD, When.EARLY) and not search.trains_after(scope, hit):
                 continue
-            quiet = what in _QUIET
+            if when is When.HELPER and not facts.helpers.runs_with_the_step(scope, hit):
+                continue
+            quiet = what in _QUIET or (when is When.HELPER and search.may_feed(scope, hit, what))
             piece = Piece(source, scope, hit, when, _QUIET.get(what, what), quiet)
             if why:
                 kept.append(piece.kept(why))
@@ -129,6 +131,12 @@ class _Search(Struct, eq=False):
         flow = flow_of(scope)
         anchors = [anchor for _, where, anchor in self.facts.anchors if where is scope]
         return any(flow.path(flow.after(statement), flow.before(each)) for each in anchors)
+
+    def may_feed(self, scope: ScopeNode, statement: ast.stmt, what: str) -> bool:
+        """Ahead of the step, and not called an evaluation: a teacher's answer, say."""
+        named = any(is_validation_name(callee(call)) for call in own_calls(statement))
+        ahead = self.facts.helpers.may_come_first(scope, statement)
+        return what == "validation" and ahead and not named
 
     def _loop_of_update(self, loops: list[LoopNode]) -> LoopNode | None:
         """The loop whose iterations are whole steps: with nested micro-steps the one around."""

@@ -110,6 +110,15 @@ class Helpers(Struct, eq=False, dict=True):
                     return f"{function.name}() may also be called from {place}"
         return ""
 
+    def runs_with_the_step(self, scope: ScopeNode, statement: ast.stmt) -> bool:
+        """Whether a call of a function may come to a statement and to the step, in either order."""
+        flow = flow_of(scope)
+        return any(
+            flow.path(flow.after(statement), flow.before(anchor))
+            or flow.path(flow.after(anchor), flow.before(statement))
+            for anchor in self.scopes[scope]
+        )
+
     def may_come_first(self, scope: ScopeNode, statement: ast.stmt) -> bool:
         """Whether an iteration may come to a statement of it without having come by the step."""
         anchors, flow = self.scopes.get(scope, []), flow_of(scope)

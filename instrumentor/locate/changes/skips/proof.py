@@ -378,18 +378,21 @@ class _Attempt(Struct, eq=False):
 
     def _left(self, piece: Piece) -> Iterator[Effects]:
         """What statements do that run later than a piece, and stay."""
-        gone, anchors = self._gone(), [anchor for *_, anchor in self.facts.anchors]
+        gone, reader = self._gone(), self.facts.reader
         for source, scope, statement in self._places_left(piece):
-            out = gone.by_source.get(source, ())
+            effects = reader.of(source, scope, [statement], gone.by_source.get(source, ()))
+            follows = self._follows(statement)
             opened = {
                 (call, frame): files
-                for (call, frame), files in self.facts.reader.of(
-                    source, scope, [statement], out
-                ).opened.items()
-                if statement not in anchors or contains(statement, call)  # what it calls follows
+                for (call, frame), files in effects.opened.items()
+                if not follows or (frame.source is source and contains(statement, call))
                 if not (frame.scope in gone.functions or gone.holds(frame.source, call))
             }
             yield Effects(files=reduce(or_, opened.values(), Files(0)), opened=opened)
+
+    def _follows(self, statement: ast.stmt) -> bool:
+        """Whether what a statement calls is told by itself: the loop, and what leads to it."""
+        return any(contains(statement, anchor) for *_, anchor in self.facts.anchors)
 
     def _places_left(self, piece: Piece) -> Iterator[Place]:
         """Statements that run later than a piece, and stay."""
@@ -403,8 +406,7 @@ class _Attempt(Struct, eq=False):
     ) -> Iterator[tuple[Source, ScopeNode, ast.Call]]:
         """Calls of a statement and of the functions that it runs, which stay."""
         gone, program = self._gone(self.facts.never), self.facts.program
-        follows = statement in (anchor for *_, anchor in self.facts.anchors)
-        inside = {} if follows else program.called_from(scope, [statement])
+        inside = {} if self._follows(statement) else program.called_from(scope, [statement])
         calls = [(source, scope, call) for call in own_calls(statement)]
         for function in inside:
             if isinstance(function, FUNCTIONS) and function not in gone.functions:

@@ -133,3 +133,23 @@ def test_what_feeds_the_step_is_no_validation() -> None:
     ahead = "with torch.no_grad():\n    y = model(y)"
     plan = found(ahead=ahead, behind="pass")
     assert plan["skipped_validation"] == [] == told(plan)
+
+
+SILENT = "with torch.no_grad():\n    state['rate'] = float(model(x).mean())"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "is_told"),
+    [
+        (SILENT, False),
+        (f"if n < 0:\n{textwrap.indent(SILENT, '    ')}\n    return 0", False),
+        (f"if n < 0:\n{textwrap.indent(EVERY, '    ')}\n    return 0", False),
+        ("state['rate'] = validate()", True),
+    ],
+)
+def test_what_runs_a_model_ahead_of_the_step_is_named_by_its_name(
+    ahead: str, *, is_told: bool
+) -> None:
+    plan = found(ahead=ahead, behind="pass")
+    assert plan["skipped_validation"] == []
+    assert bool(told(plan)) == is_told
