@@ -45,7 +45,8 @@ def force() -> None:
             place = piece.source.places[piece.statement]
             rest = tuple(place.suite[place.index + 1 :])
             mode = "self.model.train()"
-            one = Skipped(piece.source, piece.statement, rest, mode, draws=("held_out",))
+            where = (piece.source, piece.statement, rest)
+            one = Skipped(*where, mode, piece.initial, piece.what, draws=("held_out",))
             found.append(one)
         return found, [], []
 
