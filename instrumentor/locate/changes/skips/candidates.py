@@ -52,6 +52,7 @@ class When(Enum):
     AHEAD = "ahead of the first"
     EARLY = "in a loop around theirs, and ahead of the first"
     STEP = "between them"
+    HELPER = "between them, in a function that holds the step"
     EPOCH = "in a loop around theirs, and behind some"
 
 
@@ -90,19 +91,14 @@ def find_pieces(facts: Facts) -> tuple[list[Piece], list[Kept]]:
         for hit, what, why in search.hits((source, scope, statement), when is When.AHEAD):
             if when in (When.AHEAD, When.EARLY) and not search.trains_after(scope, hit):
                 continue
-            quiet = what in _QUIET
+            if when is When.HELPER and not facts.helpers.runs_with_the_step(scope, hit):
+                continue
+            quiet = what in _QUIET or (when is When.HELPER and search.may_feed(scope, hit, what))
             piece = Piece(source, scope, hit, when, _QUIET.get(what, what), quiet)
             if why:
                 kept.append(piece.kept(why))
             elif not any(p.holds(piece) for p in found):
                 found.append(piece)
-    for function, statement in search.places_in_helpers():
-        place = (function.source, function.node, statement)
-        for hit, what, why in search.hits(place, initial=False):
-            if what not in _QUIET:
-                stays = why or f"it stands in {function.name}(), which holds the step"
-                piece = Piece(function.source, function.node, hit, When.STEP, what)
-                kept.append(piece.kept(stays))
     return found, list(dict.fromkeys(kept))
 
 
@@ -125,25 +121,22 @@ class _Search(Struct, eq=False):
                     yield (source, scope, statement), When.STEP if inner else When.EPOCH
             for statement in anchor.body if isinstance(anchor, LOOPS) else ():
                 yield (source, scope, statement), When.STEP
-
-    def places_in_helpers(self) -> Iterator[tuple[Function, ast.stmt]]:
-        """Statements beside the timed ones in the functions that the loop calls for its step."""
-        candidate = self.facts.candidate
-        stepped = {u.statement for u in candidate.updates}
-        for region in self.facts.regions:
-            source, scope = region.candidate.source, region.candidate.scope
-            if scope is candidate.scope or not isinstance(scope, FUNCTIONS):
-                continue
-            for suite, index in path_to(source, scope, region.end):
-                for statement in suite[index + 1 :]:
-                    if statement not in stepped:
-                        yield Function(source, scope), statement
+        for helper in self.facts.helpers.found:
+            source, scope = helper.function.source, helper.function.node
+            for statement in scope.body:
+                yield (source, scope, statement), When.HELPER
 
     def trains_after(self, scope: ScopeNode, statement: ast.stmt) -> bool:
         """Whether a path leads on to the samples, as none does from `if args.evaluate`."""
         flow = flow_of(scope)
         anchors = [anchor for _, where, anchor in self.facts.anchors if where is scope]
         return any(flow.path(flow.after(statement), flow.before(each)) for each in anchors)
+
+    def may_feed(self, scope: ScopeNode, statement: ast.stmt, what: str) -> bool:
+        """Ahead of the step, and not called an evaluation: a teacher's answer, say."""
+        named = any(is_validation_name(callee(call)) for call in own_calls(statement))
+        ahead = self.facts.helpers.may_come_first(scope, statement)
+        return what == "validation" and ahead and not named
 
     def _loop_of_update(self, loops: list[LoopNode]) -> LoopNode | None:
         """The loop whose iterations are whole steps: with nested micro-steps the one around."""
@@ -235,7 +228,7 @@ class _Search(Struct, eq=False):
 
     def _is_behind_the_step(self, frame: Frame, statement: ast.stmt) -> bool:
         """Behind the update, and it only runs a model: `error = criterion(net(x))`, `show(net)`"""
-        updates = [u.statement for u in self.facts.candidate.updates]
+        updates = self.facts.updates
         path = path_to(frame.source, frame.scope, statement)
         before = [s for suite, index in path for s in suite[:index]]
         after = [s for suite, index in path for s in suite[index + 1 :]]

@@ -10,6 +10,7 @@ from itertools import takewhile
 from msgspec import Struct, field
 
 from instrumentor.locate.changes.cleanup import cleanup_behind
+from instrumentor.locate.changes.skips.helpers import Helpers
 from instrumentor.locate.changes.skips.made_ahead import MadeAhead
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.reader import EffectsReader
@@ -142,7 +143,7 @@ class Facts(Struct, eq=False, dict=True):
 
     @cached_property
     def storage(self) -> Storage:
-        alive = {scope for _, scope, _ in self.anchors}
+        alive = {*(scope for _, scope, _ in self.anchors), *self.helpers.scopes}
         return Storage(
             self.program,
             self.options.plain,
@@ -188,28 +189,47 @@ class Facts(Struct, eq=False, dict=True):
 
     def holds_step(self, statement: ast.stmt) -> bool:
         """Whether the loop, a backward or an update stands below a statement."""
-        candidate = self.candidate
-        held = [s.statement for s in candidate.sites] + [u.statement for u in candidate.updates]
-        return any(contains(statement, s) for s in [candidate.loop, *held])
+        held = [s.statement for s in self.candidate.sites] + self.updates
+        held += [at for _, at in self.helpers.leading]
+        return any(contains(statement, s) for s in [self.candidate.loop, *held])
+
+    @cached_property
+    def updates(self) -> list[ast.stmt]:
+        """Statements that update, in the loop and in the functions that lead to its step."""
+        return [u.statement for u in self.candidate.updates] + self.helpers.updates
 
     def leads_to_step(self, source: Source, statement: ast.stmt) -> bool:
         """Whether a backward, the loop, or a call that leads there stands below a statement."""
         one = self.candidate
         held = [s.statement for s in one.sites] if source is one.source else []
         held += [at for where, _, at in self.anchors if where is source]
+        held += [at for where, at in self.helpers.leading if where is source]
         return any(contains(statement, s) for s in held)
 
     @cached_property
     def run_by_the_step(self) -> dict[ScopeNode, None]:
         """Functions of the program that the step runs."""
-        return self.program.called_from(self.candidate.scope, list(self.of_the_step))
+        found: dict[ScopeNode, None] = {}
+        for scope, steps in self._step_by_scope.items():
+            found |= self.program.called_from(scope, steps)
+        return found
+
+    @cached_property
+    def _step_by_scope(self) -> dict[ScopeNode, list[ast.stmt]]:
+        """The statements of the step, of the loop or of the function that makes it."""
+        found: dict[ScopeNode, list[ast.stmt]] = {}
+        for source in dict.fromkeys(region.candidate.source for region in self.regions):
+            for statement in source.places:
+                if statement in self.of_the_step:
+                    found.setdefault(source.scope_of(statement), []).append(statement)
+        return found
 
     @cached_property
     def _called_by_the_step(self) -> frozenset[Value]:
         """Objects that the step calls, itself or in the program's functions."""
-        source, scope, names = self.candidate.source, self.candidate.scope, self.program.names
-        steps = list(self.of_the_step)
-        calls = [(source, scope, c) for s in steps for c in own_calls(s)]
+        names, sources = self.program.names, self.program.source_of_scope
+        steps = [(scope, s) for scope, each in self._step_by_scope.items() for s in each]
+        calls = [(sources[scope], scope, c) for scope, s in steps for c in own_calls(s)]
         for function in self.run_by_the_step:
             inside = self.program.source_of_scope[function]
             calls += [(inside, function, c) for c in own_calls(function)]
@@ -224,6 +244,10 @@ class Facts(Struct, eq=False, dict=True):
         for place in outwards(self.program, one.source, one.scope, one.loop, one.sites):
             first.setdefault(place[1], place)
         return list(first.values())
+
+    @cached_property
+    def helpers(self) -> Helpers:
+        return Helpers(self.candidate, self.regions)
 
     @cached_property
     def repeated(self) -> set[ScopeNode]:

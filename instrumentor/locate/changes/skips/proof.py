@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 
 from msgspec import Struct, field
 
@@ -49,7 +51,7 @@ class Stays(Exception):
         super().__init__(why)
         self.piece, self.why = piece, why
         #: what it computes goes into the step: a rollout
-        self.trains = trains and piece.when in (When.EARLY, When.EPOCH)
+        self.trains = trains and piece.when not in (When.AHEAD, When.STEP)
 
 
 def prove(
@@ -193,7 +195,11 @@ class _Attempt(Struct, eq=False):
             raise Stays(piece, f"what it does cannot be read at {effects.unknown}")
         if not all(self._is_told(piece, effects, mode) for mode in effects.left):
             raise Stays(piece, "the mode in which it leaves the model cannot be determined")
+        helpers = self.facts.helpers
+        if beside := helpers.called_beside(piece.scope, self.facts.is_dead):
+            raise Stays(piece, beside)
         first = piece.when in (When.AHEAD, When.EARLY)
+        first |= helpers.may_come_first(piece.scope, piece.statement)
         for to_cpu, change in effects.moved.values():  # else a step has shown where it has to be
             if first or to_cpu:
                 raise Stays(piece, f"{shown(change)} leaves a model on another device")
@@ -285,6 +291,8 @@ class _Attempt(Struct, eq=False):
             raise Stays(piece, why, trains=hands_on)
         if piece in self.forced and isinstance(statement, _REMOVABLE):
             return statement
+        if isinstance(statement, ast.Return):
+            raise Stays(piece, f"{name} is returned at {where}")
         if _jumps(statement):
             raise Stays(piece, f"{name} decides at {where} how the script goes on")
         effects = self.facts.reader.of(source, scope, [statement])
@@ -315,8 +323,7 @@ class _Attempt(Struct, eq=False):
         Returns:
             What is read all the same where the statement is taken out; None if that is not told.
         """
-        one = self.facts.candidate
-        if piece.scope is not one.scope or not contains(one.loop, statement):
+        if not self.facts.helpers.iterates(piece.scope, statement):
             return []
         of_the_step = (n for s in self.facts.of_the_step for n in below(s))
         names = {
@@ -371,22 +378,27 @@ class _Attempt(Struct, eq=False):
 
     def _left(self, piece: Piece) -> Iterator[Effects]:
         """What statements do that run later than a piece, and stay."""
-        out = Gone(self.facts.program, self._out).by_source
-        anchors = [anchor for *_, anchor in self.facts.anchors]
+        gone, reader = self._gone(), self.facts.reader
         for source, scope, statement in self._places_left(piece):
-            effects = self.facts.reader.of(source, scope, [statement], out.get(source, ()))
-            if statement in anchors:  # what it calls follows
-                for (call, frame), files in effects.opened.items():
-                    if contains(statement, call):
-                        yield Effects(files=files, opened={(call, frame): files})
-            else:
-                yield effects
+            effects = reader.of(source, scope, [statement], gone.by_source.get(source, ()))
+            follows = self._follows(statement)
+            opened = {
+                (call, frame): files
+                for (call, frame), files in effects.opened.items()
+                if not follows or (frame.source is source and contains(statement, call))
+                if not (frame.scope in gone.functions or gone.holds(frame.source, call))
+            }
+            yield Effects(files=reduce(or_, opened.values(), Files(0)), opened=opened)
+
+    def _follows(self, statement: ast.stmt) -> bool:
+        """Whether what a statement calls is told by itself: the loop, and what leads to it."""
+        return any(contains(statement, anchor) for *_, anchor in self.facts.anchors)
 
     def _places_left(self, piece: Piece) -> Iterator[Place]:
         """Statements that run later than a piece, and stay."""
         gone = self._gone(self.facts.never)
         for place in (*self._later(), *(self._until_the_step(piece) if piece.initial else ())):
-            if not gone.holds(place[0], place[2]) and not self.facts.holds_step(place[2]):
+            if not gone.holds(place[0], place[2]):
                 yield place
 
     def _calls_of(
@@ -394,8 +406,7 @@ class _Attempt(Struct, eq=False):
     ) -> Iterator[tuple[Source, ScopeNode, ast.Call]]:
         """Calls of a statement and of the functions that it runs, which stay."""
         gone, program = self._gone(self.facts.never), self.facts.program
-        follows = statement in (anchor for *_, anchor in self.facts.anchors)
-        inside = {} if follows else program.called_from(scope, [statement])
+        inside = {} if self._follows(statement) else program.called_from(scope, [statement])
         calls = [(source, scope, call) for call in own_calls(statement)]
         for function in inside:
             if isinstance(function, FUNCTIONS) and function not in gone.functions:

@@ -896,21 +896,3 @@ def test_the_first_call_of_a_lazy_module_makes_its_weights(layer: str, shown: st
     assert not plan_of(looped(step, before=before))["skipped_validation"]
     other = before.replace("Lazy", "").replace("Linear(4)", "Linear(4, 4)")
     assert plan_of(looped(step, before=other))["skipped_validation"]
-
-
-@pytest.mark.parametrize(
-    ("behind", "told"),
-    [
-        ("model.eval()\n    out = model(x)\n    print(out)", True),
-        ("if x.sum() > 0:\n        with torch.no_grad():\n            print(model(x))", True),
-        ("print(loss)", False),
-    ],
-)
-def test_an_evaluation_in_the_function_that_holds_the_step_is_named(
-    behind: str, *, told: bool
-) -> None:
-    helper = f"def train(x, y):\n{textwrap.indent(STEP, '    ')}    {behind}\n"
-    found = plan_of(looped("train(x, y)", before=helper))
-    kept = [w["message"] for w in found["warnings"] if w["kind"] == "validation-between"]
-    assert [("stands in train(), which holds the step" in each) for each in kept] == [True] * told
-    assert found["skipped_validation"] == []
