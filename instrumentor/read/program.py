@@ -205,7 +205,8 @@ class Program(Names, eq=False, dict=True):
             around = self.entry.class_of.get(function)
             path = [*([around.name] if around else []), function.name]
             if path[: len(wanted)] == wanted:
-                found |= {function: None} | run
+                found[function] = None
+                found |= run
         return found
 
     @cached_property
