@@ -230,7 +230,7 @@ def test_a_loop_in_a_test_that_nothing_calls_is_measured_through_pytest(
     with pytest.raises(RunFailed) as failed:
         run(repo / name, [], options_for(repo))
     assert "without running the loop" in failed.value.message
-    command = f"test_it, which pytest calls, not the script: instrument run -m pytest {repo / name}"
+    command = f"test_it, which pytest calls, not the script: instrument run -m pytest {name}"
     assert (command in failed.value.hint) is found
     assert any(each.code == "W039" for each in failed.value.result.warnings) is found
 
