@@ -13,12 +13,15 @@ from instrumentor.runtime.recorder.recorder import Recorder
 
 
 @pytest.fixture(scope="module", autouse=True)
-def without_the_objects_of_other_tests() -> Iterator[None]:
-    """The recorder looks at every object of its process for compiled functions: at ours only."""
+def without_what_other_tests_compiled() -> Iterator[None]:
+    """The recorder looks for compiled functions among all objects of its process: of ours only."""
+    compiles = sys.modules.pop("torch.nn.attention.flex_attention", None)
     gc.collect()
     gc.freeze()
     yield
     gc.unfreeze()
+    if compiles is not None:
+        sys.modules["torch.nn.attention.flex_attention"] = compiles
 
 
 @pytest.fixture(autouse=True)
