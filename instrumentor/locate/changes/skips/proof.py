@@ -199,7 +199,8 @@ class _Attempt(Struct, eq=False):
         if beside := helpers.called_beside(piece.scope, self.facts.is_dead):
             raise Stays(piece, beside)
         first = piece.when in (When.AHEAD, When.EARLY)
-        first |= helpers.may_come_first(piece.scope, piece.statement)
+        if piece.when in (When.STEP, When.HELPER):
+            first = helpers.may_come_first(piece.scope, piece.statement)
         for to_cpu, change in effects.moved.values():  # else a step has shown where it has to be
             if first or to_cpu:
                 raise Stays(piece, f"{shown(change)} leaves a model on another device")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.locate.cases import looped, plan_of
+from tests.locate.cases import HEAD, looped, plan_of
 
 HELPER = """\
 batches = iter(loader)
@@ -127,6 +127,20 @@ def test_a_save_that_is_read_back_at_a_step_stays(place: str) -> None:
 def test_what_may_be_the_first_to_move_a_model_stays(place: str, stays: bool) -> None:
     case = {"behind": "pass", place: EVERY, "body": "model.to('xla')"}
     assert bool(told(found(**case))) == stays
+
+
+@pytest.mark.parametrize("where", ["in the loop's function", "in its caller"])
+def test_what_moves_a_model_behind_the_samples_of_an_epoch_goes(where: str) -> None:
+    validation = HELPER.replace("____BODY", "model.to('xla')").replace("____AHEAD", "pass")
+    step = f"{LOOP}\n    train(x, y, n)"
+    epoch = f"for epoch in range(3):\n{textwrap.indent(step, '    ')}\n    print(validate())"
+    if where == "in its caller":
+        epoch = (
+            f"def train_all():\n{textwrap.indent(step, '    ')}\n\n\n"
+            "for epoch in range(3):\n    train_all()\n    print(validate())"
+        )
+    plan = plan_of(f"{HEAD}{validation.replace('____BEHIND', 'pass')}{epoch}\n")
+    assert len(plan["skipped_validation"]) == 1
 
 
 def test_what_feeds_the_step_is_no_validation() -> None:
