@@ -123,9 +123,9 @@ def test_a_borrowed_folder_may_have_any_name(repo: Path) -> None:
     name = 'a\n\u2028\r"b\\'
     planted(repo / name / "info" / "alternates")
     quoted = 'a\\n\u2028\\015\\"b\\\\'
-    (repo / ".git/objects/info/alternates").write_text(f'"{repo}/{quoted}"\n"odd\n')
+    (repo / ".git/objects/info/alternates").write_text(f'"{repo}/{quoted}"\n"o\rdd\n')
     objects = repo / ".git" / "objects"
-    assert git_files.lenders(objects) == [repo / name, objects / '"odd']
+    assert git_files.lenders(objects) == [repo / name, objects / '"o\rdd']
     with pytest.raises(NotReady, match="info/alternates is a pipe"):
         git.names(repo, ())
 
