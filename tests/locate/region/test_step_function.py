@@ -223,10 +223,10 @@ def step(batch):
 for batch in loader:
     step(batch)
     > stop
-=== an evaluation behind the update
+=== an evaluation behind the update that sets its rate
 def validate():
     with torch.no_grad():
-        model(held_out)
+        optimizer.param_groups[0]["lr"] = float(model(held_out).mean())
 def learn(batch):
     > begin
     loss = criterion(model(batch[0]), batch[1])
