@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,16 @@ def test_a_patch_has_the_bytes_of_both_files() -> None:
     assert unified_patch({ROOT / "c.py": (None, b"x\n")}).startswith(
         b"--- /dev/null\n+++ b/repository/c.py\n"
     )
+
+
+def test_a_name_ends_no_line_of_a_patch(git_repo) -> None:
+    """Else a file's name could be a change of another one, and no patch of its own applied."""
+    planted = "a\n--- a/b.py\n+++ b/b.py\n@@ -1 +1 @@\n-b\n+x.py"
+    names = [planted, 'tab\tand "quotes\\" \x7f\udcff.py']
+    repo = git_repo({**dict.fromkeys(names, "old\n"), "b.py": "b\n"})
+    patch = unified_patch({repo / name: (b"old\n", b"new\n") for name in names}, repo)
+    subprocess.run(["git", "apply"], cwd=repo, input=patch, check=True)
+    assert [(repo / name).read_text() for name in (*names, "b.py")] == ["new\n", "new\n", "b\n"]
 
 
 def test_a_hunk_says_why_its_own_lines_change_each_reason_once() -> None:

@@ -26,6 +26,7 @@ from instrumentor.shared.project import Project
 #: A line of the old file, and why something changes there.
 Noted: TypeAlias = tuple[int, str]
 WIDEST = 160  # characters of reasons in the header of a hunk
+_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? ")
 
 
@@ -144,15 +145,13 @@ def unified_patch(
     parts: list[bytes] = []
     for path, (before, after) in files.items():
         root = relative_to if relative_to and path.is_relative_to(relative_to) else None
-        name = os.fsencode(path.relative_to(root) if root else path)
-        # As diff(1) does: a tab ends a name that has spaces.
-        tab = b"\t" if b" " in name else b""
+        name = os.fsencode(path.relative_to(root) if root else path).lstrip(b"/")
         lines = difflib.diff_bytes(
             difflib.unified_diff,
             _lines(before or b""),
             _lines(after),
-            b"/dev/null" if before is None else b"a/" + name.lstrip(b"/") + tab,
-            b"b/" + name.lstrip(b"/") + tab,
+            b"/dev/null" if before is None else _in_header(b"a/" + name),
+            _in_header(b"b/" + name),
         )
         noted = (reasons or {}).get(path, ())
         parts.extend(
@@ -164,6 +163,14 @@ def unified_patch(
             for line in lines
         )
     return b"".join(parts)
+
+
+def _in_header(name: bytes) -> bytes:
+    """A name as git writes it into a patch, of which no line end in it begins another line."""
+    if not _CONTROL.search(name):
+        return name + b"\t" if b" " in name else name  # as diff(1) ends one that has spaces
+    escaped = name.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+    return b'"%b"' % _CONTROL.sub(lambda found: b"\\%03o" % ord(found[0]), escaped)
 
 
 def _explained(header: bytes, noted: Sequence[Noted]) -> bytes:

@@ -63,11 +63,15 @@ DURABLE = ("-c", "core.fsync=loose-object,reference", "-c", "core.fsyncObjectFil
 _SAFE = (
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
     *("-c", "submodule.recurse=false"),
+    # Before git 2.45, what is to fetch an object that a partial clone lacks first writes into the
+    # repository's settings: it ends at this one, which nothing else reads.
+    *("-c", "fetch.parallel=-1"),
 )
 _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     # An object that a partial clone lacks is not fetched, by whatever program that would be.
     "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
     "LC_ALL": "C",
 }
 #: How long git may take before somebody looks for what it waits for, and in all, seconds.
@@ -384,12 +388,12 @@ def common_folder(folder: Path) -> Path | None:
     None outside of a working tree.
 
     Raises:
-        NotReady: git does not accept the repository.
+        NotReady: git does not accept the repository; a damaged one is none to it.
     """
     try:
         inside = read(folder, "rev-parse", "--is-inside-work-tree")
     except NotReady as error:
-        if "not a git repository" not in error.message:
+        if "not a git repository" not in error.message or any(git_files.git_folders(folder)):
             raise
         return None
     return folder_of(folder, "--git-common-dir") if inside == b"true\n" else None

@@ -125,15 +125,17 @@ def _check_out(root: Path, tree: Path, commit: str) -> None:
     Raises:
         NotReady: git failed, or they do not fit.
     """
-    kept, there = git.kept_at(tree, commit), git.staged(tree)
+    try:
+        kept, there = git.kept_at(tree, commit), git.staged(tree)
+    except NotReady as error:
+        raise _unwritten(root, commit, error) from error
     # A name of some bytes may stand for a file of any size, again and again.
     added = sum(each.size or 0 for each in kept if (each.path, each.object_id) not in there)
     refuse_too_large(added, tree, "Set INSTRUMENT_CACHE to a folder with more room.")
     try:
         git.check_out(tree, commit)
     except NotReady as error:
-        told = f"commit {commit[:9]} of {root} cannot be written into a copy: {error.message}"
-        raise NotReady(told, f"Look what it holds: git ls-tree -r -t {commit[:9]}") from error
+        raise _unwritten(root, commit, error) from error
     turned = []
     for name in (each.path for each in kept if each.is_link):
         link = tree / name
@@ -145,6 +147,12 @@ def _check_out(root: Path, tree: Path, commit: str) -> None:
                 link.symlink_to(leads_to)
                 turned.append(name)
     git.overlook(tree, turned)
+
+
+def _unwritten(root: Path, commit: str, error: NotReady) -> NotReady:
+    """Of the user's repository, where it can be looked into: the copy is gone by then."""
+    told = f"commit {commit[:9]} of {root} cannot be written into a copy: {error.message}"
+    return NotReady(told, f"Look what it holds: git ls-tree -r -t {commit[:9]}")
 
 
 def _with_own_git(root: Path, tree: Path) -> None:

@@ -114,9 +114,12 @@ def test_an_object_that_is_missing_is_not_fetched(hostile: Path) -> None:
     run_git(hostile, "config", "remote.origin.promisor", "true")
     run_git(hostile, "config", "extensions.partialClone", "origin")
     run_git(hostile, "config", "core.repositoryFormatVersion", "1")
+    settings = hostile / ".git" / "config"
+    before = settings.read_bytes()
     with pytest.raises(NotReady):
         git.read(hostile, "cat-file", "blob", "0123456789012345678901234567890123456789")
     assert ran(hostile) == []
+    assert settings.read_bytes() == before  # a fetch notes in them what it would filter
 
 
 def test_nothing_that_a_submodule_configures_is_run(git_repo, tmp_path: Path) -> None:
@@ -213,6 +216,14 @@ def test_a_repository_that_git_does_not_accept_is_no_folder_without_one(
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     with pytest.raises(NotReady, match="ownership"):
         git.common_folder(repo)
+
+
+@pytest.mark.parametrize("damaged", ["HEAD", "objects"])
+def test_a_damaged_repository_is_no_folder_without_one(git_repo, damaged: str) -> None:
+    repo = git_repo({"a/b.py": "b\n"})
+    (repo / ".git" / damaged).rename(repo / "away")
+    with pytest.raises(NotReady, match="not a git repository"):
+        git.common_folder(repo / "a")
 
 
 @pytest.fixture(params=["GitPython", "a hook's variables", "an environment without GitPython"])

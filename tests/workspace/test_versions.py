@@ -176,6 +176,18 @@ def test_what_the_copy_holds_already_needs_no_room(
         assert (copy.root / "large").stat().st_size == 2**20
 
 
+def test_a_damaged_commit_is_named_where_it_can_be_looked_at(repo: Path) -> None:
+    """Not in the copy, which is gone by then."""
+    script = f"100644 blob {kept(repo, 'x = 1')}\ttrain.py"
+    below = plumbing(repo, "mktree", "-z", stdin=f"{script}\0")
+    first = made_of(repo, f"040000 tree {below}\tbelow", script)
+    (repo / ".git" / "objects" / below[:2] / below[2:]).unlink()
+    copy = frozen(find_project(repo / "train.py"), Path("train.py"), repo, first)
+    with pytest.raises(NotReady, match=f"commit {first[:9]} of {repo} cannot") as caught, copy:
+        pass
+    assert caught.value.hint == f"Look what it holds: git ls-tree -r -t {first[:9]}"
+
+
 def test_settings_of_a_work_tree_do_not_lead_the_copys_git_to_the_users_files(repo: Path) -> None:
     plumbing(repo, "config", "extensions.worktreeConfig", "true")
     (repo / ".git" / "config.worktree").write_text(f"[core]\n\tworktree = {repo}\n")

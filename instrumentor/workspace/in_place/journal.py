@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import time
 import uuid
 from collections.abc import Iterator
@@ -278,15 +279,22 @@ def holds(blob: str, repository: Path) -> bool:
 
 def load(blob: str, repository: Path) -> bytes:
     """Bytes of a blob; NotReady where git has no such object."""
-    return git.read(repository, f"--git-dir={repository}", "cat-file", "blob", blob)
+    return _read(repository, "cat-file", "blob", blob)
+
+
+def shown_by(entry: Entry) -> str:
+    """The command that shows the original as git keeps it."""
+    itself = ["git", "--no-replace-objects", "--git-dir", str(entry.repository)]
+    return shlex.join([*itself, "cat-file", "blob", entry.blob])
 
 
 def repository_around(folder: Path) -> Path | None:
-    """Git's common folder for a folder; None where no repository is, or git accepts none."""
-    try:
-        return git.common_folder(folder) if git.available() else None
-    except (NotReady, OSError):
-        return None
+    """Git's common folder for a folder; None where no repository is.
+
+    Raises:
+        NotReady: git does not accept the one that is there.
+    """
+    return git.common_folder(folder) if git.available() else None
 
 
 def refs(repository: Path) -> list[str]:
@@ -318,7 +326,9 @@ def kept(repository: Path, ref: str) -> Journal:
 
 
 def _read(repository: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    return git.read(repository, f"--git-dir={repository}", *arguments, stdin=stdin)
+    # Each object as it is, whatever `git replace` puts in its place.
+    itself = ("--no-replace-objects", f"--git-dir={repository}")
+    return git.read(repository, *itself, *arguments, stdin=stdin)
 
 
 def foreign(entry: Entry) -> str:

@@ -10,6 +10,7 @@ import dataclasses
 import os
 import shlex
 import stat
+from collections.abc import Container
 from pathlib import Path
 from typing import Literal
 
@@ -50,18 +51,34 @@ def restore(folder: Path | None = None, disk: Disk | None = None) -> tuple[Resto
     for location in journal.pending():
         seen.add(location.stem)
         done += _from_cache(location, disk)
-    repository = journal.repository_around(folder) if folder is not None else None
-    if repository is not None:
-        unseen = [ref for ref in journal.refs(repository) if ref.rpartition("/")[2] not in seen]
-        for ref in unseen[:MOST_REFS]:
-            done += _from_ref(ref, repository, disk)
-        if len(unseen) > MOST_REFS:
-            told = (
-                f"{repository} holds {len(unseen):,} refs under {journal.REFS}, more than any run"
-            )
-            done.append(Restored(repository, "failed", f"{told}: {MOST_REFS} were looked at"))
+    if folder is not None and folder.is_dir():
+        try:
+            done += _from_repository(folder, seen, disk)
+        except (NotReady, OSError) as error:
+            told = f"no refs of runs in place could be looked for in {folder}: {error}"
+            done.append(Restored(folder, "failed", told))
     check(done)
     return tuple(done)
+
+
+def _from_repository(folder: Path, seen: Container[str], disk: Disk) -> list[Restored]:
+    """Fulfil the journals that the repository around a folder keeps.
+
+    Args:
+        seen: the ids of those that are done.
+
+    Raises:
+        NotReady: git does not accept the repository, or cannot list its refs.
+    """
+    repository = journal.repository_around(folder)
+    if repository is None:
+        return []
+    unseen = [ref for ref in journal.refs(repository) if ref.rpartition("/")[2] not in seen]
+    done = [each for ref in unseen[:MOST_REFS] for each in _from_ref(ref, repository, disk)]
+    if len(unseen) > MOST_REFS:
+        told = f"{repository} holds {len(unseen):,} refs under {journal.REFS}, more than any run"
+        done.append(Restored(repository, "failed", f"{told}: {MOST_REFS} were looked at"))
+    return done
 
 
 def check(done: list[Restored] | tuple[Restored, ...]) -> None:
@@ -146,8 +163,7 @@ def _unlike(entry: Entry) -> str:
     if stands in ("instrumented", "original"):
         return ""
     told = "is gone" if stands == "missing" else "holds something else than the instrumented text"
-    command = ["git", "--git-dir", str(entry.repository), "cat-file", "blob", entry.blob]
-    return f"{told}; for the original: {shlex.join(command)}"
+    return f"{told}; for the original: {journal.shown_by(entry)}"
 
 
 def _is_own_file(path: Path) -> bool:
@@ -202,7 +218,7 @@ def _guarded(entry: Entry, disk: Disk) -> Restored:
             entry.path,
             "failed",
             f"{entry.path} could not be put back: {reason}; its original is git's blob "
-            f"{entry.blob} (git --git-dir {entry.repository} cat-file blob {entry.blob})",
+            f"{entry.blob} ({journal.shown_by(entry)})",
         )
 
 

@@ -180,7 +180,7 @@ def test_a_ref_that_bears_anothers_journal_is_not_that_run(repo: Path) -> None:
 
 
 def test_bytes_that_git_does_not_give_back_stop_the_run(repo: Path, monkeypatch) -> None:
-    monkeypatch.setattr(git_module, "read", lambda *values: b"other")
+    monkeypatch.setattr(git_module, "read", lambda *values, **more: b"other")
     with pytest.raises(NotReady, match=r"does not give back the bytes of .*train\.py") as caught:
         journal.store(repo / "train.py", TEXT, repo / ".git", Disk())
     assert "git fsck" in caught.value.hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from instrumentor.workspace.in_place import inspect, journal, put
 from instrumentor.workspace.in_place.disk import Disk
 from instrumentor.workspace.in_place.journal import Journal
 from instrumentor.workspace.in_place.restoring import restore, state
+from tests.conftest import git
 from tests.workspace.test_in_place import INSTRUMENTED, TEXT, facts, left_over, listing
 
 SAVED = b"mine\n"
@@ -71,7 +73,8 @@ def test_one_file_that_fails_keeps_the_journal_and_no_other_file_away(repo: Path
     blob = record.entries[0].blob
     assert first.action == "failed" and first.text == (
         f"{repo}/pkg/other.py could not be put back: the folder {repo}/pkg is gone; its original "
-        f"is git's blob {blob} (git --git-dir {repo}/.git cat-file blob {blob})"
+        f"is git's blob {blob} "
+        f"(git --no-replace-objects --git-dir {repo}/.git cat-file blob {blob})"
         f"; to give up on it: rm {record.location}"
     )
     assert error.hint == "Fix that, then run: instrument restore"
@@ -206,6 +209,26 @@ def test_a_dead_journal_in_git_does_not_follow_a_process_number(repo: Path) -> N
     ):
         assert not journal.run_is_alive(other)
     assert [each.action for each in restore(repo)] == ["running"]
+
+
+@pytest.mark.parametrize("damaged", ["HEAD", "config", "packed-refs"])
+def test_a_repository_whose_refs_cannot_be_listed_is_named(repo: Path, damaged: str) -> None:
+    """Not "nothing to restore"; what the cache knows of is put back all the same."""
+    (repo / ".git" / damaged).write_bytes(b"[damaged\n")
+    error, found = failed(repo)
+    assert found.text.startswith(f"no refs of runs in place could be looked for in {repo}: git ")
+    assert error.hint == "Fix that, then run: instrument restore"
+
+
+def test_an_original_is_kept_whatever_stands_in_its_place(repo: Path) -> None:
+    """`git replace` gives other bytes for an object to whoever asks for it."""
+    git(repo, "replace", git(repo, "rev-parse", "HEAD:train.py").strip(), "HEAD:pkg/other.py")
+    record = killed(repo)
+    record.entries[0].side.unlink()
+    shown = journal.shown_by(record.entries[0])
+    assert subprocess.run(shlex.split(shown), capture_output=True, check=True).stdout == TEXT
+    (one,) = restore()
+    assert one.action == "restored" and (repo / "train.py").read_bytes() == TEXT
 
 
 def test_a_project_that_is_gone_for_good_can_be_given_up(repo: Path) -> None:
