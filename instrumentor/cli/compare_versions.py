@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING
 from instrumentor.cli import common, next_commands
 from instrumentor.run.options import RunOptions
 from instrumentor.shared import console
-from instrumentor.shared.errors import InstrumentError, RegressionFound, Undecided, UsageError
+from instrumentor.shared.errors import (
+    InstrumentError,
+    NotReady,
+    RegressionFound,
+    Undecided,
+    UsageError,
+)
 from instrumentor.shared.option_fields import MEASURE, OUTPUT, WHERE, Checked, option
 from instrumentor.shared.options import Options, names
 from instrumentor.shared.outputs import PAIRS, run_folder
@@ -48,6 +54,8 @@ _SPREAD_KNOWN = 10
 _HOPELESS_PAIRS, _COARSEST_PERCENT = 1000, 25
 #: So many times as many pairs are proposed as are said to be needed, which is not exact.
 _SPARE = 1.1
+#: What git says of a name that stands for nothing.
+_NO_NAME = "Needed a single revision"
 _HOW = "For example: instrument compare --refs main..HEAD train.py"
 
 
@@ -403,13 +411,41 @@ def _commit(project: Project, wanted: _Wanted) -> str | None:
         return git.read(project.root, "merge-base", *ends).decode().split()[0]
     except InstrumentError as error:
         git.folder_of(project.root, "--git-dir")  # where git accepts none at all, it says why
+        for each in (base, _head(new)) if dots else (base,):
+            for ref in (_start(each), each):
+                _refuse_damaged(project.root, ref)
         hint = _too_far_back(project, wanted.ref) or _branches(project) or error.message
         raise UsageError(f"--refs: {wanted.ref} is no commit", hint) from error
 
 
+def _refuse_damaged(root: Path, ref: str) -> None:
+    """A name that stands for something is no wrong one, although git cannot read what it is.
+
+    Raises:
+        NotReady: git cannot read it, or nothing at all.
+    """
+    try:
+        name = ("rev-parse", "--verify", "--end-of-options", ref)
+        found = git.read(root, *name).decode().strip()
+    except NotReady as error:
+        if _NO_NAME not in error.message:
+            raise
+        return
+    try:
+        git.read(root, "cat-file", "-t", found)
+    except NotReady as error:
+        told = f"--refs: {ref} is {found[:9]}, which git cannot read in {root}"
+        raise NotReady(told, "It is damaged, or was never fetched. See: git fsck") from error
+
+
+def _start(ref: str) -> str:
+    """What the ancestors in a name are counted from."""
+    return re.split("[~^]", ref)[0]
+
+
 def _too_far_back(project: Project, ref: str) -> str:
     """That a commit has no such ancestor; empty where that is not why."""
-    start = re.split("[~^]", ref)[0]
+    start = _start(ref)
     if start == ref:
         return ""
     try:

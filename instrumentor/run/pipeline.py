@@ -203,10 +203,10 @@ class InstrumentedRun(Pipeline[Result]):
     def execute(self) -> None:
         """Measure; then the proof that the user's files are as they were."""
         prepared = self.prepared
-        self.folder = self._new_folder()
         # The script, too, where only a module of it or nothing at all is rewritten.
         watched = dict.fromkeys([*prepared.replacements, prepared.script])
         originals = Originals.take(prepared.project, watched)
+        self.folder = self._new_folder()
         try:
             self.measure()
             differences = originals.verify()

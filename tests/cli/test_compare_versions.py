@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ from instrumentor_analysis.compare.paired import (
 )
 from instrumentor_analysis.model import Interval
 from tests.attackers import NOBODY, TWO_USERS
-from tests.conftest import RepoFactory
+from tests.conftest import RepoFactory, git
 
 
 def again_with(paired: Paired, pairs: int | None) -> str:
@@ -406,3 +407,19 @@ def test_git_that_accepts_no_repository_says_so_and_no_commit_is_missed(
     os.chown(repo / ".git", NOBODY, NOBODY)
     with pytest.raises(NotReady, match="dubious ownership"):
         _commit(project, wanted)
+
+
+@pytest.mark.parametrize("ref", ["HEAD", "HEAD~1", "HEAD...main", "HEAD~1^{tree}"])
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"damaged")])
+def test_a_commit_that_git_cannot_read_is_a_commit(
+    git_repo: RepoFactory, ref: str, damage: Callable[[Path], object]
+) -> None:
+    """Else a right name is called wrong, and the damage is not seen."""
+    repo = git_repo({"train.py": "x = 1\n"})
+    wanted = _Wanted(ref, Started(repo / "train.py"), ref=ref)
+    made = git(repo, "rev-parse", "HEAD").strip()
+    stored = repo / ".git" / "objects" / made[:2] / made[2:]
+    stored.chmod(0o644)
+    damage(stored)
+    with pytest.raises(NotReady, match=f"which git cannot read in {repo}|is corrupt"):
+        _commit(find_project(repo / "train.py"), wanted)

@@ -162,6 +162,14 @@ def test_what_is_wrong_beforehand_leaves_nothing(
     assert [p.name for p in repo.iterdir() if p.name != ".git"] == ["train.py"]
 
 
+def test_a_repository_that_git_cannot_read_leaves_nothing(git_repo: RepoFactory) -> None:
+    repo = git_repo({"train.py": script()})
+    (repo / ".git" / "index").write_bytes(b"")
+    with pytest.raises(NotReady, match="index file smaller than expected"):
+        run(repo / "train.py", (), options_for(repo))
+    assert [p.name for p in repo.iterdir() if p.name != ".git"] == ["train.py"]
+
+
 @pytest.mark.parametrize("values", [{"label": "a/b"}, {"timeout_s": 0.0}])
 def test_options_out_of_range(values: dict[str, Any]) -> None:
     with pytest.raises(UsageError):

@@ -54,9 +54,9 @@ def restore(folder: Path | None = None, disk: Disk | None = None) -> tuple[Resto
     if folder is not None and folder.is_dir():
         try:
             done += _from_repository(folder, seen, disk)
-        except (NotReady, OSError) as error:
-            told = f"no refs of runs in place could be looked for in {folder}: {error}"
-            done.append(Restored(folder, "failed", told))
+        except NotReady as error:
+            told = f"no refs of runs in place could be looked for in {folder}: {error.message}"
+            done.append(Restored(folder, "failed", f"{told}. {error.hint}"))
     check(done)
     return tuple(done)
 
