@@ -34,7 +34,8 @@ FACTS: dict[str, Any] = {
     "batch_size": 4, "batch_dim": 0, "batch_dim_guessed": False, "loop_fetches": True,
     "scope": "fwd+bwd", "accumulation": "branch",
     "duration_s": 1.5, "time_budget_s": 30.0, "started": "2026-01-01",
-    "script_exit_code": 0, "profiler": "wallclock", "machine": {"cpus": 2, "other_cpus": 0.1},
+    "script_exit_code": 0, "failure": "it ended\nValueError: x", "profiler": "wallclock",
+    "machine": {"cpus": 2, "other_cpus": 0.1},
     "verification": {
         "status": "partly", "verified": ["forward"], "unverified": {"backward": "why"},
         "problems": [], "notes": ["n"], "parameters": None, "cost_ms": 0.1,
