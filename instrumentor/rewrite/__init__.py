@@ -19,6 +19,7 @@ from instrumentor.locate import locate, parse_source
 from instrumentor.plan import Plan, make_plan
 from instrumentor.rewrite.engine import MARKER, apply_edits
 from instrumentor.rewrite.proofs import prove
+from instrumentor.shared import git_quotes
 from instrumentor.shared.errors import ProofFailed, UsageError
 from instrumentor.shared.options import Options
 from instrumentor.shared.project import Project
@@ -26,7 +27,6 @@ from instrumentor.shared.project import Project
 #: A line of the old file, and why something changes there.
 Noted: TypeAlias = tuple[int, str]
 WIDEST = 160  # characters of reasons in the header of a hunk
-_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? ")
 
 
@@ -167,10 +167,9 @@ def unified_patch(
 
 def _in_header(name: bytes) -> bytes:
     """A name as git writes it into a patch, of which no line end in it begins another line."""
-    if not _CONTROL.search(name):
-        return name + b"\t" if b" " in name else name  # as diff(1) ends one that has spaces
-    escaped = name.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
-    return b'"%b"' % _CONTROL.sub(lambda found: b"\\%03o" % ord(found[0]), escaped)
+    if git_quotes.CONTROL.search(name):
+        return git_quotes.quoted(name)
+    return name + b"\t" if b" " in name else name  # as diff(1) ends one that has spaces
 
 
 def _explained(header: bytes, noted: Sequence[Noted]) -> bytes:

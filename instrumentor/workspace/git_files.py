@@ -7,12 +7,12 @@ reads whatever it is asked is looked at before; all else once git has not answer
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from instrumentor.shared import git_quotes
 from instrumentor.shared.errors import NotReady
 from instrumentor_analysis.shared.files import KINDS, SETTINGS_BYTES, read_bytes
 
@@ -24,10 +24,6 @@ _READ_BESIDE = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
 _LISTED = (".", "info", "objects/info", "objects/info/commit-graphs", "objects/pack", "reftable")
 _WAITED_FOR = (stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK)
 _MOST_ALTERNATES = 100
-_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
-_CONTROLS = dict(
-    zip((b"a", b"b", b"t", b"n", b"v", b"f", b"r"), (b"%c" % n for n in range(7, 14)), strict=True)
-)
 
 
 def refuse_endless(root: Path) -> None:
@@ -133,19 +129,7 @@ def lenders(objects: Path) -> list[Path]:
     except (OSError, ValueError):
         return []
     lines = (line for line in text.split(b"\n") if line and not line.startswith(b"#"))
-    return [objects / os.fsdecode(_unquoted(line)) for line in lines]
-
-
-def _unquoted(line: bytes) -> bytes:
-    """A path as git writes it, quoted as in C where it holds line ends or quotes."""
-    if len(line) < 2 or not line.startswith(b'"') or not line.endswith(b'"'):
-        return line
-    return _ESCAPE.sub(_meant, line[1:-1])
-
-
-def _meant(escape: re.Match[bytes]) -> bytes:
-    said = escape[1]
-    return bytes([int(said, 8) & 0xFF]) if said.isdigit() else _CONTROLS.get(said, said)
+    return [objects / os.fsdecode(git_quotes.unquoted(line)) for line in lines]
 
 
 def _found(top: Path, late: float, *, deep: bool = True, inside: bool = True) -> Iterator[str]:

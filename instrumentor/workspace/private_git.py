@@ -10,6 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
+from instrumentor.shared import git_quotes
 from instrumentor.shared.errors import NotReady
 from instrumentor.workspace import git, git_files
 from instrumentor_analysis.shared.files import appended, copy, write_whole
@@ -57,16 +58,14 @@ def _borrow_objects(objects: Path, target: Path) -> None:
     (target / "pack").mkdir()
     # relative alternates of a borrowed store are not followed by git
     borrowed = [str(objects), *map(os.path.normpath, git_files.lenders(objects))]
-    text = "".join(f"{_quoted(path)}\n" for path in borrowed)
-    write_whole(target / "info" / "alternates", os.fsencode(text))
+    text = b"".join(_line(os.fsencode(path)) + b"\n" for path in borrowed)
+    write_whole(target / "info" / "alternates", text)
 
 
-def _quoted(path: str) -> str:
-    """A path as a line of `alternates`, where # begins a comment and quotes are as in C."""
-    if not any(c in path for c in '"\n\\') and not path.startswith("#"):
-        return path
-    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+def _line(path: bytes) -> bytes:
+    """A path as a line of `alternates`, where # begins a comment."""
+    plain = not any(c in path for c in b'"\n\\') and not path.startswith(b"#")
+    return path if plain else git_quotes.quoted(path)
 
 
 def _copy(base: Path, name: str, into: Path) -> None:

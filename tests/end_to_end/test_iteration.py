@@ -158,6 +158,32 @@ def test_without_a_number_the_script_s_own_clock_decides(measured: Any) -> None:
     assert told[complete["why"]] in said
 
 
+ACCUMULATES = """\
+import torch
+
+torch.set_num_threads(1)
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(14):
+    loss = model(torch.ones(4, 8)).pow(2).mean() / 4
+    loss.backward()
+    if (step + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_a_step_under_the_profiler_makes_no_update_shorter(measured: Any) -> None:
+    """It is the second of the four micro-steps behind the first update."""
+    document, folder, _ = measured(ACCUMULATES, "--steps", "11")
+    assert document["wall_clock_ms"]["iteration"]["update"]["micro_steps"] == 4
+    regions = [each["region"] for each in records(folder, "iteration")]
+    missing = set(range(regions[0], regions[-1])) - set(regions)
+    assert len(missing) == 1
+    (early,) = (w["message"] for w in document["warnings"] if w["kind"] == "few-samples")
+    assert early.startswith("The script ended after 11 samples, before what follows them was over")
+
+
 def test_a_busy_machine_is_said_above_the_figures(
     measured: Any, run_cli: RunCli, git_repo: RepoFactory
 ) -> None:

@@ -112,20 +112,32 @@ def script(
     return Written("skipped", Promise(steps=steps))
 
 
-def force() -> None:
-    """Take out whatever looks like an evaluation or a save, and its line, without a proof."""
+def force(
+    mode: str = "model.train()", *, draws: tuple[str, ...] = (), with_its_branch: bool = False
+) -> None:
+    """Take out whatever looks like an evaluation or a save, and its line, without a proof.
+
+    Args:
+        mode: what an evaluation leaves behind.
+        draws: loaders whose random numbers are drawn in its place.
+        with_its_branch: only evaluations, each with all that follows it in its branch.
+    """
     from instrumentor.locate.changes import skips
     from instrumentor.locate.located import Skipped
 
     def unproven(_: object, pieces: Iterable[Any], *__: object) -> tuple[list[Any], ...]:
         found = []
         for piece in pieces:
+            evaluates = piece.what == "validation"
             place = piece.source.places[piece.statement]
-            following = place.suite[place.index + 1 :][:1]
-            shows = [s for s in following if "print" in ast.unparse(s)]
-            mode = "model.train()" if piece.what == "validation" else ""
-            where = (piece.source, piece.statement, tuple(shows))
-            found.append(Skipped(*where, mode, piece.initial, piece.what))
+            following = place.suite[place.index + 1 :]
+            if not with_its_branch:
+                following = [s for s in following[:1] if "print" in ast.unparse(s)]
+            elif not evaluates:
+                continue
+            where = (piece.source, piece.statement, tuple(following))
+            left = mode if evaluates else ""
+            found.append(Skipped(*where, left, piece.initial, piece.what, draws=draws))
         return found, [], []
 
     skips.prove = unproven  # type: ignore[assignment]

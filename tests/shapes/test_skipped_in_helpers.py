@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import RepoFactory, RunCli
 from tests.shapes.catalogue import FOLDER, Shape
-from tests.shapes.test_skipped import observed, skipped
+from tests.shapes.test_skipped import force, observed, skipped
 from tests.shapes.verdict import Promise, same_training
 
 SCRIPT = (FOLDER / "trainer_evaluates_in_its_step.py").read_text()
@@ -34,23 +33,8 @@ def with_more(**lines: tuple[str, str]) -> Shape:
     return Written("helpers", Promise(steps=9))
 
 
-def force() -> None:
-    """Take out the evaluation and all that follows it in its branch, without a proof."""
-    from instrumentor.locate.changes import skips
-    from instrumentor.locate.located import Skipped
-
-    def unproven(_: object, pieces: Iterable[Any], *__: object) -> tuple[list[Any], ...]:
-        found = []
-        for piece in (p for p in pieces if p.what == "validation"):
-            place = piece.source.places[piece.statement]
-            rest = tuple(place.suite[place.index + 1 :])
-            mode = "self.model.train()"
-            where = (piece.source, piece.statement, rest)
-            one = Skipped(*where, mode, piece.initial, piece.what, draws=("held_out",))
-            found.append(one)
-        return found, [], []
-
-    skips.prove = unproven  # type: ignore[assignment]
+#: The evaluation and all that follows it in its branch, without a proof.
+FORCED = partial(force, "self.model.train()", draws=("held_out",), with_its_branch=True)
 
 
 @pytest.mark.parametrize("left", ["pass", "self.model.eval()"])
@@ -92,5 +76,5 @@ def test_what_training_feels_stays_and_would_be_caught(
     assert same_training(seen, alone) == []
     out = tmp_path / "forced" / "out"
     out.parent.mkdir()
-    wrong, alone = observed(shape, run_cli, torch_python, repo, out, first=force)
+    wrong, alone = observed(shape, run_cli, torch_python, repo, out, first=FORCED)
     assert same_training(wrong, alone)

@@ -58,8 +58,8 @@ class Taken(Struct, frozen=True):
         next_ms: from the last of these to the entry of the loop's body.
         lead_ms: from there to the timed region.
         stepped: numbers of the optimizers that stepped in it.
-        region: the how manieth region its own was, counted over those that are no samples, too (a
-            profiled step); None where it was not recorded.
+        region: the number of its timed region, counted over all that ran, a profiled step too;
+            None where that was not recorded.
         kept: what of the script ran in it that is no part of a step (`validation`), joined by
             `_and_`; empty for nothing.
         kept_ms: what that took.

@@ -32,8 +32,8 @@ def updates(
         stepped: of each iteration in order, whether an optimizer stepped in it.
         values_ms: what it took.
         steady: positions of those that count; an update with another one in it was not measured.
-        regions: the how manieth each was of all that ran: an update with one in it that was not
-            measured (a profiled step) tells neither of the number nor of the time.
+        regions: the number of each among all that ran. An update during which one was not measured
+            (a profiled step) tells neither how many micro-steps there are nor how long they take.
         accumulates: the script does, as its reading tells: that holds where no update was seen.
     """
     ends = [at for at, each in enumerate(stepped) if each]

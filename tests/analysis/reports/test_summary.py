@@ -257,6 +257,8 @@ def test_a_script_that_ended_too_early_is_not_the_load_s_fault() -> None:
     for report in (console, markdown, html):
         assert report(busy).count("ended after 3 samples") == 1
     quiet = replace(busy, run=summary.run, warnings=(short,))
+    muted = 'class="tiles doubtful"'  # figures that nobody should quote
+    assert muted in html(busy) and muted not in html(quiet)
     assert "no conclusion" not in brief.console(quiet) and "ended after 3" in brief.console(quiet)
 
 

@@ -94,12 +94,14 @@ class Helpers(Struct, eq=False, dict=True):
         return in_loop or scope in self.scopes
 
     def called_beside(self, scope: ScopeNode, is_dead: Callable[[ScopeNode, ast.AST], bool]) -> str:
-        """What else than the loop may run a function that leads to the step, or one around it.
+        """What else than the loop may run the functions that lead to the step; "" outside of them.
 
         Args:
             is_dead: whether nothing ever comes to a place.
         """
-        for function in (h.function.node for h in self.found if scope in self.scopes):
+        if scope not in self.scopes:
+            return ""
+        for function in dict.fromkeys(h.function.node for h in self.found):
             calls = self._program.callers_of(function)
             beside: list[tuple[ScopeNode, ast.expr]] = []
             beside += [(where, c) for where, c, at in calls if not self.iterates(where, at)]
