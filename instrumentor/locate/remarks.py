@@ -14,12 +14,15 @@ from instrumentor.locate.meaning.calls import Knowledge
 from instrumentor.locate.meaning.roles import Role
 from instrumentor.locate.region.modes import Region
 from instrumentor.locate.rules.frameworks import imported_roots
+from instrumentor.read.constants import written_out
 from instrumentor.read.control_flow import START, flow_of
 from instrumentor.read.syntax import Source, argument, callee, dotted, own_nodes
 from instrumentor.shared.project import seen_from_here
 from instrumentor_analysis.shared.caveats import UNCALLED_TEST, Caveat
 
 _TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")  # as pytest finds them
+#: Of a run without --steps.
+_MOST_SAMPLES = 200
 #: What a call is told of by its role: kind and text, with the call's name.
 _TOLD = {
     Role.DEBUGGER: ("breakpoint", "{}() would wait for input."),
@@ -143,9 +146,18 @@ def _counts_out(candidate: Candidate, node: ast.If, counted: set[str]) -> bool:
             isinstance(test, ast.Compare)
             and any(isinstance(op, (ast.Gt, ast.GtE, ast.Eq)) for op in test.ops)
             and dotted(test.left) in counted
+            and not _is_ample(candidate, test.comparators[0])
             for test in (node.test, *own_nodes(node.test))
         )
     )
+
+
+def _is_ample(candidate: Candidate, limit: ast.expr) -> bool:
+    """Whether a limit comes to a number, and to one that no run reaches."""
+    options = candidate.knowledge.options
+    told = written_out(limit)
+    most = told.value if told else options and options.value(candidate.source, limit)
+    return isinstance(most, (int, float)) and most > _MOST_SAMPLES
 
 
 def of_the_syncs(regions: Sequence[Region]) -> Iterator[Caveat]:

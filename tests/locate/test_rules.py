@@ -415,6 +415,24 @@ def test_distributed_code_is_measured_as_one_process(world: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("limit", "told"),
+    [("3", True), ("300", False), ("args.most", True), ("args.enough", False)],
+)
+def test_a_limit_that_no_run_reaches_is_not_told_of(limit: str, told: bool) -> None:
+    options = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--most", type=int, default=30)
+parser.add_argument("--enough", type=int, default=500)
+args = parser.parse_args()
+"""
+    loop = LOOP.replace("for x, y in loader", "for n, (x, y) in enumerate(loader)")
+    source = PREAMBLE + options + loop + f"    if n >= {limit}:\n        break\n"
+    kinds = [w.kind for w in rewrite(source, filename="train.py").plan.warnings]
+    assert ("own-limit" in kinds) is told
+
+
+@pytest.mark.parametrize(
     ("inner", "told"), [("", True), ("for n, x in enumerate(held_out):", False)]
 )
 def test_a_count_that_ends_an_inner_loop_is_no_limit(inner: str, told: bool) -> None:
