@@ -210,6 +210,16 @@ try:
     LOOP
 except:
     print("failed")
+=== bare_except_that_may_raise | swallowed-stop | except:
+PREAMBLE
+def train(model, optimizer, loader):
+    try:
+        LOOP
+    except:
+        if quiet:
+            return loss
+        raise
+print(train(model, optimizer, loader))
 === base_exception_and_used_result | swallowed-stop | except BaseException
 PREAMBLE
 def train(model, optimizer, loader):

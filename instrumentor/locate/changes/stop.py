@@ -19,7 +19,7 @@ from instrumentor.locate.meaning.roles import Kind
 from instrumentor.locate.region.accumulation import accumulating
 from instrumentor.locate.region.modes import completing, last_of_branches
 from instrumentor.locate.rules.loops import StepElsewhere, SwallowedStop
-from instrumentor.read.control_flow import ends_the_run, flow_of
+from instrumentor.read.control_flow import END, LEFT, NEXT, START, Flow, flow_of
 from instrumentor.read.syntax import (
     FUNCTIONS,
     LOOPS,
@@ -207,5 +207,5 @@ def _catches_exit(handler: ast.ExceptHandler) -> bool:
 
 
 def _ends_run(handler: ast.ExceptHandler) -> bool:
-    """A bare `raise`, `sys.exit` or `os._exit` at the handler's own level ends the run anyway."""
-    return any(isinstance(s, ast.Raise) or ends_the_run(s) for s in handler.body)
+    """No way through the handler goes on behind it."""
+    return not Flow(handler.body).path(START, (END, NEXT, LEFT))

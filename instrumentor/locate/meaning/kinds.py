@@ -162,7 +162,7 @@ class Kinds:
         )
 
     def _makes_parameters(self, source: Source, call: ast.Call, cls: Class) -> bool:
-        values = self.program.of(source, source.tree, call.func)
+        values = self.program.of(source, self.program.scope_of(source, call), call.func)
         return (bool(values) and callee(call) == "register_parameter") or any(
             external_name(value).startswith("torch.nn.Parameter")
             or (value != cls and self._typed(Object(value)) is Kind.MODEL)

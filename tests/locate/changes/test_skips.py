@@ -1047,6 +1047,8 @@ def test_random_numbers_of_a_model_in_training_mode_are_noted(name: str) -> None
         ("torchvision.models.vgg16()", "check(net)", True),
         ("timm.create_model('resnet18')", "check(net)", False),
         ("torch.nn.LayerNorm(4)", "check(net)", True),
+        ("parts[json.load(open('net.json'))['name']]()", "check(net)", False),
+        ("parts[json.load(open('net.json'))['name']]()", "checked(net)", True),
         ("torch.nn.BatchNorm1d(4)", "net.eval()\ncheck(net)", True),
         ("torch.nn.BatchNorm1d(4)", "checked(net)", True),
     ],
@@ -1056,7 +1058,8 @@ def test_an_evaluation_that_changes_running_statistics_stays(
 ) -> None:
     source = looped(
         STEP.replace("model(x)", "net(x)"),
-        before="import timm\nimport torchvision\n"
+        before="import json\nimport timm\nimport torchvision\n"
+        + "parts = {'a': torch.nn.BatchNorm1d, 'b': torch.nn.LayerNorm}\n"
         + LOADED
         + NET.format(layer=layer, value=RUNS)
         + text,
@@ -1194,3 +1197,21 @@ def test_more_saves_than_can_be_held_against_each_other_stay(number: int, *, goe
     source = looped(STEP + "".join(f"torch.save(model, 'm{n}.pt')\n" for n in range(number)))
     assert len(plan_of(source)["skipped_checkpoints"]) == (number if goes else 0)
     assert len(stays(source)) == (0 if goes else number)
+
+
+@pytest.mark.parametrize(("text", "goes"), [("check(net)", False), ("checked(net)", True)])
+def test_a_part_of_which_nothing_is_told_may_keep_running_statistics(text: str, goes: bool) -> None:
+    built = """\
+import json
+def built(settings):
+    part = settings["part"]
+    if part == "own":
+        part = torch.nn.LayerNorm(4)
+    return part
+"""
+    net = NET.format(layer="torch.nn.ReLU()", value="self.part(x)")
+    own = 'self.part = built(json.load(open("net.json")))\n        self.fc ='
+    net = net.replace("self.fc =", own)
+    source = looped(STEP.replace("model(x)", "net(x)"), before=built + LOADED + net + text)
+    assert bool(plan_of(source)["skipped_validation"]) is goes
+    assert any("running statistics change" in why for why in stays(source)) is not goes

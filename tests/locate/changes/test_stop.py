@@ -208,6 +208,21 @@ try:
 except:
     print('failed')
     raise
+=== nor does one that raises again in whatever branch
+try:
+    for x, y in loader:
+        > begin
+        loss = criterion(model(x), y)
+        loss.backward()
+        > end
+        optimizer.step()
+        > stop
+except:
+    if verbose:
+        print('failed')
+        raise
+    else:
+        raise
 """
 )
 

@@ -343,3 +343,27 @@ for x in [torch.ones(2, 4)] * 10:
     )
     assert timed(plan_of(loop))
     assert 25 <= len(asked) < 2_000
+
+
+def test_parameters_that_are_made_with_a_name_of_the_method_make_a_model() -> None:
+    source = """\
+import torch
+class Scale(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        from torch.nn import Parameter as P
+        self.weight = P(torch.ones(4, 1))
+    def forward(self, x):
+        return x @ self.weight
+net = Scale()
+optimizer = torch.optim.SGD([net.weight], lr=0.1)
+for x, y in loader:
+    z = net(x)
+    z = prepare(z)
+    loss = torch.nn.functional.mse_loss(z, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    begins = source.splitlines().index("    z = net(x)") + 1
+    assert plan_of(source)["region"]["start_line"] == begins

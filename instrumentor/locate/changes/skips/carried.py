@@ -21,9 +21,10 @@ from instrumentor.locate.meaning.roles import Effect
 from instrumentor.read.bindings import Bound, Defined
 from instrumentor.read.constants import asked_of, unreached
 from instrumentor.read.control_flow import START, flow_of
+from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
 from instrumentor.read.program import Function, Program
-from instrumentor.read.signatures import own_parameter
+from instrumentor.read.signatures import own_parameter, passed
 from instrumentor.read.syntax import (
     FunctionNode,
     ScopeNode,
@@ -67,6 +68,7 @@ class Carried(Struct, eq=False):
     program: Program
     implicit: Implicit
     _writes: dict[ScopeNode, list[Write]] = field(default_factory=dict)
+    _answers: Answers = field(default_factory=Answers)
 
     def by(
         self, source: Source, scope: ScopeNode, call: ast.Call, *, training: bool = False
@@ -180,6 +182,13 @@ class Carried(Struct, eq=False):
 
     def _written(self, function: Function) -> Iterator[Write]:
         source, scope = function.source, function.node
+        for call in own_calls(scope):
+            statement = source.statement_of(call)
+            if statement is None:
+                continue
+            for given in self._changed_by_call(function, call):
+                for cell in self._cells(function, given):
+                    yield Write(cell, statement, binds=False, in_training=in_training(source, call))
         for node in own_nodes(scope):
             follows = isinstance(node, ast.Call) and self._tracks(function, node)
             for owner, binds in (*_changed(node), *(_tracked(node) if follows else ())):
@@ -194,6 +203,32 @@ class Carried(Struct, eq=False):
                 training = in_training(source, statement) or follows == "in training"
                 for cell in self._cells(function, owner):
                     yield Write(cell, statement, binds, training)
+
+    def _changed_by_call(self, function: Function, call: ast.Call) -> Iterator[ast.expr]:
+        """What a call gives to functions that change it in place: `centre(self.weight)`."""
+        for called in self.implicit.called(function.source, function.node, call.func):
+            bound = bool(own_parameter(called))
+            for name, given in passed(call, called.node, bound=bound):
+                if name in self._changes_given(called):
+                    yield given
+
+    def _changes_given(self, function: Function) -> frozenset[str]:
+        """Parameters whose values a function, or what it hands them on to, changes in place."""
+        return self._answers.ask(
+            function.node, lambda: frozenset(self._given_changed(function)), frozenset()
+        )
+
+    def _given_changed(self, function: Function) -> Iterator[str]:
+        own = parameters(function.node) - {own_parameter(function)}
+        changed = [
+            owner for n in own_nodes(function.node) for owner, binds in _changed(n) if not binds
+        ]
+        calls = own_calls(function.node)
+        changed += [given for call in calls for given in self._changed_by_call(function, call)]
+        for owner in changed:
+            words, root = _chain(owner)
+            if root in own and not {*words} - {*_TRANSPARENT}:
+                yield root
 
     def _tracks(self, function: Function, call: ast.Call) -> str:
         """When a call changes the running statistics that it is given: in training, always."""

@@ -191,6 +191,7 @@ class Implicit(Struct, eq=False, dict=True):
                     yield value
                 case Object(made_by=Class() as cls):
                     yield from self.program.methods(cls, "forward", overrides=False)
+                    waiting += self._put_by_name
                     if self._holds_layers(cls):  # which no name of it tells
                         waiting += [*self._made_in(cls), *self._given(value)]
                         waiting += self._put.get(value, ())
@@ -200,6 +201,7 @@ class Implicit(Struct, eq=False, dict=True):
                     waiting.append(owner)
                 case Object(made_by=External()):
                     waiting += [*self._given(value), *self._put.get(value, ())]
+                    waiting += self._put_by_name
 
     def _given(self, value: Object) -> Iterator[Value]:
         """What may hold modules of what an object was made with."""
@@ -227,6 +229,25 @@ class Implicit(Struct, eq=False, dict=True):
                     scope = own.source.scope_of(call)
                     made = self.program.names.of(own.source, scope, call)
                     yield from (value for value in made if _is_module(value))
+
+    @cached_property
+    def _put_by_name(self) -> list[Value]:
+        """Modules that take the place of parts of whatever module, of any name.
+
+        `module._modules[name] = Quantized(old)`, `setattr(module, name, Quantized(old))`.
+        """
+        names = self.program.names
+        put = [
+            (source, p.scope, p.bound.value)
+            for source, p in names.puts_of("")
+            if isinstance(p.owner, ast.Attribute) and p.owner.attr == "_modules"
+        ]
+        put += [
+            (source, scope, call.args[2])
+            for source, scope, call in self.program.calls_named("setattr")
+            if len(call.args) == 3 and not isinstance(call.args[1], ast.Constant)
+        ]
+        return [v for where in put for v in _objects(names.of(*where)) if _is_module(v)]
 
     @cached_property
     def _put(self) -> dict[Value, list[Value]]:

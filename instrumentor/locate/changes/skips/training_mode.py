@@ -28,7 +28,17 @@ from instrumentor.read.syntax import (
     own_calls,
     path_to,
 )
-from instrumentor.read.values import Class, External, Member, Object, Value
+from instrumentor.read.values import (
+    Class,
+    External,
+    Free,
+    Group,
+    Item,
+    Member,
+    Object,
+    Opaque,
+    Value,
+)
 
 #: Callers that are followed outwards, and objects inwards.
 _DEPTH, _MOST = 6, 200
@@ -71,6 +81,7 @@ class TrainingMode(Struct, eq=False):
         draws = any(libraries.draws_in_training(n, told=_told(c)) and _some(c) for n, c in made)
         tracks = any(_tracks(n, c) for n, c in made)
         tracks |= bool(self.facts.reader.carried.by(source, scope, call, training=True))
+        tracks |= self._runs_untold(source, scope, call)
         at = source.statement_of(call)
         if not (draws or tracks) or at is None:
             return
@@ -139,6 +150,16 @@ class TrainingMode(Struct, eq=False):
             for inner in own_calls(run.node):
                 if name := names.qualified(run.source, run.node, inner.func):
                     yield name, inner
+
+    def _runs_untold(self, source: Source, scope: ScopeNode, call: ast.Call) -> bool:
+        """Whether a module runs parts of which no class is told: `encoders[settings["name"]]()`."""
+        return any(
+            isinstance(inner.func, (ast.Attribute, ast.Subscript))
+            and any(map(_is_untold, self.facts.program.names.of(run.source, run.node, inner.func)))
+            and self.facts.objects.is_module(run.source, run.node, inner.func)
+            for run in Implicit(self.facts.program).run_by(source, scope, call.func)
+            for inner in own_calls(run.node)
+        )
 
     # -- who switches it -----------------------------------------------------------------------
 
@@ -209,6 +230,20 @@ class TrainingMode(Struct, eq=False):
             if not to or _is_certain(where, call, statement, out):
                 last[inner] = to
         return all(last.values()) if last else None
+
+
+def _is_untold(value: Value) -> bool:
+    """An element of what is no container of modules, or what is known by its place alone."""
+    while isinstance(value, Item):
+        value = value.owner
+        if not isinstance(value, (Item, Group)) and not _is_container(value):
+            return True
+    return isinstance(value, (Free, Opaque))
+
+
+def _is_container(value: Value) -> bool:
+    made = external_name(value.made_by) if isinstance(value, Object) else ""
+    return made.startswith("torch.nn.") or (isinstance(value, Object) and not made)
 
 
 def switch(call: ast.Call) -> bool | None:

@@ -24,6 +24,11 @@ def validate(net):
 """
 NET = """\
 import torch
+def clamp(w):
+    w.data.clamp_(-1.0, 1.0)
+def centred(w, by=0):
+    clamp(w)
+    return w - by
 class Part(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -82,6 +87,8 @@ HANDS_ON = {
     ),
     "a_global": "global total\ntotal = total + x\ny = self.fc(total)",
     "given_as_a_place": "torch.add(self.kept, x, out=self.kept)\ny = self.fc(self.kept)",
+    "changed_by_a_function_it_is_given_to": "y = self.fc(x + centred(self.kept))",
+    "changed_by_a_function_that_names_it": "centred(by=x, w=self.kept)\ny = self.fc(x + self.kept)",
     "outside_of_evaluation_too": (
         "if self.training or x.ndim:\n    self.at += 1\ny = self.fc(x * self.at)"
     ),
@@ -110,6 +117,15 @@ def test_a_part_in_a_list_is_run_as_well() -> None:
     assert plan_of(source)["skipped_validation"] == []
 
 
+@pytest.mark.parametrize("put", ["net._modules[name] = Part()", "setattr(net, name, Part())"])
+def test_a_part_that_takes_the_place_of_another_is_run_as_well(put: str) -> None:
+    source = script(HANDS_ON["a_counter"], part="torch.nn.Linear(4, 4)")
+    assert plan_of(source)["skipped_validation"]
+    swapped = f"net = Net()\nfor name, _ in list(net.named_children()):\n    {put}\n"
+    plan = plan_of(source.replace("net = Net()\n", swapped))
+    assert plan["skipped_validation"] == []
+
+
 #: statements of the forward
 KEEPS_TO_ITSELF = {
     "set_by_a_method": "self.start(x)\ny = self.fc(self.kept)",
@@ -132,6 +148,7 @@ KEEPS_TO_ITSELF = {
     "another_name_for_it": "n, at = self.n, self.at\nn = n * 2\ny = self.fc(x) * n + at",
     "a_function_called_like_a_method": "y = torch.add(self.fc(x), x)",
     "of_its_input": "x.add_(1)\ny = self.fc(x)",
+    "of_its_input_in_a_function": "y = self.fc(centred(x, by=self.kept))",
     "in_training_alone": "if self.training and x.ndim:\n    self.at += 1\ny = self.fc(x * self.at)",
     "behind_the_return_of_evaluations": (
         "y = self.fc(x * self.at)\nif not self.training:\n    return y\nself.at += 1"
