@@ -22,6 +22,7 @@ from instrumentor.shared.project import find_project
 from instrumentor.workspace import git
 from instrumentor.workspace.copy_plan import plan_shadow
 from instrumentor.workspace.originals_proof import Originals
+from tests.attackers import NOBODY, TWO_USERS
 from tests.conftest import git as run_git
 from tests.waiting import wait_for
 
@@ -458,6 +459,31 @@ def test_what_git_says_is_in_one_language(
     stand_in(tmp_path, monkeypatch, 'printf %s "$LC_ALL"')
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     assert git.read(asked, "version") == b"C"
+
+
+@TWO_USERS
+def test_git_as_another_user_has_the_same_limit_and_no_group_of_roots() -> None:
+    """Root needs a right for it that many containers do not give: it is set before the start."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    words = ("sh", "-c", "ulimit -d; id -u; id -G")
+    told = git._answer(words, b"", None, git._User(NOBODY, NOBODY))[1]
+    assert told.decode().split() == [str(git.DATA_BYTES >> 10), str(NOBODY), str(NOBODY)]
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+@TWO_USERS
+def test_where_root_may_not_become_the_owner_is_said(
+    asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    os.lchown(asked, NOBODY, NOBODY)
+    for way in ("_by_gitpython", "_by_subprocess"):
+        monkeypatch.setattr(git, way, refuse)
+    with pytest.raises(NotReady, match="cannot be started as user nobody, the owner of") as caught:
+        git.write(asked, "hash-object", "-w", "--stdin")
+    assert "sudo -u nobody" in caught.value.hint
 
 
 def test_a_git_that_has_ended_takes_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
