@@ -204,8 +204,10 @@ def _call(
         )
     except OSError as failed:
         if user is not None:  # no right to become that user, or git is closed to it
-            told = f"git cannot be started as user {user.named}, the owner of {root}: {failed}"
-            raise NotReady(told, user.remedy(root)) from None
+            raise NotReady(
+                f"git cannot be started as user {user.named}, the owner of {root}: {failed}",
+                user.remedy(root),
+            ) from None
         raise NotReady(
             f"git cannot be started: {failed}", "Check that `git version` works."
         ) from None
@@ -451,10 +453,11 @@ def _failed(root: Path, command: str, told: str, user: _User | None) -> NotReady
 def common_folder(folder: Path) -> Path | None:
     """Git's folder for a working tree, where worktrees keep their objects and refs, too.
 
-    None outside of a working tree.
+    None where no repository is, and in a git folder itself.
 
     Raises:
-        NotReady: git does not accept the repository; a damaged one is none to it.
+        NotReady: git does not accept the repository, a damaged one is none to it, or its settings
+            say that its working tree is elsewhere.
     """
     try:
         inside = read(folder, "rev-parse", "--is-inside-work-tree")
@@ -462,7 +465,25 @@ def common_folder(folder: Path) -> Path | None:
         if "not a git repository" not in error.message or any(git_files.git_folders(folder)):
             raise
         return None
-    return folder_of(folder, "--git-common-dir") if inside == b"true\n" else None
+    if inside == b"true\n":
+        return folder_of(folder, "--git-common-dir")
+    own = folder_of(folder, "--git-dir")
+    if folder.resolve().is_relative_to(own):
+        return None
+    raise _elsewhere(folder, own)
+
+
+def _elsewhere(folder: Path, own: Path) -> NotReady:
+    """Why a folder beside a git folder is in no working tree of it."""
+    bare = read(folder, "rev-parse", "--is-bare-repository") == b"true\n"
+    key = "core.bare" if bare else "core.worktree"
+    told = read(folder, "config", "--show-origin", "--null", "--get", key)
+    origin, value, _ = os.fsdecode(told).split("\0")
+    file = (folder / origin.removeprefix("file:")).resolve()
+    return NotReady(
+        f"{folder} is in no working tree of {own}: {key} is {value} in {file}",
+        f"Take that setting out: {shlex.join(['git', 'config', '-f', str(file), '--unset', key])}",
+    )
 
 
 def folder_of(root: Path, which: str) -> Path:

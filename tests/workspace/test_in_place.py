@@ -19,6 +19,7 @@ from instrumentor.workspace.in_place import in_place, inspect, journal
 from instrumentor.workspace.in_place.restoring import restore
 from tests.attackers import NOBODY, TWO_USERS, as_another_user, shared_tmp
 from tests.conftest import git
+from tests.workspace.test_git import SETTINGS, set_aside
 
 __all__ = ["shared_tmp"]
 
@@ -236,6 +237,23 @@ def test_a_file_saved_anew_during_the_run_is_kept_beside_the_original(repo: Path
     assert facts(repo / "train.py.before-instrument") == before
     assert journal.pending() == () and refs(repo) == ""
     assert listing(repo) == [".git", "other.py", "train.py", "train.py.before-instrument"]
+
+
+@pytest.mark.parametrize(("key", "value"), SETTINGS)
+def test_a_working_tree_that_is_elsewhere_by_a_setting_is_said_to_be(
+    repo: Path, key: str, value: str
+) -> None:
+    """Not that it is in no repository, and `git init` would not help."""
+    before, said = facts(repo / "train.py"), set_aside(repo, key, value, "config")
+    with pytest.raises(NotReady) as caught, opened(repo / "train.py"):
+        pytest.fail("it begins")
+    assert caught.value.message == f"{repo} {said}"
+    assert caught.value.hint.startswith("Run without --in-place, or mend the repository. Take that")
+    with pytest.raises(RestoreNeeded) as needed:
+        restore(repo)
+    assert f"could be looked for in {repo}: {repo} {said}" in needed.value.message
+    git(repo, "config", "--unset", key)
+    assert facts(repo / "train.py") == before and left_over(repo) == []
 
 
 @pytest.fixture
