@@ -28,6 +28,8 @@ class Made(Struct, frozen=True):
         what: what tells: a qualified name, a type, or a spelling.
         detached: whether it has been taken off the graph since, or was never on it.
         after_unread: whether a call ahead of it, which could not be read, may be a forward as well.
+        is_of_switched: whether it is made of leaves that a statement has need a gradient, which
+            before that are data.
         branches: where the unit is an `if`, the statements of its branches that may begin a region.
     """
 
@@ -38,6 +40,7 @@ class Made(Struct, frozen=True):
     what: str = ""
     detached: bool = False
     after_unread: bool = False
+    is_of_switched: bool = False
     branches: tuple[ast.stmt, ...] = ()
 
     @property

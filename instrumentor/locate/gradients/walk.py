@@ -173,9 +173,8 @@ class _Walk:
 
     at: the statement that is being walked; visited: all of them in order; enabled: whether
     gradients are recorded there; inside: whether the scope is a function that the iteration calls;
-    of_switched: what was made of leaves whose `requires_grad` a statement switches on; met: calls
-    that were walked over; loops: what a pass has left of a loop in loops, which gets its second
-    pass with theirs.
+    met: calls that were walked over; loops: what a pass has left of a loop in loops, which gets its
+    second pass with theirs.
     """
 
     def __init__(
@@ -189,7 +188,6 @@ class _Walk:
         self.backwards: dict[tuple[ast.stmt, ast.Call], Value] = {}
         self.visited: dict[ast.stmt, None] = {}
         self.runs: dict[ast.stmt, bool] = {}
-        self.of_switched: Value = NO_VALUE
         self.met: set[ast.Call] = set()
         self.loops: dict[ast.stmt, dict[Key, Value]] = {}
         self.enabled = True
@@ -385,7 +383,7 @@ class _Walk:
             if leaves:
                 made = self.made(Evidence.TYPE, dotted(node))
                 if any(leaf in self.knowledge.trained.switched for leaf in leaves):
-                    self.of_switched |= made
+                    return frozenset(replace(part, is_of_switched=True) for part in made)
                 return made
         return NO_VALUE
 
@@ -460,7 +458,7 @@ class _Walk:
         key = self.held.key(call.func.value) if isinstance(call.func, ast.Attribute) else None
         if isinstance(call.func, ast.Attribute) and call.func.attr == "requires_grad_":
             self._switched(call.func.value)
-            return owner - self.of_switched
+            return _of_others(owner)
         if key is not None and callee(call) in methods.FILLS:
             self._fill(key, given)
         if key is not None and callee(call) == "step":
@@ -587,10 +585,19 @@ class _Walk:
                 self.held.values[scope, other] = self.held.read((scope, other)) | loss
 
     def _switched(self, node: ast.expr) -> None:
-        """`delta.requires_grad = True`: only from here on it is a leaf of the graph."""
+        """`delta.requires_grad = True`: only from here on it is a leaf of the graph.
+
+        What was made of it further up, under whatever name, is data.
+        """
         key = self.held.key(node)
-        if key is not None:
-            self.held.bind(node, self.held.read(key) - self.of_switched)
+        if key is None:
+            return
+        held = self.held.read(key)
+        self.held.bind(node, _of_others(held))
+        gone = held - _of_others(held)
+        ahead = {p for p in gone if isinstance(p, Made) and p.unit.lineno < self.at.lineno}
+        for other, value in self.held.values.items():
+            self.held.values[other] = value - ahead
 
     def _applied(self, function: Function, call: ast.Call) -> Value:
         """What a function of the program does when it is called here."""
@@ -626,6 +633,11 @@ def _position(made: Made) -> tuple[object, ...]:
 
 
 _CERTAINTY = list(Evidence)
+
+
+def _of_others(value: Value) -> Value:
+    """What of a value is made of more than leaves that need a gradient only later on."""
+    return frozenset(p for p in value if not (isinstance(p, Made) and p.is_of_switched))
 
 
 def _is_result(effect: Effect, function: ast.expr, owner: Value) -> bool:
@@ -664,8 +676,9 @@ class _Call(Struct, frozen=True, dict=True):
             elif inside:
                 parts.add(replace(part, unit=self.walk.at))
             else:
-                made = self.walk.made(part.evidence, part.what)
-                parts |= detached(made) if part.detached else made
+                (made,) = self.walk.made(part.evidence, part.what)
+                kept = {"detached": part.detached, "is_of_switched": part.is_of_switched}
+                parts.add(replace(made, **kept))
         return frozenset(parts)
 
     def _given(self, key: Key) -> Value:

@@ -222,6 +222,30 @@ def test_a_leaf_is_one_from_its_switch_on(switch: str) -> None:
     starts_at(looped(attack + steps), "loss = model(x + noise)")
 
 
+CLAMPED = """\
+def clamped(t):
+    return torch.max(torch.min(t, t + 1), t - 1)
+def moved(batch):
+    x, y = batch
+    x = torch.cat((x, x))
+    x, y = x.cuda(), y.cuda()
+    return x, y
+"""
+
+
+@pytest.mark.parametrize(
+    "ahead",
+    [
+        "noise = torch.zeros_like(x)\nnoise.data = clamped(noise)",
+        "noise, y = moved((x, y))",
+    ],
+)
+def test_what_a_function_makes_of_a_leaf_ahead_of_its_switch_is_data(ahead: str) -> None:
+    switched = f"{ahead}\nnoise.requires_grad = True\n"
+    steps = "loss = criterion(model(noise), y)\nloss.backward()\noptimizer.step()"
+    starts_at(looped(switched + steps, CLAMPED), "loss = criterion(model(noise)")
+
+
 def test_a_batch_that_is_made_to_need_a_gradient_starts_no_forward() -> None:
     """The region is in the method with the step, behind the one that only moves the batch."""
     methods = """\
