@@ -81,6 +81,35 @@ def test_what_ends_in_itself_is_left_out(name: str) -> None:
     assert not any("nan" in x for x in lines)
 
 
+TURNS = """\
+def fit(rate):
+    score = validate(model)
+    optimizer.lr = rate
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    {}
+    return score
+rate = 1
+for turn in range(9):
+    model.train()
+    rate = fit(rate)
+"""
+
+
+@pytest.mark.parametrize(
+    ("behind", "skipped"),
+    [("score = validate(model)", ["score = validate(model)\n    opt"]), ("pass", [])],
+)
+def test_what_stays_reads_what_it_computes_itself(behind: str, skipped: list[str]) -> None:
+    """The value that stays is of the second one; it would be of the first if that went too."""
+    source = HEAD + VALIDATE + TURNS.format(behind)
+    lines = [source[: source.index(text)].count("\n") + 1 for text in skipped]
+    assert plan_of(source)["skipped_validation"] == lines
+    assert any("score" in why for why in stays(source))
+
+
 #: text ahead of the loop, text behind the step, the reason
 KEPT: dict[str, tuple[str, str, str]] = {
     "decides_in_the_step": (

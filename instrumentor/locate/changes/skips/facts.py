@@ -294,6 +294,10 @@ class Facts(Struct, eq=False, dict=True):
         """
         return [behind for place in self._left for behind in _behind(place)]
 
+    def is_over_with(self, scope: ScopeNode) -> bool:
+        """Whether nothing runs once a function that leads to the step is left."""
+        return self._exits and any(place[1] is scope for place in self._left)
+
     @cached_property
     def endings(self) -> list[Stop]:
         """Stops that always hold: one ahead of each list of statements that `never` holds.

@@ -3,12 +3,15 @@
 On each path a module is as it was found, or in the mode of its last switch; `if model.training:`
 and the variable that keeps that tell what it was found in. So `if was_training: model.train()`
 gives back what there was, and `model.eval()` below `if model.training:` leaves it in evaluation.
+A variable that is set to `True` or to `False` tells which of the paths goes where it is asked.
+Where a module is None there is none to be left in a mode.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -18,7 +21,7 @@ from instrumentor.locate.changes.skips.storage import Spelling
 from instrumentor.read.bindings import Bound
 from instrumentor.read.control_flow import END, START, Flow
 from instrumentor.read.program import Program
-from instrumentor.read.syntax import LOOPS, ScopeNode, Source, header
+from instrumentor.read.syntax import FUNCTIONS, LOOPS, ScopeNode, Source, bound_by, header
 
 #: What runs a part of an expression never, or several times.
 SOMETIMES = (
@@ -59,6 +62,8 @@ class State(NamedTuple):
 
 
 States = frozenset[State]
+#: Variables of which a path tells whether they are true.
+Told = frozenset[tuple[str, bool]]
 AS_FOUND: States = frozenset({State()})
 
 
@@ -72,6 +77,8 @@ class Mode(Struct, frozen=True):
         restored: the variable whose value it is switched to, which may be what it was found in.
         is_flag: it is a flag of a library, which is on or off as a module is in either mode.
         is_group: it is all that a container holds.
+        may_lack: there is none where it is None.
+        one_of: as the examined scope spells them, modules of which it is one that is not told.
     """
 
     owner: Spelling
@@ -81,6 +88,8 @@ class Mode(Struct, frozen=True):
     restored: str = ""
     is_flag: bool = False
     is_group: bool = False
+    may_lack: bool = False
+    one_of: frozenset[Spelling] = frozenset()
 
     @property
     def line(self) -> str:
@@ -94,7 +103,8 @@ class Mode(Struct, frozen=True):
             held = self.owner.text.removeprefix("[*")
             held = held if held == self.owner.text else held[:-1]
             return f"[each.{switch}() for each in {held}]"
-        return f"{self.owner.text}.{switch}()"
+        unless = f"if {self.owner.text} is not None: " if self.may_lack else ""
+        return f"{unless}{self.owner.text}.{switch}()"
 
     @property
     def key(self) -> Spelling:
@@ -123,7 +133,18 @@ def join(before: Mode | None, mode: Mode) -> Mode:
     """A switch behind another of the same module."""
     if before is None or mode.restored:
         return mode
-    return replace(mode, ends=_then(before.ends, mode.ends))
+    return replace(
+        mode,
+        ends=_then(before.ends, mode.ends),
+        may_lack=before.may_lack or mode.may_lack,
+        one_of=_one_of([before, mode]),
+    )
+
+
+def _one_of(modes: Iterable[Mode]) -> frozenset[Spelling]:
+    """The modules of which several switches take one; empty where they differ in these."""
+    every = {mode.one_of for mode in modes}
+    return every.pop() if len(every) == 1 else frozenset()
 
 
 def _then(before: Iterable[State], after: Iterable[State]) -> States:
@@ -132,7 +153,7 @@ def _then(before: Iterable[State], after: Iterable[State]) -> States:
     return frozenset(state for state in found if state is not None)
 
 
-class Paths(Struct):
+class Paths(Struct, dict=True):
     """The paths through a function, or through a statement.
 
     Attributes:
@@ -152,33 +173,54 @@ class Paths(Struct):
 
     def left(self) -> dict[Spelling, Mode]:
         """How each module is left at the end."""
-        every = {mode.key: mode for modes in self.switches.values() for mode in modes}
+        every: dict[Spelling, list[Mode]] = {}
+        for mode in (m for modes in self.switches.values() for m in modes):
+            every.setdefault(mode.key, []).append(mode)
         return {
-            key: replace(mode, ends=self._ends(key), restored="") for key, mode in every.items()
+            key: replace(
+                modes[-1],
+                ends=self._ends(key),
+                restored="",
+                may_lack=self._may_lack(key) or any(m.may_lack for m in modes),
+                one_of=_one_of(modes),
+            )
+            for key, modes in every.items()
         }
 
     def _ends(self, key: Spelling) -> States:
         flow, starts = self.flow, {p: s for s, p in self.flow.begins.items()}
-        known: dict[int, set[State]] = {START: {State()}}
+        known: dict[int, set[tuple[Told, State]]] = {START: {(frozenset(), State())}}
         waiting = [START]
         while waiting:
             point = waiting.pop()
-            before = states = frozenset(known[point])
-            statement = starts.get(point)
+            statement, every = starts.get(point), _by_told(known[point])
             if statement is not None and statement in self.out:
                 point, statement = flow.after(statement), None
-            if statement is not None:
-                states = self._switched(statement, key, before)
-            ways = [*self._ways(statement, point, key, states)]
-            ways += [(way, states | before) for way in flow.failing.get(point, ())]
-            for way, there in ways:
-                into = starts.get(way)
-                if into is not None and self.never(into):
-                    continue
-                if not there <= known.setdefault(way, set()):
-                    known[way] |= there
-                    waiting.append(way)
-        return frozenset(known.get(END, AS_FOUND))
+            for told, before in every.items():
+                for way, there in self._goes_on(statement, point, key, told, before):
+                    into = starts.get(way)
+                    if into is not None and self.never(into):
+                        continue
+                    if not there <= known.setdefault(way, set()):
+                        known[way] |= there
+                        waiting.append(way)
+        return frozenset(state for _, state in known[END]) if END in known else AS_FOUND
+
+    def _goes_on(
+        self, statement: ast.stmt | None, point: int, key: Spelling, told: Told, before: States
+    ) -> Iterator[tuple[int, set[tuple[Told, State]]]]:
+        """Where the paths go from a point that tell the same of the variables."""
+        states, behind = before, told
+        if statement is not None:
+            states = self._switched(statement, key, before)
+            behind = self._sets(statement, told)
+        for way, truth in self._ways(statement, point):
+            there = behind, states
+            if truth is not None and isinstance(statement, (ast.If, ast.While)):
+                there = self._where(statement.test, key, there, statement, truth=truth)
+            yield way, {(there[0], state) for state in there[1]}
+        for way in self.flow.failing.get(point, ()):
+            yield way, {*((behind, s) for s in states), *((told, s) for s in before)}
 
     def _switched(self, statement: ast.stmt, key: Spelling, states: States) -> States:
         for mode in self.switches.get(statement, ()):
@@ -192,38 +234,87 @@ class Paths(Struct):
                 states = frozenset(State(now, s.found) for s in states for now in (True, False))
         return states
 
-    def _ways(
-        self, statement: ast.stmt | None, point: int, key: Spelling, states: States
-    ) -> Iterator[tuple[int, States]]:
+    def _ways(self, statement: ast.stmt | None, point: int) -> Iterator[tuple[int, bool | None]]:
+        """What follows a point, and what a test there has to come to for that."""
         following = self.flow.following[point]
         if isinstance(statement, (ast.If, ast.While)) and len(following) > 1:
-            for way, truth in zip(following, (True, False), strict=False):
-                yield way, self._where(statement.test, key, states, statement, truth=truth)
+            yield from zip(following, (True, False), strict=False)
             return
-        yield from ((way, states) for way in following)
+        yield from ((way, None) for way in following)
 
     # -- what was found ------------------------------------------------------------------------
 
     def _where(
-        self, test: ast.expr, key: Spelling, states: States, at: ast.stmt, *, truth: bool
-    ) -> States:
-        """The states in which a test comes to that, with what it tells of them."""
+        self,
+        test: ast.expr,
+        key: Spelling,
+        paths: tuple[Told, States],
+        at: ast.stmt,
+        *,
+        truth: bool,
+    ) -> tuple[Told, States]:
+        """The paths on which a test comes to that, with what it tells of them."""
+        told, states = paths
         match test:
             case ast.UnaryOp(op=ast.Not(), operand=inner):
-                return self._where(inner, key, states, at, truth=not truth)
+                return self._where(inner, key, paths, at, truth=not truth)
             case ast.BoolOp(op=op, values=values) if truth is isinstance(op, ast.And):
                 for value in values:
-                    states = self._where(value, key, states, at, truth=truth)
+                    paths = self._where(value, key, paths, at, truth=truth)
+                return paths
             case ast.Attribute(attr="training", value=module) if self.key_of(module) == key:
-                asked = frozenset({State(None, truth)})
-                return _then(states, asked)
+                return told, _then(states, frozenset({State(None, truth)}))
+            case ast.Compare() if self._asks_for_none(test, key) is truth:
+                return told, frozenset()
+            case ast.Name(id=name) if (name, not truth) in told:
+                return told, frozenset()
             case ast.Name(id=name):
                 sign = self._tells(name, key, at)
                 if sign is not None:
                     was = truth is sign
                     known = (s for s in states if s.found in (None, was))
                     states = frozenset(State(s.now, was) for s in known)
-        return states
+        return told, states
+
+    def _may_lack(self, key: Spelling) -> bool:
+        nodes = (node for statement in self.flow.begins for node in header(statement))
+        return any(self._asks_for_none(node, key) is not None for node in nodes)
+
+    def _asks_for_none(self, node: ast.AST, key: Spelling) -> bool | None:
+        """Whether a test is true where a module is None, or where it is not."""
+        match node:
+            case ast.Compare(
+                left=module, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(None)]
+            ) if self.key_of(module) == key:
+                return isinstance(op, ast.Is)
+        return None
+
+    def _sets(self, statement: ast.stmt, told: Told) -> Told:
+        """What is told of the variables behind a statement."""
+        bound = {name for node in header(statement) for name in bound_by(node)}
+        behind = frozenset(one for one in told if one[0] not in bound)
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=bool(value))):
+                if name in self._own:
+                    return behind | {(name, value)}
+        return behind
+
+    @cached_property
+    def _own(self) -> set[str]:
+        """Variables that only this function binds, not one inside of it or around it."""
+        names, source, scope = self.program.names, self.source, self.scope
+        bound = {name for at in self.flow.begins for n in header(at) for name in bound_by(n)}
+        return {
+            name
+            for name in bound
+            if isinstance(scope, FUNCTIONS)
+            if names.binder(source, scope, name) is scope
+            if all(
+                source.scope_of(b.value) is scope
+                for b in names.bound(source, scope, name)
+                if isinstance(b, Bound)
+            )
+        }
 
     def _tells(self, name: str, key: Spelling, at: ast.stmt) -> bool | None:
         """Whether a variable is true where the module was found in training, or in evaluation."""
@@ -261,6 +352,13 @@ class Paths(Struct):
         for parent in self.source.parents(statement):
             if parent in self.flow.begins:
                 yield parent
+
+
+def _by_told(paths: Iterable[tuple[Told, State]]) -> dict[Told, States]:
+    found: dict[Told, set[State]] = {}
+    for told, state in paths:
+        found.setdefault(told, set()).add(state)
+    return {told: frozenset(states) for told, states in found.items()}
 
 
 def sometimes(statement: ast.stmt) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from operator import or_
 
@@ -65,26 +66,43 @@ def prove(
     Returns:
         What goes, what stays, and what goes without a proof with the reason why it would stay.
     """
-    left, kept, forced = list(pieces), list[Kept](), dict[Piece, str]()
+    left, forced = list(pieces), dict[Piece, str]()
+    found_out = dict[Piece, tuple[Stays, int]]()
     ahead = {p: Ahead(facts, (p.source, p.scope, p.statement)) for p in pieces}
     modes: dict[Piece, TrainingMode] = {}
     files = OpenedFiles(facts)
-    while True:
-        taken = {piece: [piece.statement] for piece in left}
+
+    def closed(together: Sequence[Piece]) -> _Attempt:
+        taken = {piece: [piece.statement] for piece in together}
         attempt = _Attempt(facts, taken, set(forced), ahead, modes, files)
+        attempt.close()
+        return attempt
+
+    while True:
         try:
-            attempt.close()
+            attempt = closed(left)
         except Stays as found:
             wanted = found.piece.what in asked and not found.piece.quiet
             if wanted and found.piece not in forced:
                 forced[found.piece] = found.why
                 continue
+            found_out[found.piece] = found, len(left) - 1
             left.remove(found.piece)
             forced.pop(found.piece, None)
-            if not found.trains and not found.piece.quiet and not _acts(found.piece):
-                kept.append(found.piece.kept(found.why))
         else:
-            return list(attempt.skipped()), kept, [p.kept(why) for p, why in forced.items()]
+            break
+    # what one would have read alone was another's as long as that stood to go as well
+    for piece in [p for p, (_, others) in found_out.items() if others > len(left)]:
+        with suppress(Stays):
+            attempt = closed([p for p in pieces if p is piece or p in left])
+            left, _ = [*attempt.taken], found_out.pop(piece)
+    kept = [stays.piece.kept(stays.why) for stays, _ in found_out.values() if _is_told(stays)]
+    return list(attempt.skipped()), kept, [p.kept(why) for p, why in forced.items()]
+
+
+def _is_told(stays: Stays) -> bool:
+    """Whether the user hears of it."""
+    return not stays.trains and not stays.piece.quiet and not _acts(stays.piece)
 
 
 class _Attempt(Struct, eq=False):
@@ -129,7 +147,7 @@ class _Attempt(Struct, eq=False):
             modes = (
                 mode.line
                 for mode in effects.left
-                if mode.training is not None and self._names(piece, mode)
+                if mode.training is not None and self._names(piece, mode, mode.owner)
             )
             yield Skipped(
                 piece.source,
@@ -216,19 +234,21 @@ class _Attempt(Struct, eq=False):
 
         If not, it goes where nothing asks for that mode.
         """
-        if not self._names(piece, mode) or effects.binds(mode.owner):
+        owners = mode.one_of or {mode.owner}
+        if not all(self._names(piece, mode, o) and not effects.binds(o) for o in owners):
             return False
         if mode.is_group and len(effects.modes) > 1:  # of which one may be a part of the other
             return False
-        if mode.training is not None or mode.is_flag:
+        if mode.is_flag or (mode.training is not None and not mode.one_of):
             return mode.training is not None
         place = (piece.source, piece.scope, piece.statement)
-        return Settled(self.facts, self._gone()).holds(place, mode.owner)
+        settled = Settled(self.facts, self._gone(self.facts.never))
+        return all(settled.holds(place, owner) for owner in owners)
 
-    def _names(self, piece: Piece, mode: Mode) -> bool:
+    def _names(self, piece: Piece, mode: Mode, owner: Spelling) -> bool:
         """Whether a module or a flag can be spelled where a piece stands."""
         if not mode.is_flag:
-            return self._spelled(piece, mode.owner)
+            return self._spelled(piece, owner)
         node, names = ast.parse(mode.owner.text, mode="eval").body, self.facts.program.names
         return names.qualified(piece.source, piece.scope, node) == mode.text
 

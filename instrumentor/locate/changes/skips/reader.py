@@ -651,7 +651,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         if isinstance(made, Function) and isinstance(call, ast.Call) and call is not walked:
             if suspends(made.node):
                 given = self.storage.arguments(Frame(*value.where), call, made)
-                given = tuple((name, replace(reach, path=NOWHERE)) for name, reach in given)
+                given = tuple((name, reach.unnamed) for name, reach in given)
                 fixed = asked_of(self.program, value.where[1], call, made, {})
                 return self._summary(made, given, fixed)
         return Effects()
@@ -735,7 +735,7 @@ def _either(one: Arguments, other: Arguments) -> Arguments:
 def _mode(frame: Frame, node: ast.expr, module: Reach) -> Mode:
     """A module that may be in either mode."""
     ends = frozenset({State(True), State(False)})
-    return Mode(module.path, frame.scope, ast.unparse(node), ends)
+    return Mode(module.path, frame.scope, ast.unparse(node), ends, one_of=module.maybe)
 
 
 def _maker(value: Value) -> Value:

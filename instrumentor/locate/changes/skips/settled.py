@@ -37,7 +37,9 @@ from instrumentor.read.values import Class, Free, Object, Opaque
 
 _DEPTH = 8
 #: Of a module what hangs on no mode.
-_HARMLESS = methods.WALKS_MODULE | methods.MOVES | methods.READING_METHODS
+_HARMLESS = methods.WALKS_MODULE | methods.MOVES | methods.READING_METHODS | methods.MODULE_SAVES
+#: Look at what an object is, not at its mode.
+_LOOKS = ("builtins.hasattr", "builtins.id", "builtins.isinstance", "builtins.type")
 _CONTAINERS = methods.FILLS | methods.TAKES | methods.WRITES_FILE
 
 
@@ -50,7 +52,7 @@ class Way(Enum):
 
 
 class Settled(Struct, eq=False):
-    """Of one piece; `gone` is what is taken out with it."""
+    """Of one piece; `gone` is what is taken out with it, and what no run comes to then."""
 
     facts: Facts
     gone: Gone
@@ -78,6 +80,8 @@ class Settled(Struct, eq=False):
         for where, call, at in callers:
             outside = program.source_of_scope[where]
             named = self._outside(outside, where, call, Function(source, scope), module)
+            if named is None and self.facts.is_over_with(scope):
+                continue
             if named is None or at not in flow_of(where).begins:
                 return False
             if not self._behind(outside, where, at, named, depth - 1):
@@ -210,6 +214,8 @@ class Settled(Struct, eq=False):
                 if word not in _CONTAINERS and not plain:
                     if not self._is_told(frame, owner):
                         return True
+        elif facts.program.names.qualified(*where, call.func) in _LOOKS:
+            return False
         elif not self._is_told(frame, call.func):
             return True
         if any(self._runs(f) for f in facts.reader.handed_to(frame, call)):

@@ -144,6 +144,7 @@ class Reach(Struct, frozen=True):
         once: an iterator: walking over it changes it.
         makes: walking over it makes new objects: a data loader that stacks its samples.
         path: how the outermost scope spells it, nothing when it cannot.
+        maybe: how that spells those of which it is one, where it is one of several.
         constant: its text, when it is a text constant.
         made: the objects of the program's classes that it is one of; empty when that is not told.
     """
@@ -156,6 +157,7 @@ class Reach(Struct, frozen=True):
     once: bool = False
     makes: bool = False
     path: Spelling = NOWHERE
+    maybe: frozenset[Spelling] = frozenset()
     constant: str = ""
     made: frozenset[Object] = frozenset()
 
@@ -181,9 +183,30 @@ class Reach(Struct, frozen=True):
             self.once or other.once,
             self.makes and other.makes,
             self.path if self.path == other.path else NOWHERE,
+            self._spelled_with(other),
             self.constant if self.constant == other.constant else "",
             frozenset().union(*(r.made for r in changing if all(r.made for r in changing))),
         )
+
+    @property
+    def _spelled(self) -> frozenset[Spelling]:
+        return frozenset({self.path}) if self.path.text else self.maybe
+
+    def _spelled_with(self, other: Reach) -> frozenset[Spelling]:
+        """How the one or the other is spelled, where both are told and differ."""
+        told = self._spelled and other._spelled and self.path != other.path
+        return self._spelled | other._spelled if told else frozenset()
+
+    def named(self, owner: Reach, attribute: str) -> Reach:
+        """Spelled as an attribute of another."""
+        named = {replace(s, text=f"{s.text}.{attribute}") for s in owner._spelled}
+        path = named.pop() if len(named) == 1 else NOWHERE
+        return replace(self, path=path, maybe=frozenset(named))
+
+    @property
+    def unnamed(self) -> Reach:
+        """Where the outermost scope is another."""
+        return replace(self, path=NOWHERE, maybe=frozenset())
 
     @property
     def part(self) -> Reach:
@@ -526,7 +549,8 @@ class Storage(Struct, eq=False, dict=True):
         if any(isinstance(b, kinds) for b in bindings) or (outlives and not bindings):
             found = replace(found, cells=found.cells | {Cell(name, owner)})
         if outlives:
-            return replace(found, path=Spelling(name, owner), own=own)
+            path = Spelling(name, owner)
+            return replace(found, path=path, maybe=frozenset(), own=own)
         return replace(found, own=found.own or own)
 
     def _ends(self, frame: Frame, owner: ScopeNode) -> bool:
@@ -593,7 +617,7 @@ class Storage(Struct, eq=False, dict=True):
             frame = Frame(self.program.source_of_scope[scope], scope)
             given = dict(self.arguments(frame, call, function))
             if parameter.argument.arg in given:
-                yield replace(given[parameter.argument.arg], path=NOWHERE)
+                yield given[parameter.argument.arg].unnamed
         called = self.program.callers.get(parameter.function)
         if parameter.function in self.program.handed or not called:
             yield UNKNOWN  # a library may, and syntax runs properties
@@ -641,21 +665,18 @@ class Storage(Struct, eq=False, dict=True):
 
     def _attribute(self, frame: Frame, node: ast.Attribute) -> Reach:
         owner = self.of(frame, node.value)
-        path = NOWHERE
-        if owner.path.text:
-            path = replace(owner.path, text=f"{owner.path.text}.{node.attr}")
         for value in self.program.names.of(frame.source, frame.scope, node.value):
             if isinstance(value, Source):
-                return replace(self._name(Frame(value, value.tree), node.attr), path=path)
+                return self._name(Frame(value, value.tree), node.attr).named(owner, node.attr)
         if self.program.names.is_of_a_library(frame.source, frame.scope, node.value):
             if not owner.cells:
-                return Reach(path=path)
+                return UNKNOWN.named(owner, node.attr)
         shared = self.program.names.is_of_a_class(node.attr)  # by all objects of that class
         alone = owner.is_new or (owner.is_own_making and self._is_put(node.attr, owner.made))
         if alone and not shared:
-            return replace(self._put_on_new(frame, node), path=path)
+            return self._put_on_new(frame, node).named(owner, node.attr)
         if not shared and self._is_of_its_own(frame, node, owner):
-            return replace(owner.view, fresh=False, path=path)
+            return replace(owner.view, fresh=False).named(owner, node.attr)
         found = self._ask(node.attr, lambda: self._put(node.attr))
         for given in self._by_property(frame, node, owner):
             found = found.either(given)
@@ -666,9 +687,8 @@ class Storage(Struct, eq=False, dict=True):
             own |= {cell.at(cell.inside) for cell in owner.held}  # a field of a dataclass
         told = found.plain and node.attr not in _OF_TENSORS and self._is_set(frame, node)
         plain = told or self.is_option(frame, node)
-        return replace(
-            found, cells=own, fresh=False, plain=plain, own=False, path=path, constant=""
-        )
+        found = replace(found, cells=own, fresh=False, plain=plain, own=False, constant="")
+        return found.named(owner, node.attr)
 
     def _is_of_its_own(self, frame: Frame, node: ast.Attribute, owner: Reach) -> bool:
         """Whether only variables have an object, which sets that attribute of none of them.
@@ -1127,7 +1147,7 @@ def _with(found: Reach, function: ScopeNode, given: dict[str, Reach]) -> Reach:
             held |= passed_on.held_at(cell.under + 1)
         else:
             cells, held = cells | passed_on.cells, held | passed_on.held
-    return replace(found, cells=cells, held=held, path=NOWHERE, constant="")
+    return replace(found, cells=cells, held=held, constant="").unnamed
 
 
 def _used_up(walked: Iterable[Reach]) -> frozenset[Cell]:

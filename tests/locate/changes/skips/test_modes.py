@@ -12,6 +12,7 @@ from tests.locate.changes.test_skips import STEP, code_lines, stays
 
 RUN = "with torch.no_grad():\n    for x, y in val_loader:\n        m(x)\n"
 FLAG = "was = m.training\nm.eval()\n"
+CONSTANTS = "was = False\nif m.training:\n    m.eval()\n    was = True\n"
 UNTOLD = "the mode in which it leaves the model cannot be determined"
 
 #: what the evaluation does with the mode, what stands in its place ("-": it stays)
@@ -36,6 +37,42 @@ LEFT: dict[str, tuple[str, str]] = {
         "-",
     ),
     "another_module": ("was = other.training\nm.eval()\n____if was:\n    m.train()", "-"),
+    "flag_of_constants": (f"{CONSTANTS}____if was:\n    m.train()", ""),
+    "flag_of_constants_the_wrong_way_round": (f"{CONSTANTS}____if not was:\n    m.train()", "-"),
+    "flag_of_constants_set_otherwise": (
+        f"{CONSTANTS}____was = ready\nif was:\n    m.train()",
+        "-",
+    ),
+    "flag_of_constants_set_by_others": (
+        f"global was\n{CONSTANTS}____if was:\n    m.train()",
+        "-",
+    ),
+    "flag_of_constants_set_in_a_loop": (
+        f"{CONSTANTS}____for x in data:\n    was = True\nif was:\n    m.train()",
+        "-",
+    ),
+    "flag_of_constants_set_inside": (
+        f"def reset():\n    nonlocal was\n    was = True\n{CONSTANTS}____reset()\n"
+        "if was:\n    m.train()",
+        "-",
+    ),
+    "flag_of_another_path": (
+        "was = ready\nif was:\n    was = True\nm.eval()\n____if was:\n    m.train()",
+        "-",
+    ),
+    "unless_there_is_none": (
+        "if m is not None:\n    m.eval()\n____if m is None:\n    return\nm.train()",
+        "if model is not None: model.train()",
+    ),
+    "unless_there_is_none_and_something_else": (
+        "if m is not None and ready:\n    m.eval()\n____",
+        "-",
+    ),
+    "unless_there_is_none_of_another": ("if other is not None:\n    m.eval()\n____", "-"),
+    "unless_both_are_none": (
+        "if other is not None or m is not None:\n    m.eval()\n____",
+        "if model is not None: model.eval()",
+    ),
     "early_return": (
         "m.eval()\n____if ready:\n    m.train()\n    return 0\nm.train()",
         "model.train()",

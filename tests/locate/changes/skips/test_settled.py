@@ -28,10 +28,19 @@ def run_first(net):
     out = net(x)
     net.train()
     return out
+def run_inner(net, wrapped):
+    if wrapped:
+        net = net.module
+    net = net.to('cuda')
+    net.eval()
+    for x, y in val_loader:
+        with torch.no_grad():
+            print(net(x))
 evaluator = Evaluator(model)
 val_loader = torch.utils.data.DataLoader(data)
 """
 RUN = "evaluator.run(val_loader)\n"
+INNER = "run_inner(model, n)\n"
 
 #: what stands ahead of the loop, what ahead of the step, what behind it
 GOES: dict[str, tuple[str, str, str]] = {
@@ -48,9 +57,18 @@ GOES: dict[str, tuple[str, str, str]] = {
     "behind_the_step": ("", "model.train()", RUN),
     "behind_a_wrapper": (f"model = torch.nn.DataParallel(model)\n{RUN}", "model.train()", ""),
     "behind_a_move": (f"{RUN}model = model.cuda()\n", "model.train()", ""),
+    "behind_a_look_at_what_it_is": (
+        RUN,
+        "inner = model.module if hasattr(model, 'module') else model\nmodel.train()",
+        "",
+    ),
+    "behind_its_save": ("", "model.train()", f"{RUN}model.save_pretrained('out')"),
+    "of_one_of_two": ("", "model.train()", INNER),
     "ahead_of_the_loop": (f"{RUN}model.train()\n", "", ""),
 }
 STAYS: dict[str, tuple[str, str, str]] = {
+    "of_one_of_two_of_which_one_is_set": ("", "model.module.train()", INNER),
+    "of_one_of_two_nowhere": ("", "", INNER),
     "nowhere": (RUN, "", ""),
     "in_one_branch": (RUN, "if n:\n    model.train()", ""),
     "in_a_loop_without_turns": (RUN, "for one in x:\n    model.train()", ""),
@@ -105,20 +123,46 @@ class Trainer:
     def train(self):
         for epoch in range(9):
             self.epoch()
-trainer = Trainer()
-trainer.train()
+def main():
+    trainer = Trainer()
+    {}
 """
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "goes"),
+    ("first", "last", "runs", "goes"),
     [
-        ("self.net.train()", "self.evaluate()", True),
-        ("pass", "self.evaluate()", False),
-        ("self.net.train()", "self.evaluate()\nscale(self.net(x))", False),
+        ("self.net.train()", "self.evaluate()", "trainer.train()", True),
+        ("pass", "self.evaluate()", "trainer.train()", False),
+        ("self.net.train()", "self.evaluate()\nscale(self.net(x))", "trainer.train()", False),
+        # the run is over then
+        ("self.net.train()", "self.evaluate()", "trainer.train()\nscale(trainer.net(x))", True),
+        (
+            "self.net.train()",
+            "self.evaluate()",
+            "try:\n    trainer.train()\nfinally:\n    scale(trainer.net(x))",
+            False,
+        ),
+        (
+            "self.net.train()",
+            "self.evaluate()",
+            "for turn in range(3):\n    trainer.train()\n    scale(trainer.net(x))",
+            False,
+        ),
     ],
 )
-def test_the_paths_lead_out_to_the_callers(first: str, last: str, *, goes: bool) -> None:
-    body = TRAINER.format(first, textwrap.indent(last, " " * 8).lstrip())
-    source = f"{HEAD}val_loader = torch.utils.data.DataLoader(data)\n{body}"
+def test_the_paths_lead_out_to_the_callers_of_what_the_run_ends_in(
+    first: str, last: str, runs: str, *, goes: bool
+) -> None:
+    body = TRAINER.format(
+        first, textwrap.indent(last, " " * 8).lstrip(), textwrap.indent(runs, " " * 4).lstrip()
+    )
+    source = f"{HEAD}val_loader = torch.utils.data.DataLoader(data)\n{body}main()\n"
     assert bool(plan_of(source)["skipped_validation"]) is goes, stays(source)
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_a_caller_that_runs_again_may_ask_for_what_it_cannot_name(turns: int) -> None:
+    body = TRAINER.format("self.net.train()", "self.evaluate()", "trainer.train()")
+    source = f"{HEAD}val_loader = torch.utils.data.DataLoader(data)\n{body}" + "main()\n" * turns
+    assert bool(plan_of(source)["skipped_validation"]) is (turns == 1)
