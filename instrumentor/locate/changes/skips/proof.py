@@ -66,7 +66,8 @@ def prove(
         What goes, what stays, and what goes without a proof with the reason why it would stay.
     """
     left, kept, forced = list(pieces), list[Kept](), dict[Piece, str]()
-    ahead = {p: Ahead(facts, (p.source, p.scope, p.statement)) for p in pieces}
+    every = [part for p in pieces for part in (p, *p.parts)]
+    ahead = {p: Ahead(facts, (p.source, p.scope, p.statement)) for p in every}
     modes: dict[Piece, TrainingMode] = {}
     files = OpenedFiles(facts)
     while True:
@@ -79,8 +80,11 @@ def prove(
             if wanted and found.piece not in forced:
                 forced[found.piece] = found.why
                 continue
-            left.remove(found.piece)
+            at = left.index(found.piece)
+            left[at : at + 1] = found.piece.parts
             forced.pop(found.piece, None)
+            if found.piece.parts:
+                continue
             if not found.trains and not found.piece.quiet and not _acts(found.piece):
                 kept.append(found.piece.kept(found.why))
         else:
