@@ -201,7 +201,7 @@ class Ahead(Struct, eq=False, dict=True):
                     return None
                 found += inner
             elif isinstance(target, ast.Attribute):
-                found.append(Cell(target.attr))
+                found.append(self.facts.storage.put(source, scope, target))
             elif isinstance(target, ast.Name):
                 found.append(Cell(target.id, self.facts.storage.owner(source, scope, target.id)))
             else:

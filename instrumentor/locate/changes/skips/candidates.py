@@ -57,7 +57,11 @@ class When(Enum):
 
 
 class Piece(Struct, frozen=True, eq=False):
-    """One evaluation or save; `quiet` where nothing but that it may go makes it one."""
+    """One evaluation or save; `quiet` where nothing but that it may go makes it one.
+
+    Attributes:
+        parts: of a branch that evaluates what may go by itself where the branch as a whole stays.
+    """
 
     source: Source
     scope: ScopeNode
@@ -65,6 +69,7 @@ class Piece(Struct, frozen=True, eq=False):
     when: When
     what: str  # validation | checkpoint
     quiet: bool = False
+    parts: tuple[Piece, ...] = ()
 
     @property
     def initial(self) -> bool:
@@ -87,14 +92,8 @@ def find_pieces(facts: Facts) -> tuple[list[Piece], list[Kept]]:
     search = _Search(facts)
     found: list[Piece] = []
     kept: list[Kept] = []
-    for (source, scope, statement), when in search.places():
-        for hit, what, why in search.hits((source, scope, statement), when is When.AHEAD):
-            if when in (When.AHEAD, When.EARLY) and not search.trains_after(scope, hit):
-                continue
-            if when is When.HELPER and not facts.helpers.runs_with_the_step(scope, hit):
-                continue
-            quiet = what in _QUIET or (when is When.HELPER and search.may_feed(scope, hit, what))
-            piece = Piece(source, scope, hit, when, _QUIET.get(what, what), quiet)
+    for place, when in search.places():
+        for piece, why in search.pieces(place, when):
             if why:
                 kept.append(piece.kept(why))
             elif not any(p.holds(piece) for p in found):
@@ -125,6 +124,20 @@ class _Search(Struct, eq=False):
             source, scope = helper.function.source, helper.function.node
             for statement in scope.body:
                 yield (source, scope, statement), When.HELPER
+
+    def pieces(self, place: Place, when: When) -> Iterator[tuple[Piece, str]]:
+        """Pieces in or below a statement, outermost first, and why one is unread."""
+        source, scope, _ = place
+        for hit, what, why in self.hits(place, when is When.AHEAD):
+            if when in (When.AHEAD, When.EARLY) and not self.trains_after(scope, hit):
+                continue
+            if when is When.HELPER and not self.facts.helpers.runs_with_the_step(scope, hit):
+                continue
+            quiet = what in _QUIET or (when is When.HELPER and self.may_feed(scope, hit, what))
+            inner = hit.body if isinstance(hit, ast.If) and what == "validation" else ()
+            parts = [p for s in inner for p, _ in self.pieces((source, scope, s), when)]
+            named = _QUIET.get(what, what)
+            yield Piece(source, scope, hit, when, named, quiet, tuple(parts)), why
 
     def trains_after(self, scope: ScopeNode, statement: ast.stmt) -> bool:
         """Whether a path leads on to the samples, as none does from `if args.evaluate`."""
@@ -181,6 +194,8 @@ class _Search(Struct, eq=False):
 
     def _as_a_whole(self, frame: Frame, statement: ast.stmt, initial: bool) -> str:
         if self._walks_over_data(frame, statement):
+            return "validation"
+        if not initial and self._is_a_branch_behind_eval(frame, statement):
             return "validation"
         return _WRITES if initial and self._records(frame, statement) else ""
 
@@ -258,6 +273,18 @@ class _Search(Struct, eq=False):
         ]
         told = [to for to in switches if to is not None]
         return told[-1:] == [True] and self._only_runs(frame, statement)
+
+    def _is_a_branch_behind_eval(self, frame: Frame, statement: ast.stmt) -> bool:
+        """`if step % 10 == 0:` with a batch of its own, `model.eval()` and what only runs that."""
+        return (
+            isinstance(statement, ast.If)
+            and not statement.orelse
+            and any(
+                isinstance(s, _SIMPLE) and self._is_behind_eval(frame, s) for s in statement.body
+            )
+            and self._only_runs(frame, statement)
+            and not self.facts.reader.of(frame.source, frame.scope, [statement]).unknown
+        )
 
     def _calls_a_model(self, frame: Frame, statement: ast.stmt) -> bool:
         """Not only something that the step calls too, as it does a barrier."""

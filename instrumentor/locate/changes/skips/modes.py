@@ -369,3 +369,13 @@ def sometimes(statement: ast.stmt) -> bool:
 def flow_through(statement: ast.stmt) -> Flow:
     """The paths through one statement."""
     return Flow([statement], returned=END)
+
+
+def switches_itself(node: ast.AST) -> bool:
+    """`model = model.eval()`, which binds the name to what it has."""
+    match node:
+        case ast.Assign(
+            targets=[target], value=ast.Call(func=ast.Attribute(value=owner, attr=word), args=[])
+        ):
+            return word in ("eval", "train") and ast.unparse(target) == ast.unparse(owner)
+    return False

@@ -68,7 +68,8 @@ def prove(
     """
     left, forced = list(pieces), dict[Piece, str]()
     found_out = dict[Piece, tuple[Stays, int]]()
-    ahead = {p: Ahead(facts, (p.source, p.scope, p.statement)) for p in pieces}
+    every = [part for p in pieces for part in (p, *p.parts)]
+    ahead = {p: Ahead(facts, (p.source, p.scope, p.statement)) for p in every}
     modes: dict[Piece, TrainingMode] = {}
     files = OpenedFiles(facts)
 
@@ -86,15 +87,17 @@ def prove(
             if wanted and found.piece not in forced:
                 forced[found.piece] = found.why
                 continue
-            found_out[found.piece] = found, len(left) - 1
-            left.remove(found.piece)
+            at = left.index(found.piece)
+            left[at : at + 1] = found.piece.parts
             forced.pop(found.piece, None)
+            if not found.piece.parts:
+                found_out[found.piece] = found, len(left)
         else:
             break
     # what one would have read alone was another's as long as that stood to go as well
     for piece in [p for p, (_, others) in found_out.items() if others > len(left)]:
         with suppress(Stays):
-            attempt = closed([p for p in pieces if p is piece or p in left])
+            attempt = closed([p for p in every if p is piece or p in left])
             left, _ = [*attempt.taken], found_out.pop(piece)
     kept = [stays.piece.kept(stays.why) for stays, _ in found_out.values() if _is_told(stays)]
     return list(attempt.skipped()), kept, [p.kept(why) for p, why in forced.items()]

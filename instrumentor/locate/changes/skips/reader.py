@@ -39,6 +39,7 @@ from instrumentor.locate.changes.skips.modes import (
     Paths,
     State,
     flow_through,
+    switches_itself,
 )
 from instrumentor.locate.changes.skips.objects import Objects
 from instrumentor.locate.changes.skips.storage import (
@@ -170,7 +171,7 @@ class EffectsReader(Struct, eq=False, dict=True):
     def _of(self, source: Source, scope: ScopeNode, statement: ast.stmt) -> Effects:
         frame = Frame(source, scope)
         found = self._kept[statement] = self._alone(frame, statement)
-        itself = {n for n in (statement, *own_nodes(statement)) if _switches_itself(n)}
+        itself = {n for n in (statement, *own_nodes(statement)) if switches_itself(n)}
         for node in (statement, *own_nodes(statement)):
             for name in () if any(contains(n, node) for n in itself) else bound_by(node):
                 found.bound.add(Cell(name, self.storage.owner(source, scope, name)))
@@ -274,7 +275,7 @@ class EffectsReader(Struct, eq=False, dict=True):
                 found.add(self._call(frame, statement, node), certain=certain)
                 self._begin(self._walks.begun_by(frame, node), found, certain=certain)
             case ast.Attribute() | ast.Subscript():
-                stores = not isinstance(node.ctx, ast.Load) and not _switches_itself(statement)
+                stores = not isinstance(node.ctx, ast.Load) and not switches_itself(statement)
                 if stores and not self._is_memo(frame, statement):
                     self._store(frame, statement, node, found)
                 if isinstance(node, ast.Attribute):
@@ -381,7 +382,10 @@ class EffectsReader(Struct, eq=False, dict=True):
             found.draws = [NOWHERE]
         elif not made and draws:
             found.draws = [*draws[0]]
-        others = any(isinstance(v, (Member, Object)) and not is_own(v) for v in values)
+        others = any(
+            isinstance(v, (Member, Object)) and not is_own(v) and not self.storage.is_of_nothing(v)
+            for v in values
+        )
         leaves = self.storage.leaves(frame, call) or not (functions or made)
         leaves |= bool(others and any(isinstance(v, (Function, Class)) for v in values))
         for function in self.handed_to(frame, call) if leaves or not functions else ():
@@ -760,16 +764,6 @@ def _is_given_back(scope: ScopeNode, node: ast.expr) -> bool:
     """`return net`"""
     values = returned(scope)
     return any(ast.unparse(node) in map(ast.unparse, (v, *below(v))) for v in values)
-
-
-def _switches_itself(node: ast.AST) -> bool:
-    """`model = model.eval()`, which binds the name to what it has."""
-    match node:
-        case ast.Assign(
-            targets=[target], value=ast.Call(func=ast.Attribute(value=owner, attr=word), args=[])
-        ):
-            return word in ("eval", "train") and ast.unparse(target) == ast.unparse(owner)
-    return False
 
 
 def _only_raises(function: Function) -> bool:

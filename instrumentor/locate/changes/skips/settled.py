@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from instrumentor.locate.changes.skips.facts import Facts, Place
 from instrumentor.locate.changes.skips.implicit import Implicit, operands
-from instrumentor.locate.changes.skips.modes import sometimes
+from instrumentor.locate.changes.skips.modes import sometimes, switches_itself
 from instrumentor.locate.changes.skips.removal import Gone
 from instrumentor.locate.changes.skips.storage import Frame, Spelling
 from instrumentor.locate.changes.skips.training_mode import switch
@@ -135,7 +135,8 @@ class Settled(Struct, eq=False):
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
             return Way.PASSES
         nodes, found = header(statement), {Way.PASSES}
-        if any(self._changes(frame, node, module) for node in nodes):
+        again = switches_itself(statement)  # the name of what it has
+        if not again and any(self._changes(frame, node, module) for node in nodes):
             return Way.ASKS
         for node in nodes:
             if isinstance(node, ast.Call):

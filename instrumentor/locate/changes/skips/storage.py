@@ -26,22 +26,31 @@ from instrumentor.locate.meaning import libraries, methods
 from instrumentor.locate.meaning.roles import Gives, Kind
 from instrumentor.read import handed_on
 from instrumentor.read.bindings import Binding, Bound, Imported, Parameter
+from instrumentor.read.callers import given_by_all
 from instrumentor.read.control_flow import START, flow_of
 from instrumentor.read.fixpoint import Answers
 from instrumentor.read.names import external_name
 from instrumentor.read.names_used import binds
 from instrumentor.read.program import Function, Program
 from instrumentor.read.script_options import is_namespace
-from instrumentor.read.signatures import default_of, is_property, own_parameter, passed
+from instrumentor.read.signatures import (
+    default_of,
+    is_decorated,
+    is_property,
+    own_parameter,
+    passed,
+)
 from instrumentor.read.syntax import (
     FUNCTIONS,
     FunctionNode,
     ScopeNode,
     Source,
+    all_parameters,
     alternatives,
     arguments,
     below,
     contains,
+    dotted,
     last,
     own_calls,
     own_nodes,
@@ -49,6 +58,7 @@ from instrumentor.read.syntax import (
     returned,
 )
 from instrumentor.read.values import (
+    PLAIN_BASES,
     Class,
     External,
     Group,
@@ -77,6 +87,12 @@ _OF_TENSORS = ("data", "grad")
 _NOT_CALLED = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.JoinedStr, ast.List, ast.Dict)
 #: Comparisons that are true or false, whatever they compare.
 _SAMENESS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+#: Methods that decide what an object is, or where its attributes lie.
+_DECIDING = frozenset(
+    ("__new__", "__enter__", "__aenter__", "__getattr__", "__getattribute__", "__setattr__")
+)
+#: Under which attributes what wraps a module has it.
+_WRAPPED = ("module", "_orig_mod")
 
 #: So far inside of what a storage names, or at any depth.
 FAR = 3
@@ -91,6 +107,8 @@ class Cell(Struct, frozen=True):
             an element of a list.
         of: the object whose attribute it is, of any where that is not told.
         under: in what a container holds, how many containers of its own lie around it.
+        kinds: the classes of the program of whose objects it may be an attribute; empty where that
+            is not told.
     """
 
     name: str
@@ -98,15 +116,16 @@ class Cell(Struct, frozen=True):
     inside: int = 0
     of: Object | None = None
     under: int = 0
+    kinds: frozenset[ast.ClassDef] = frozenset()
 
     def at(self, inside: int) -> Cell:
         inside = inside if inside <= FAR else ANYWHERE
-        return Cell(self.name, self.scope, inside, self.of)
+        return Cell(self.name, self.scope, inside, self.of, kinds=self.kinds)
 
     def below(self, containers: int) -> Cell:
         """The same with so many containers of its own around it."""
         under = min(containers, FAR)
-        return Cell(self.name, self.scope, self.inside, self.of, under)
+        return Cell(self.name, self.scope, self.inside, self.of, under, self.kinds)
 
 
 def anywhere(cells: Iterable[Cell]) -> frozenset[Cell]:
@@ -349,11 +368,50 @@ class Storage(Struct, eq=False, dict=True):
             if (
                 isinstance(call.func, ast.Attribute)
                 and call.func.attr in methods.FILLS | methods.KEEPS
+                and not self._is_read(source, source.scope_of(call), call.func)
             ):
                 for value in arguments(call):
                     yield source.scope_of(call), call.func.value, Bound(value)
                     if call.func.attr in methods.FILLS_WITH_ITS and value in call.args:
                         yield source.scope_of(call), call.func.value, Bound(value, (0,))
+
+    def _is_read(self, source: Source, scope: ScopeNode, called: ast.Attribute) -> bool:
+        """`meters[name].update(x)`: methods of the program, whose own statements tell what they do.
+
+        Not those of classes that a library's method may fill: `class Table(dict)`.
+        """
+        values = [
+            value
+            for value in self.program.names.of(source, scope, called)
+            if not self.is_of_nothing(value)
+        ]
+        owners = [value.owner for value in values if isinstance(value, Function)]
+        classes = [owner.made_by for owner in owners if owner is not None and is_own(owner)]
+        return 0 < len(values) == len(classes) and all(
+            isinstance(cls, Class)
+            and {*map(External, self.program.external_bases(cls))}.issubset(PLAIN_BASES)
+            for cls in classes
+        )
+
+    def is_of_nothing(self, value: Value) -> bool:
+        """A part of a parameter that is None in every call."""
+        while isinstance(value, (Member, Item)):
+            value = value.owner
+        if not (isinstance(value, Opaque) and isinstance(value.node, ast.arg)):
+            return False
+        parameter = value.node
+        of = [
+            Function(source, node)
+            for source in self.program.sources.values()
+            for node in source.functions
+            if parameter in all_parameters(node)
+        ]
+        given = [given_by_all(self.program, function, parameter.arg) for function in of]
+        return bool(given) and all(
+            isinstance(node, ast.Constant) and node.value is None
+            for places in given
+            for *_, node in places or ((ast.Pass(),),)
+        )
 
     def is_filled(self, name: str) -> bool:
         """Whether something is put into what a name leads to, anywhere."""
@@ -687,7 +745,11 @@ class Storage(Struct, eq=False, dict=True):
             own |= {cell.at(cell.inside) for cell in owner.held}  # a field of a dataclass
         told = found.plain and node.attr not in _OF_TENSORS and self._is_set(frame, node)
         plain = told or self.is_option(frame, node)
-        found = replace(found, cells=own, fresh=False, plain=plain, own=False, constant="")
+        owners = self.program.names.of(frame.source, frame.scope, node.value) if found.made else ()
+        made = found.made if self._is_told(owners, node.attr) else frozenset[Object]()
+        found = replace(
+            found, cells=own, fresh=False, plain=plain, own=False, constant="", made=made
+        )
         return found.named(owner, node.attr)
 
     def _is_of_its_own(self, frame: Frame, node: ast.Attribute, owner: Reach) -> bool:
@@ -727,7 +789,91 @@ class Storage(Struct, eq=False, dict=True):
             return frozenset({Cell(node.attr)})
         if owner.made and all(map(self.confined.holds, owner.made)):
             return frozenset(Cell(node.attr, of=made) for made in owner.made)
-        return frozenset({Cell(node.attr)})
+        return frozenset({Cell(node.attr, kinds=self._kinds(frame, node.value, owner))})
+
+    def put(self, source: Source, scope: ScopeNode, target: ast.Attribute) -> Cell:
+        """Storage of an attribute that a statement sets."""
+        frame = Frame(source, scope, run="before")
+        return Cell(target.attr, kinds=self._kinds_of(frame, target.value))
+
+    def _kinds_of(self, frame: Frame, node: ast.expr) -> frozenset[ast.ClassDef]:
+        return self._kinds(frame, node) or self._kinds(frame, node, self.of(frame, node))
+
+    def kinds(self, frame: Frame, node: ast.Attribute) -> frozenset[ast.ClassDef]:
+        """The program's classes of one of which the object of an attribute that is read is.
+
+        Empty where that is not told, or where reading it may look into another object.
+        """
+        found = self._kinds_of(frame, node.value)
+        told = all(self._sets(Class(self._home_of[cls], cls), node.attr) for cls in found)
+        return found if told else frozenset()
+
+    def _kinds(
+        self, frame: Frame, node: ast.expr, reach: Reach = UNKNOWN
+    ) -> frozenset[ast.ClassDef]:
+        """Of the object of a method its class, and those that are derived from it."""
+        names, scope = self.program.names, frame.scope
+        classes = [made.made_by for made in reach.made if isinstance(made.made_by, Class)]
+        if isinstance(scope, FUNCTIONS) and isinstance(node, ast.Name) and not classes:
+            method = Function(frame.source, scope)
+            around = frame.source.class_of.get(scope)
+            alone = all(isinstance(b, Parameter) for b in names.bound(frame.source, scope, node.id))
+            of_a_class = is_decorated(scope, "classmethod") or method.name == "__new__"
+            if node.id == own_parameter(method) and alone and not of_a_class:
+                if around is not None and scope not in self.program.handed:
+                    own = Class(frame.source, around)
+                    classes = [own, *self.program.subclasses.get(around, ())]
+        told = all(map(self._is_as_written, classes)) and not names.puts_of("__dict__")
+        return frozenset(cls.node for cls in classes if told)
+
+    @cached_property
+    def _home_of(self) -> dict[ast.ClassDef, Source]:
+        return {cls: source for source in self.program.sources.values() for cls in source.classes}
+
+    def _is_as_written(self, cls: Class) -> bool:
+        """Whether its objects are of it, and their attributes their own."""
+        for base in self.program.bases(cls):
+            table = self.program.bindings_of(base.source).classes.get(base.node, {})
+            made = (d.func if isinstance(d, ast.Call) else d for d in base.node.decorator_list)
+            others = {last(dotted(d)) for d in made} - {"dataclass"}
+            if base.node.keywords or others or _DECIDING & table.keys():
+                return False
+        return True
+
+    def _sets(self, cls: Class, name: str) -> bool:
+        """Whether objects of a class have an attribute that its own statements set."""
+        every = {getattr(value, "made_by", None) for value in self._set_on(name)}
+        bases = self.program.bases(cls)
+        fields = (
+            self.program.bindings_of(base.source).classes.get(base.node, {}) for base in bases
+        )
+        return not every.isdisjoint(bases) or any(name in table for table in fields)
+
+    def _set_on(self, name: str) -> Iterator[Value]:
+        """Objects of which an attribute of that name is set."""
+        for source, put in self.program.names.puts_of(name):
+            yield from self.program.names.of(source, put.scope, put.owner)
+
+    def _is_told(self, owners: Collection[Value], name: str) -> bool:
+        """Whether what the program sets is all that an attribute of any of these may hold."""
+        if name in _WRAPPED or not owners:
+            return False
+        for value in owners:
+            made = value.made_by if isinstance(value, Object) else None
+            told = self._sets(made, name) if isinstance(made, Class) else self._hands_on(value)
+            if not told:
+                return False
+        return True
+
+    def _hands_on(self, value: Value) -> bool:
+        """What wraps a module, and has the attributes of that beside its own."""
+        while isinstance(value, Member) and value.name in _WRAPPED:
+            value = value.owner
+        match value:
+            case Object(made_by=Class() as cls):
+                return {*self.program.external_bases(cls)} <= {"torch.nn.Module"}
+        full = external_name(value.made_by) if isinstance(value, Object) else ""
+        return full.startswith("torch.") and full in handed_on.RETURNS_ARGUMENT
 
     def _is_made_for_each(self, name: str) -> bool:
         """Whether what an attribute is set to is always a number, or made where it is set."""

@@ -21,6 +21,7 @@ from instrumentor.locate.changes.skips.facts import Facts, Mention
 from instrumentor.locate.changes.skips.liveness import reads_of, variables
 from instrumentor.locate.changes.skips.removal import Gone
 from instrumentor.locate.changes.skips.storage import ANYWHERE, FAR, Cell, Frame
+from instrumentor.locate.meaning.libraries.library import rows
 from instrumentor.read.bindings import Parameter
 from instrumentor.read.callers import given_by_all
 from instrumentor.read.names import external_name
@@ -33,10 +34,17 @@ from instrumentor.read.syntax import (
     Source,
     arguments,
     callee,
+    last,
     own_calls,
     parameters,
 )
 from instrumentor.read.values import Group, Object
+
+#: What takes nothing but paths, which are texts or as little to be changed as those.
+_TAKE_PATHS = (
+    *rows("os.path.", "abspath basename dirname exists isabs isdir isfile join normpath realpath"),
+    *rows("os.", "makedirs mkdir listdir"),
+)
 
 
 class _Way(Struct):
@@ -139,7 +147,8 @@ class Uses(Struct, eq=False):
                 in_place = way.in_place or bool(cell.inside)
                 others = self.ahead.kept(mention, in_place=in_place)
                 inside = ANYWHERE
-            if others is None and stays and not self._is_told(mention):
+            settled = way.in_place and others is None and self._is_unchangeable(mention)
+            if others is None and stays and not settled and not self._is_told(mention):
                 led = self._led_from_home(cell, mention, way)
                 yield from [(mention, via)] if led is None else ((place, None) for place in led)
             given = mention if mention[1] is way.home and stays else via
@@ -152,6 +161,16 @@ class Uses(Struct, eq=False):
         """Whether what is read is not what was changed, though it lies where that lies."""
         confined = self.facts.storage.confined
         return cell.of is not None and confined.is_set_ahead(*mention, way.home)
+
+    def _is_unchangeable(self, mention: Mention) -> bool:
+        """A number or a text, as what is given for a path has to be, which nobody changes."""
+        source, scope, node = mention
+        statement = source.statement_of(node)
+        for call in own_calls(statement) if statement is not None else ():
+            if any(a is node for a in arguments(call)):
+                if self.facts.program.names.qualified(source, scope, call.func) in _TAKE_PATHS:
+                    return True
+        return self.facts.storage.of(Frame(source, scope, run="before"), node).plain
 
     def _led_from_home(self, cell: Cell, mention: Mention, way: _Way) -> list[Mention] | None:
         """Where a piece's own scope leads into a method that reads an object; None if others do.
@@ -216,7 +235,7 @@ class Uses(Struct, eq=False):
         found: list[Cell] = []
         for target in targets:
             if isinstance(target, ast.Attribute):
-                found.append(Cell(target.attr))
+                found.append(self.facts.storage.put(source, scope, target))
             elif isinstance(target, ast.Name):
                 of_a_class = source.class_around(statement) is not None
                 owner = self.facts.storage.owner(source, scope, target.id)
@@ -295,12 +314,29 @@ class Uses(Struct, eq=False):
                     scope = program.scope_of(source, node)
                     if program.names.is_of_a_library(source, scope, node.value):
                         continue  # `torch.utils.data`
+                    if cell.kinds and self._is_of_others(cell, source, scope, node):
+                        continue
                     if home is None or home in program.names.of(source, scope, node.value):
                         yield source, node
         if home is None:
             yield from self._read_by_name(cell.name)
         for source, scope, name in self.facts.storage.names_of(cell):
             yield from ((source, n) for n in variables(program, source, scope, name))
+
+    def _is_of_others(
+        self, cell: Cell, source: Source, scope: ScopeNode, node: ast.Attribute
+    ) -> bool:
+        """Whether an attribute is one of objects of other classes."""
+        values = self.facts.program.names.of(source, scope, node.value)
+        if values and all(
+            isinstance(v, Object)
+            and last(external_name(v.made_by))[:1].isupper()
+            and self._holds_nothing(v)
+            for v in values
+        ):
+            return True  # of a class of a library
+        kinds = self.facts.storage.kinds(Frame(source, scope, run="before"), node)
+        return bool(kinds) and kinds.isdisjoint(cell.kinds)
 
     def _read_by_name(self, name: str) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
         """`getattr(x, "name")`; of an object of the program also `vars(x)` and any other name."""

@@ -896,3 +896,54 @@ def test_the_first_call_of_a_lazy_module_makes_its_weights(layer: str, shown: st
     assert not plan_of(looped(step, before=before))["skipped_validation"]
     other = before.replace("Lazy", "").replace("Linear(4)", "Linear(4, 4)")
     assert plan_of(looped(step, before=other))["skipped_validation"]
+
+
+OWN_BATCH = """\
+model = model.train()
+loss = criterion(model(x), y)
+loss.backward()
+optimizer.step()
+hits = (loss < 1).sum()
+print(hits.item())
+if step % 10 == 0:
+    x, y = next(iter(val_loader))
+    model = model.eval()
+    loss = criterion(model(x), y)
+    hits = (loss < 1).sum()
+    print(hits.item())
+    {inside}
+{behind}
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "behind", "goes"),
+    [
+        ("pass", "pass", ["if step"]),
+        ("torch.save(model.state_dict(), 'm.pt')", "pass", ["if step"]),
+        ("best = loss.item()", "scale(best)", []),
+        ("pass", "keep(hits)", []),  # a name of the step's that is not bound anew before
+        (
+            "rate = loss.item()",
+            "torch.save(model.state_dict(), 'm.pt')\nscale(rate)",
+            ["torch.save"],
+        ),
+        (
+            "torch.save(model.state_dict(), 'm.pt')\n    rate = loss",
+            "scale(rate)",
+            ["    torch.save"],
+        ),
+    ],
+)
+def test_a_branch_with_a_batch_of_its_own_goes_with_the_names_that_it_binds(
+    inside: str, behind: str, goes: list[str]
+) -> None:
+    """What it binds the step binds anew before it is read; where not, only a part may go."""
+    source = looped(
+        OWN_BATCH.format(inside=inside, behind=behind),
+        before="step = 0",
+        header="for step, (x, y) in enumerate(loader):",
+    )
+    plan = plan_of(source)
+    skipped = [*plan["skipped_validation"], *plan["skipped_checkpoints"]]
+    assert skipped == lines_of(source, *goes)

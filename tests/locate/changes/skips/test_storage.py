@@ -62,8 +62,53 @@ REBOUND = "for c, d in val_loader:\n    c += 1\n    c = val_loader.dataset"
 IN_PLACE = "score = net(a)\nscore += total"
 GRADIENT = "print(torch.autograd.grad(model(a).sum(), [model.weight]))"
 
+METERS = """\
+class Meter:
+    def __init__(self):
+        self.count, self.last = 0, {}
+    def update(self, value):
+        self.count += 1
+        self.last = value
+    def bump(self):
+        self.last['n'] += 1
+class Meters:
+    def __init__(self, meters=None):
+        self.meters = meters if meters else {}
+    def update(self, name, value):
+        if name not in self.meters:
+            self.meters[name] = Meter()
+        self.meters[name].update(value)
+state = {'n': 0}
+kept = Meters()"""
+OWN_METERS = "own = Meters()\nown.update('loss', {})"
+COUNTED = "kept.update('loss', loss)\nscale(kept.meters['loss'].count)"
+SIZES = """\
+class Config:
+    def __init__(self, size):
+        self.size = size
+    def negate(self):
+        self.size = -self.size
+class Rows{}:
+    def __init__(self, size):
+        self.size = size
+        {}
+    def scaled(self, loss):
+        return scale(loss * self.size)
+class Holder:
+    def __init__(self, config):
+        self.config = config
+config, rows = Config(3), Rows(4)
+holder = Holder(config)"""
+NEGATED = "one = holder.config\none.size = -one.size"
+FOLDER = "import os\nimport unknown\nconfig = load()\nfolder = config['out']"
+
 #: the evaluation only puts something somewhere
 GOES: dict[str, Evaluation] = {
+    "a_meter_in_a_set_of_its_own": Evaluation(METERS, OWN_METERS.format("kept"), COUNTED),
+    "an_attribute_of_objects_of_another_class": Evaluation(
+        SIZES.format("", "pass"), NEGATED, "rows.scaled(loss)"
+    ),
+    "a_path": Evaluation(FOLDER, "unknown.change(config)", "scale(os.path.exists(folder))"),
     "a_row_with_a_step": Evaluation(
         LOGGER, "logger.note(step, total)", "step += 1\nlogger.note(step, loss.item())\nscale(step)"
     ),
@@ -167,6 +212,45 @@ def test_what_is_put_somewhere_stays_as_it_is(name: str) -> None:
 
 #: what the training reads is changed by another way to it
 STAYS: dict[str, Evaluation] = {
+    "a_meter_in_the_set_of_the_training": Evaluation(
+        METERS, OWN_METERS.format("total").replace("own = Meters()", "own = kept"), COUNTED
+    ),
+    "a_meter_in_a_set_on_those_of_the_training": Evaluation(
+        METERS, OWN_METERS.format("total").replace("Meters()", "Meters(kept.meters)"), COUNTED
+    ),
+    "what_a_meter_of_its_own_is_given": Evaluation(
+        METERS,
+        OWN_METERS.format("state") + "\nown.meters['loss'].bump()",
+        "scale(state)",
+    ),
+    "an_attribute_of_objects_of_a_derived_class": Evaluation(
+        f"{SIZES.format('(Config)', 'pass')}\nholder = Holder(rows)", NEGATED, "rows.scaled(loss)"
+    ),
+    "an_attribute_that_a_base_of_a_library_sets": Evaluation(
+        f"{SIZES.format('', 'pass')}\nimport unknown\nclass Net(unknown.Base):\n    pass\n"
+        "net = Net(rows)",
+        "one = net.config\none.size = -one.size",
+        "rows.scaled(loss)",
+    ),
+    "an_attribute_that_a_method_of_a_base_sets": Evaluation(
+        f"{SIZES.format('(Config)', 'pass')}\nevery = [rows]",
+        "for one in every:\n    one.negate()",
+        "rows.scaled(loss)",
+    ),
+    "an_attribute_of_an_object_that_is_put_there_later": Evaluation(
+        f"{SIZES.format('', 'pass')}\nholder.config = rows", NEGATED, "rows.scaled(loss)"
+    ),
+    "an_attribute_of_objects_that_share_theirs": Evaluation(
+        SIZES.format("", "self.__dict__ = config.__dict__"), NEGATED, "rows.scaled(loss)"
+    ),
+    "an_attribute_that_is_looked_up_in_another_object": Evaluation(
+        f"{SIZES.format('', 'pass')}\nclass Of(Rows):\n    def __getattribute__(self, name):\n"
+        "        return object.__getattribute__(config if name == 'size' else self, name)\n"
+        "rows = Of(2)",
+        NEGATED,
+        "rows.scaled(loss)",
+    ),
+    "what_may_be_no_path": Evaluation(FOLDER, "unknown.change(config)", "scale(folder)"),
     "a_row_that_training_reads": Evaluation(
         LOGGER, "logger.note(step, total)", "scale(logger.first())"
     ),
