@@ -20,6 +20,7 @@ from instrumentor.locate.gradients.forward import (
 )
 from instrumentor.locate.located import Declined, Located, Reason, Stop
 from instrumentor.locate.loop.counter import find_counter, runs_once
+from instrumentor.locate.loop.first import first_of
 from instrumentor.locate.loop.loops import (
     Candidate,
     Site,
@@ -39,7 +40,7 @@ from instrumentor.locate.region.beside_the_step import beside_the_step, holds
 from instrumentor.locate.region.modes import Region
 from instrumentor.locate.region.regions import find_regions, unsampled
 from instrumentor.locate.region.step_function import step_function
-from instrumentor.locate.remarks import of_a_test, of_the_program, of_the_syncs
+from instrumentor.locate.remarks import of_a_test, of_the_program, of_the_syncs, one_of_several
 from instrumentor.locate.rules import reasons_against
 from instrumentor.locate.rules.arguments import passed_by
 from instrumentor.locate.rules.closures import closures_anywhere
@@ -110,15 +111,18 @@ def choose(
             knowledge, candidates, options.test
         )
     called = _as_called(program, stepping, called_with, options) if len(stepping) > 1 else stepping
+    # without guesses what other modules say of the ways between the loops is still to be read
+    first = _in_turn(called, called_with) if len(called) > 1 and guesses else None
     if len(called) > 1:
-        reasons = [r for c in called for r in reasons_against(c)]
-        hidden = () if reasons else _hidden(knowledge, called, called_with)
-        raise Declined(*dict.fromkeys((*reasons, *hidden) or several(called)))
-    located = _understand(called[0], options, called_with, guesses=guesses, never=never)
-    others = [c for c in stepping if c is not called[0]]
-    if others:
-        located = replace(located, warnings=(_by_options(called[0], others), *located.warnings))
-    return located
+        reasons = [] if first else [r for c in called for r in reasons_against(c)]
+        reasons = reasons or [*_hidden(knowledge, called, called_with)]
+        if reasons or first is None:
+            raise Declined(*dict.fromkeys(reasons or several(called)))
+    one = first or called[0]
+    located = _understand(one, options, called_with, guesses=guesses, never=never)
+    others = [c for c in (called if first else stepping) if c is not one]
+    told = [_first(one, others) if first else _by_options(one, others)] if others else []
+    return replace(located, warnings=(*told, *located.warnings))
 
 
 # -- which loop ----------------------------------------------------------------------------------
@@ -325,6 +329,14 @@ def _as_called(
     ] or stepping
 
 
+def _in_turn(called: list[Candidate], called_with: ScriptOptions) -> Candidate | None:
+    """The first of loops that run one behind the other, none in iterations of another one."""
+    first = first_of(called, called_with)
+    if first is None or any(c.scope in _run_by_modules(first) for c in called if c is not first):
+        return None
+    return None if any(first.scope in _run_by_modules(c) for c in called) else first
+
+
 def _hidden(
     knowledge: Knowledge, offered: Sequence[Candidate], called_with: ScriptOptions
 ) -> Iterator[Reason]:
@@ -381,6 +393,13 @@ def _by_options(chosen: Candidate, others: list[Candidate]) -> Caveat:
         f"one give the script's arguments, or {lines}.",
         place=chosen.source.at(chosen.loop.lineno),
     )
+
+
+def _first(chosen: Candidate, others: list[Candidate]) -> Caveat:
+    """That several loops run, and the first of them is measured."""
+    name = chosen.scope.name if isinstance(chosen.scope, FUNCTIONS) else ""
+    place = chosen.source.at(chosen.loop.lineno)
+    return one_of_several(name, place, [*map(_option, others)])
 
 
 def _option(candidate: Candidate) -> str:

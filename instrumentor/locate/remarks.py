@@ -40,6 +40,19 @@ _TOLD = {
 }
 
 
+def one_of_several(function: str, place: str, others: Sequence[str]) -> Caveat:
+    """That one of several loops that run is measured.
+
+    Args:
+        function: with the loop; '' where it is in none.
+        others: what chooses each of the others.
+    """
+    what = f"the loop of {function}()" if function else "one loop"
+    which = f"the other one{'s' if others[1:] else ''}: {', '.join(others)}"
+    text = f"Only {what} is measured, the first that runs; {which}."
+    return Caveat("one-loop", text, place=place)
+
+
 def of_the_program(candidate: Candidate) -> Iterator[Caveat]:
     """Of the entry and of the module with the loop, what may disturb a run or its times."""
     for source in dict.fromkeys((candidate.program.entry, candidate.source)):

@@ -37,7 +37,7 @@ def given_by_all(
     node = function.node
     several = (a.arg for a in (node.args.vararg, node.args.kwarg) if a is not None)
     calls = [(scope, c) for scope, c, _ in program.callers.get(node, ()) if runs(scope, c)]
-    if not calls or name in several or not _are_in_sight(program, function):
+    if not calls or name in several or not are_in_sight(program, function):
         return None
     default, found = default_of(node, name), list[Place]()
     for scope, call in calls:
@@ -52,7 +52,7 @@ def given_by_all(
     return found
 
 
-def _are_in_sight(program: Program, function: Function) -> bool:
+def are_in_sight(program: Program, function: Function) -> bool:
     """Whether nothing but the calls that can be read runs a function."""
     if function.node in program.handed or not is_called_as_written(function):
         return False

@@ -17,6 +17,7 @@ from msgspec import structs
 
 from instrumentor.locate.located import Declined
 from instrumentor.locate.meaning.libraries import LIBRARIES
+from instrumentor.locate.remarks import one_of_several
 from instrumentor.locate.rules.declines import DECLINES
 from instrumentor.locate.rules.loops import SeveralLoops
 from instrumentor.locate.seen_step import loop_seen
@@ -265,10 +266,8 @@ def other_loops(declined: Declined, plan: Plan) -> Iterator[Caveat]:
     loops = [(r.file, r.line) for r in declined.reasons if r.kind == SeveralLoops.kind]
     others = [f"--loop {file.name}:{line}" for file, line in loops if (file, line) != taken]
     if others and taken in loops:
-        what = f"the loop of {loop['function']}()" if loop["function"] else "one loop"
-        which = f"the other one{'s' if others[1:] else ''}: {', '.join(others)}"
-        text = f"Only {what} was measured, the first that runs; {which}."
-        yield Caveat("one-loop", text, place=f"{seen_from_here(taken[0])}:{taken[1]}")
+        place = f"{seen_from_here(taken[0])}:{taken[1]}"
+        yield one_of_several(loop["function"], place, others)
 
 
 def _found_by_running(plan: Plan, warning: Caveat) -> Plan:

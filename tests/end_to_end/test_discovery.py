@@ -269,7 +269,7 @@ def test_loops_that_are_not_measured_are_named_beside_the_figures(measured: Meas
     ran = measured(TWO_LOOPS, "--profiler", "wallclock", "--steps", "4")
     assert ran.code == 0, ran.err
     said = " ".join(ran.out.split())
-    assert "Only the loop of pretrain() was measured, the first that runs" in said
+    assert "Only the loop of pretrain() is measured, the first that runs" in said
     assert "the other one: --loop train.py:15" in said
 
 

@@ -186,7 +186,7 @@ def test_the_loop_that_the_options_leave(
         ("word", ON_WORD, ("--net",)),
         ("switch", ON_SWITCH.replace("args.other", "len(loader) > 3"), ()),
         ("switch", ON_SWITCH.replace("args.other", "config.other"), ()),
-        ("switch", "first(model, optimizer, loader)\n" + ON_SWITCH, ("--other",)),
+        ("switch", "if ready:\n    first(model, optimizer, loader)\n" + ON_SWITCH, ("--other",)),
         ("word", BY_GUARD, ()),
         ("word", ON_MATCH.replace("args", "config"), ()),
         ("empty", ON_PARTS, ("--net", "b")),

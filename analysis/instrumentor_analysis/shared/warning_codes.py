@@ -124,7 +124,7 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
     ("W036", "seen-unread", "caution", "The step runs code that cannot be read",
      "It was seen in a run: validation and saving stay, and host reads in that code are not named.",
      "Nothing, or keep the code of the step in files of the project."),
-    ("W037", "one-loop", "caution", "Another training loop was not measured",
+    ("W037", "one-loop", "caution", "Another training loop is not measured",
      "Each of several loops is a measurement of its own; the one that runs first was taken.",
      "--loop FILE:LINE measures another one."),
     ("W038", "unread-import", "caution", "An imported file does not parse",

@@ -6,18 +6,22 @@ from instrumentor.locate.rules.decline import Decline
 
 
 class SeveralLoops(Decline):
-    """None of several loops is the obvious one; each is listed.
+    """None of several loops is the obvious one; each is listed. Of loops that run one behind the
+    other the first is measured, with W037, unless it is a warm-up of a few turns.
 
     ```python
     import torch
+    from settings import distils
 
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for x in warm_up:
-        model(x).sum().backward()
-        optimizer.step()
-    for x in loader:
-        model(x).sum().backward()
-        optimizer.step()
+    if distils:
+        for x in loader:
+            (model(x) - teacher(x)).square().sum().backward()
+            optimizer.step()
+    else:
+        for x in loader:
+            model(x).sum().backward()
+            optimizer.step()
     ```
     """
 
