@@ -17,6 +17,8 @@ from instrumentor_analysis.shared.files import read_text
 
 #: Processes that run or wait, as a share of the CPUs, from which a machine counts as busy.
 BUSY_LOAD_SHARE = 0.75
+#: Of a processor that multiplies bfloat16 itself (x86, and `bf16` of ARM), in /proc/cpuinfo.
+BFLOAT16_FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
 
 
 class MachineLoad:
@@ -57,12 +59,26 @@ class MachineLoad:
 
 def cpu_model() -> str:
     """The name that the processor has for itself; its architecture where the system is silent."""
+    return _of_cpuinfo("model name") or platform.processor() or platform.machine()
+
+
+def computes_bfloat16() -> bool | None:
+    """Whether the processor multiplies bfloat16 itself; None where the system is silent.
+
+    Without that, torch converts each operand: a step in bfloat16 takes many times as long.
+    """
+    flags = _of_cpuinfo("flags") or _of_cpuinfo("Features")
+    return bool(BFLOAT16_FLAGS & set(flags.split())) if flags else None
+
+
+def _of_cpuinfo(name: str) -> str:
+    """What /proc/cpuinfo says of the first processor under this name; empty for nothing."""
     try:
         text = read_text("/proc/cpuinfo", "replace")
     except OSError:
-        text = ""
-    named = (line.partition(":")[2].strip() for line in text.split("\n") if "model name" in line)
-    return next(named, "") or platform.processor() or platform.machine()
+        return ""
+    lines = (line.partition(":") for line in text.split("\n"))
+    return next((said.strip() for key, _, said in lines if key.strip() == name), "")
 
 
 def busy_lately() -> str:

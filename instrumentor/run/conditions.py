@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instrumentor.machine.load import cpu_model
+from instrumentor.machine.load import computes_bfloat16, cpu_model
 from instrumentor.rewrite.prepare import Prepared, config_of
 from instrumentor.run.batch_size import batch_facts
 from instrumentor.shared.about import version
@@ -100,5 +100,6 @@ def _environment(machine: Machine) -> dict[str, Any]:
         "tt_xla": str(machine.tt_xla) if machine.tt_xla else None,
         "cpu_count": os.cpu_count(),
         "cpu_model": cpu_model(),
+        "cpu_bfloat16": computes_bfloat16(),
         "instrumentor": version(),
     }

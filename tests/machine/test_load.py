@@ -78,3 +78,19 @@ def test_a_busy_last_minute(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("os.getloadavg", unknown)
     assert busy_lately() == ""
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "has"),
+    [
+        ("model name\t: X\nflags\t\t: fpu avx512_bf16 amx_tile\n", True),
+        ("flags\t\t: fpu avx2\nvmx flags\t: avx512_bf16\n", False),
+        ("Features\t: fp asimd bf16\n", True),
+        ("", None),
+    ],
+)
+def test_bfloat16_by_the_flags_of_the_processor(
+    cpuinfo: str, has: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_load, "read_text", lambda *_: cpuinfo)
+    assert machine_load.computes_bfloat16() is has

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
 from instrumentor_analysis.clock.compiler_breaks import keeps_from_replay
-from instrumentor_analysis.clock.iterations import BEFORE, DATA, NEXT, OPTIMIZER
+from instrumentor_analysis.clock.iterations import BEFORE, DATA, NEXT, OPTIMIZER, OTHER, region_ms
 from instrumentor_analysis.clock.neighbours import is_busy
 from instrumentor_analysis.clock.phases import PREPARE
 from instrumentor_analysis.clock.telemetry import SLOWER_SHARE, throttled, throttling
@@ -120,9 +120,12 @@ _INPUT_LEVERS = (
         "prepare the data once", "decode, tokenize and resize ahead of training, not in each epoch"
     ),
 )
-_OPTIMIZER_LEVERS = (
-    Lever("a fused optimizer", "torch.optim.AdamW(..., fused=True), or foreach=True"),
-    Lever("fewer updates", "accumulate gradients over several batches, or use a larger batch"),
+_FEWER_UPDATES = Lever(
+    "fewer updates", "accumulate gradients over several batches, or use a larger batch"
+)
+#: Of a run that did not record what the script's optimizer offers.
+_FUSED_OR_FOREACH = Lever(
+    "a fused optimizer", "torch.optim.AdamW(..., fused=True), or foreach=True"
 )
 _OF_TTNN = (
     Lever(
@@ -319,8 +322,9 @@ def decide(
         return None
     found = _decided(summary, bounds, cuda=cuda)
     if found is not None:
-        levers = fitting(found.levers, summary)
-        found = Verdict(found.name, found.reason, found.evidence, levers)
+        levers = fitting((*_of_the_update(found, summary), *found.levers), summary)
+        reason = _with_largest(found, summary)
+        found = Verdict(found.name, reason, found.evidence, levers)
     slow = throttled(summary.telemetry)
     if found is None or not slow:
         return found
@@ -336,7 +340,7 @@ def decide(
 
 def _decided(summary: Summary, bounds: Mapping[str, float] | None, *, cuda: bool) -> Verdict | None:
     """As :func:`decide`, of devices at their full clock."""
-    outside = _of_phases(summary.phases) or _of_iteration(summary.wall_clock)
+    outside = _of_phases(summary) or _of_iteration(summary)
     if outside is not None:
         return outside
     if summary.profiled_busy is not None:
@@ -395,18 +399,68 @@ def _is_busy(summary: Summary) -> bool:
     return is_busy(summary.run.get("machine"))
 
 
-def _of_phases(found: Phases | None) -> Verdict | None:
+def largest(summary: Summary) -> tuple[str, str, float] | None:
+    """The largest phase of the iteration: its name, of what it is one, and its share, percent.
+
+    By the extra steps, which tell forward from backward; by the parts of the iteration where
+    others disturbed these. What has no name of its own (`other`) is none.
+    """
+    timed, wall = summary.phases, summary.wall_clock
+    whole = None if wall is None else wall.iteration
+    of = whole if timed is None or timed.busy is not None else timed
+    if of is None:
+        return None
+    parts = of.phases if isinstance(of, Phases) else of.parts
+    named = [each for each in parts if each.name != OTHER]
+    most = max(named, key=lambda each: each.percent, default=None)
+    return None if most is None else (most.name, of.word, most.percent)
+
+
+def _with_largest(found: Verdict, summary: Summary) -> str:
+    """The reason of a verdict on the timed region, the largest phase of the iteration first."""
+    most = largest(summary)
+    if most is None or found.name in ("input-bound", "optimizer-bound"):
+        return found.reason
+    name, word, share = most
+    return f"the largest part of each {word} is {name}, {share:.0f} %; {found.reason}"
+
+
+def _of_the_update(found: Verdict, summary: Summary) -> tuple[Lever, ...]:
+    """What makes the update faster, ahead of all else where it is the largest phase."""
+    most = largest(summary)
+    if most is None or most[0] != OPTIMIZER or found.name in ("input-bound", "optimizer-bound"):
+        return ()
+    return _faster_update(summary)
+
+
+def _faster_update(summary: Summary) -> tuple[Lever, ...]:
+    """The way of its update that the script's optimizer offers and does not use."""
+    told = (summary.verification or {}).get("optimizer")
+    if not isinstance(told, Mapping):
+        return (_FUSED_OR_FOREACH,)
+    name, way = told.get("class"), told.get("offers")
+    if way == "foreach":
+        return (Lever("foreach", f"{name}(..., foreach=True) updates all parameters together"),)
+    if way != "fused":
+        return ()
+    script = shlex.join(started(summary.run))
+    tried = f"; to try it: instrument tune --settings fused_optimizer {script}" if script else ""
+    return (Lever("a fused optimizer", f"{name}(..., fused=True), one kernel an update{tried}"),)
+
+
+def _of_phases(summary: Summary) -> Verdict | None:
     """What takes most of the iteration beside forward and backward, by the extra steps.
 
     None of those that other programs disturbed, though the samples before them were not.
     """
+    found, update = summary.phases, (*_faster_update(summary), _FEWER_UPDATES)
     if found is None or found.busy is not None:
         return None
     parts: tuple[tuple[VerdictName, tuple[str, ...], str, float, tuple[Lever, ...]], ...] = (
         ("input-bound", (DATA,), "waiting for data", INPUT_PERCENT, _INPUT_LEVERS),
         ("input-bound", (PREPARE,), "preparing the batch", INPUT_PERCENT, _INPUT_LEVERS),
         ("input-bound", (DATA, PREPARE), "getting a batch ready", INPUT_PERCENT, _INPUT_LEVERS),
-        ("optimizer-bound", (OPTIMIZER,), "the optimizer", OPTIMIZER_PERCENT, _OPTIMIZER_LEVERS),
+        ("optimizer-bound", (OPTIMIZER,), "the optimizer", OPTIMIZER_PERCENT, update),
     )
     for name, owners, what, threshold, levers in parts:
         share = sum(map(found.percent, owners))
@@ -421,8 +475,9 @@ def _of_phases(found: Phases | None) -> Verdict | None:
     return None
 
 
-def _of_iteration(wall: WallClock | None) -> Verdict | None:
+def _of_iteration(summary: Summary) -> Verdict | None:
     """What takes most of the iteration beside the timed region; None where that is not so."""
+    wall, update = summary.wall_clock, (*_faster_update(summary), _FEWER_UPDATES)
     whole = None if wall is None else wall.iteration
     if whole is None:
         return None
@@ -430,7 +485,7 @@ def _of_iteration(wall: WallClock | None) -> Verdict | None:
         ("input-bound", DATA, "waiting for data", INPUT_PERCENT, _INPUT_LEVERS),
         ("input-bound", NEXT, "what lies between two iterations", INPUT_PERCENT, _INPUT_LEVERS),
         ("input-bound", BEFORE, "what comes ahead of the forward", INPUT_PERCENT, _INPUT_LEVERS),
-        ("optimizer-bound", OPTIMIZER, "the optimizer", OPTIMIZER_PERCENT, _OPTIMIZER_LEVERS),
+        ("optimizer-bound", OPTIMIZER, "the optimizer", OPTIMIZER_PERCENT, update),
     )
     name, part, what, threshold, levers = max(parts, key=lambda each: whole.percent(each[1]))
     share = whole.percent(part)
@@ -465,21 +520,43 @@ def _of_cpu_ops(summary: Summary) -> Verdict | None:
             "grow with it"
         )
         return Verdict("mixed", reason, evidence, (*_some_data(wall), _BATCH, _COMPILE))
-    if (top.percent or 0.0) >= ONE_OP_PERCENT:
-        reason = f"{top.percent:.0f} % of the ops' time is in {top.op}"
-        return Verdict("op-bound", reason, evidence, (_one_op(top.op), _COMPILE))
+    share, of_ops, whole = _of_whole(summary), top.percent or 0.0, wall.iteration
+    takes = f"{top.op} takes {of_ops:.0f} % of the time of {wall.label}'s ops"
+    if share is not None and whole is not None:
+        takes += f", {share:.0f} % of each {whole.word}"
+    if of_ops >= ONE_OP_PERCENT:
+        most = largest(summary)
+        behind = most is not None and most[0] == OPTIMIZER and (share or most[2]) < most[2]
+        of_op = (_one_op(top.op, summary), _COMPILE)
+        return Verdict("mixed" if behind else "op-bound", takes, evidence, of_op)
     levers = (*_some_data(wall), _COMPILE, _BATCH)
-    reason = (
-        f"no single op takes {ONE_OP_PERCENT:.0f} % of {wall.label}; the most, "
-        f"{top.percent or 0.0:.0f} % of the ops' time, is in {top.op}"
-    )
+    reason = f"no single op takes {ONE_OP_PERCENT:.0f} % of {wall.label}; the most: {takes}"
     return Verdict("mixed", reason, evidence, levers)
 
 
-def _one_op(name: str) -> Lever:
+def _of_whole(summary: Summary) -> float | None:
+    """The share of the iteration that the op of the most time takes, percent; None: not known.
+
+    At most that of the timed region: under a profiler the ops take longer than it does without.
+    """
+    wall, total_ms = summary.wall_clock, summary.op_self_time_ms
+    whole = None if wall is None else wall.iteration
+    if wall is None or whole is None or not wall.median_ms or not total_ms:
+        return None
+    timed_ms = region_ms(whole, wall.label)
+    if timed_ms is None or whole.median_ms <= 0:
+        return None
+    spent = min(1.0, total_ms / wall.median_ms) * timed_ms / whole.median_ms
+    return (summary.slow_ops[0].percent or 0.0) * spent
+
+
+def _one_op(name: str, summary: Summary) -> Lever:
     """What to do about the op that takes most of a step."""
     how = f"look at the calls that lead to {name}: their shapes, data types and memory formats"
-    return Lever("that op first", f"{how}; bfloat16 under torch.autocast where the CPU has it")
+    # A processor that converts each operand makes such a step many times as long.
+    if summary.environment.get("cpu_bfloat16") is True:
+        how += "; bfloat16 under torch.autocast, which this CPU multiplies itself"
+    return Lever("that op first", how)
 
 
 def _by_device(

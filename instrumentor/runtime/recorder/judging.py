@@ -5,8 +5,8 @@ The verdict is the event ``witness``: ``status`` (verified, partly, unverified, 
 ``check``, ``text``, ``places``: the user's places of one stack, innermost first, ``others``: more
 stacks), ``notes``, ``undifferentiated`` (stacks of forwards that no backward came to: whether the
 loss needs them all the same, only the reading can tell), ``parameters`` at the first optimizer
-step (``trainable``, ``with_gradient``) and ``cost_ms``, the time that watching took within the
-first sample.
+step (``trainable``, ``with_gradient``), ``optimizer``, that one (see :func:`offers`), and
+``cost_ms``, the time that watching took within the first sample.
 """
 
 import itertools
@@ -63,6 +63,7 @@ class Evidence:
         self.seen: List[Seen] = []
         self.fed: Set[int] = set()  # numbers of the nodes that were differentiated
         self.parameters: Optional[Dict[str, int]] = None  # of the first optimizer that stepped
+        self.optimizer: Optional[Dict[str, Any]] = None  # the same one: see `offers`
         self.cost_s = 0.0
 
     def of(self, kind: str, *when: str) -> List[Seen]:
@@ -85,6 +86,27 @@ def count_parameters(optimizer: Any) -> Dict[str, int]:
     groups = [group["params"] for group in optimizer.param_groups]
     trained = [p for group in groups for p in group if p.requires_grad]
     return {"trainable": len(trained), "with_gradient": sum(p.grad is not None for p in trained)}
+
+
+def offers(torch: Any, optimizer: Any) -> Dict[str, Any]:
+    """The class of an optimizer, and which faster way of its update it has and does not use.
+
+    ``fused`` where the device of its parameters has that kernel, ``foreach`` where it has that
+    alone; empty for none, or where the script chose one.
+    """
+    group: Dict[str, Any] = next(iter(optimizer.param_groups), {})
+    chosen = any(group.get(each) for each in ("fused", "foreach", "differentiable"))
+    device = next((p.device.type for p in group.get("params", ())), "")
+    try:
+        kernels = torch.utils._foreach_utils._get_fused_kernels_supported_devices()
+    except AttributeError:  # an older torch has them for CUDA alone
+        kernels = ["cuda"]
+    way = ""
+    if "fused" in group and device in kernels:
+        way = "fused"
+    elif "foreach" in group and device == "cpu":  # on CUDA torch takes it by itself
+        way = "foreach"
+    return {"class": type(optimizer).__name__, "offers": "" if chosen else way}
 
 
 def other_processes(torch: Any) -> int:
@@ -122,6 +144,7 @@ def judge(evidence: Evidence, enough: bool) -> Dict[str, Any]:
         "notes": notes,
         "undifferentiated": undifferentiated(evidence),
         "parameters": evidence.parameters,
+        "optimizer": evidence.optimizer,
         "cost_ms": evidence.cost_s * 1000.0,
     }
 

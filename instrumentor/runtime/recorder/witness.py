@@ -22,6 +22,7 @@ from instrumentor.runtime.recorder.judging import (
     Seen,
     count_parameters,
     judge,
+    offers,
     other_processes,
 )
 from instrumentor.runtime.recorder.records import Records
@@ -197,6 +198,7 @@ class Witness:
         self.add("nested step" if event.nested else "step", event.places)
         if self.evidence.parameters is None:
             self.evidence.parameters = count_parameters(event.about)
+            self.evidence.optimizer = offers(sys.modules["torch"], event.about)
             if self.over:
                 self.decide()
 

@@ -18,6 +18,8 @@ from instrumentor_analysis.model import (
     HostLayer,
     Iteration,
     Part,
+    Phase,
+    Phases,
     SlowOp,
     Summary,
     Verdict,
@@ -202,10 +204,75 @@ def test_a_step_on_the_cpu_by_its_ops(
     assert found is not None and found.name == name
     assert found.levers
     # What is mixed is named, and what leads in it.
-    leads = "no single op takes 40 % of fwd+bwd; the most, 20 % of the ops' time, is in "
+    leads = (
+        "no single op takes 40 % of fwd+bwd; the most: aten::convolution_backward takes 20 % of "
+    )
     assert (leads in found.reason) == (name == "mixed" and ops != 300)
     # No time of calling an op is measured on the CPU.
     assert ("was not measured: double the batch" in found.reason) == (ops == 300)
+
+
+def updating(
+    percent: float, offers: str | None = "fused", region: float = 60.0, outside: float = 36.0
+) -> Summary:
+    """fwd+bwd on the CPU, one op with 45 % of it; by the extra steps an update of so many percent.
+
+    Args:
+        region, outside: of fwd+bwd and of the update without barriers, percent.
+    """
+    parts = (Part("fwd+bwd", region / 10, region), Part("optimizer", outside / 10, outside))
+    whole = Iteration(30, 10.0, 9.0, 11.0, parts=parts)
+    rest = (100.0 - percent) / 2
+    shares = {"forward": rest, "backward": rest, "optimizer": percent}
+    owners = tuple(Phase(name, share / 10, share) for name, share in shares.items())
+    told = None if offers is None else {"optimizer": {"class": "AdamW", "offers": offers}}
+    wall = WallClock(label="fwd+bwd", samples=30, median_ms=region / 10, iteration=whole)
+    top = SlowOp("aten::mm", 2, None, 45.0, None, op_self_time_ms=3.0)
+    return Summary(
+        "torch", wall_clock=wall, phases=Phases(9, 10.0, owners, 0.0), op_self_time_ms=9.6,
+        op_count=120, slow_ops=(top,), verification=told,
+        run={"command": ["python", "train.py", "--lr", "1"]},
+    )  # fmt: skip
+
+
+def test_the_largest_phase_is_named_before_an_op_of_another_one() -> None:
+    """An op of fwd+bwd is told by its share of the iteration, and comes behind a longer update."""
+    found = decide(updating(36.0))
+    assert found is not None and found.name == "mixed"
+    assert found.reason == (
+        "the largest part of each iteration is optimizer, 36 %; aten::mm takes 45 % of the time of "
+        "fwd+bwd's ops, 27 % of each iteration"
+    )
+    assert found.levers[0].how == (
+        "AdamW(..., fused=True), one kernel an update; to try it: instrument tune --settings "
+        "fused_optimizer train.py --lr 1"
+    )
+    assert found.levers[1].what == "that op first"
+
+
+def test_an_op_is_first_where_the_update_is_short() -> None:
+    found = decide(updating(10.0, region=90.0, outside=10.0))
+    assert found is not None and found.name == "op-bound"
+    assert found.reason.startswith("the largest part of each iteration is forward, 45 %; aten::mm")
+    assert found.reason.endswith(", 40 % of each iteration")
+    assert found.levers[0].what == "that op first"
+
+
+@pytest.mark.parametrize(
+    ("offers", "first"),
+    [("fused", "a fused optimizer"), ("foreach", "foreach"), ("", "fewer updates"),
+     (None, "a fused optimizer")],
+)  # fmt: skip
+def test_only_what_the_optimizer_offers_is_named(offers: str | None, first: str) -> None:
+    found = decide(updating(45.0, offers))
+    assert found is not None and (found.name, found.levers[0].what) == ("optimizer-bound", first)
+
+
+@pytest.mark.parametrize(("has", "named"), [(True, True), (False, False), (None, False)])
+def test_bfloat16_is_named_where_the_cpu_multiplies_it(has: bool | None, named: bool) -> None:
+    environment = {} if has is None else {"cpu_bfloat16": has}
+    found = decide(replace(torch_cpu(), op_count=12, environment=environment))
+    assert found is not None and ("bfloat16" in found.levers[0].how) is named
 
 
 def test_nothing_is_concluded_on_a_busy_machine() -> None:

@@ -26,6 +26,7 @@ from instrumentor.runtime.recorder.judging import (  # noqa: E402
     UNVERIFIED,
     Evidence,
     Seen,
+    offers,
 )
 from instrumentor.runtime.recorder.recorder import Recorder  # noqa: E402
 
@@ -605,3 +606,20 @@ def test_chosen_lines_are_not_said_to_lack_an_optimizer_that_may_step_in_a_later
         says for _, sort, says, look in CHECKS if sort == UNVERIFIED and look(evidence) is not None
     ]
     assert reasons == ["no optimizer stepped in the first sample of the chosen lines"]
+
+
+@pytest.mark.parametrize(
+    ("made", "way"),
+    [
+        (lambda p, optim: optim.AdamW(p), "fused"),
+        (lambda p, optim: optim.AdamW(p, fused=True), ""),
+        (lambda p, optim: optim.SGD(p, lr=0.1, foreach=True), ""),
+        (lambda p, optim: optim.RMSprop(p), "foreach"),
+        (lambda p, optim: optim.LBFGS(p), ""),
+    ],
+)
+def test_a_faster_update_is_told_where_the_optimizer_has_it_and_does_not_use_it(
+    made: Callable[[list[Any], Any], Any], way: str
+) -> None:
+    optimizer = made([torch.nn.Parameter(torch.zeros(2))], torch.optim)
+    assert offers(torch, optimizer) == {"class": type(optimizer).__name__, "offers": way}
