@@ -352,6 +352,7 @@ def test_another_users_mark_within_a_repository_is_named(tmp_path: Path) -> None
     _files(tmp_path, ".git/HEAD", "pkg/setup.py", "pkg/deep/train.py")
     os.chown(tmp_path / "pkg" / "setup.py", NOBODY, NOBODY)
     told = ignored_mark(tmp_path / "pkg" / "deep" / "train.py")
+    assert told.startswith(f"{tmp_path}/pkg/setup.py belongs to another user")
     assert told.endswith(f"so that the project begins at {tmp_path}, not at {tmp_path}/pkg")
     assert ignored_mark(tmp_path / "gone.py") == ""
 

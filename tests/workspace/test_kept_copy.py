@@ -117,6 +117,16 @@ def test_an_instrumented_text_takes_the_place_of_what_was_kept(repo: Path) -> No
         assert (workspace.root / "link").lstat().st_ino == before
 
 
+def test_a_link_that_leads_where_it_did_is_not_made_anew(repo: Path) -> None:
+    (repo / "link").symlink_to("same.py")
+    seen = []
+    for _ in range(2):
+        with opened(repo) as workspace:
+            facts = (workspace.root / "link").lstat()
+            seen.append((facts.st_ino, facts.st_ctime_ns))
+    assert seen[0] == seen[1]
+
+
 def test_a_link_that_goes_while_the_run_lasts_costs_nothing_else(repo: Path) -> None:
     (repo / "link").symlink_to("same.py")
     with opened(repo) as workspace:
