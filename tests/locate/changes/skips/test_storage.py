@@ -104,6 +104,14 @@ FOLDER = "import os\nimport unknown\nconfig = load()\nfolder = config['out']"
 
 #: the evaluation only puts something somewhere
 GOES: dict[str, Evaluation] = {
+    "points_that_are_searched": Evaluation(
+        f"{STATE}\nfrom scipy.spatial import KDTree",
+        "tree = KDTree(rows)\nprint(tree.query(rows))",
+        "scale(rows)",
+    ),
+    "what_a_convolution_is_given": Evaluation(
+        NET.format("F.conv2d(x, self.weight, self.mean, 1, 0, 1, 1)"), "net(a)", "scale(net.mean)"
+    ),
     "a_meter_in_a_set_of_its_own": Evaluation(METERS, OWN_METERS.format("kept"), COUNTED),
     "an_attribute_beside_a_table_of_objects_of_another_class": Evaluation(
         SIZES.format("", "pass").replace("self.size)", "len(self.__dict__))"),
