@@ -163,14 +163,14 @@ class Uses(Struct, eq=False):
         return cell.of is not None and confined.is_set_ahead(*mention, way.home)
 
     def _is_unchangeable(self, mention: Mention) -> bool:
-        """A number or a text, as what is given for a path has to be, which nobody changes."""
+        """A text, as what is given for a path has to be: nobody changes one in place."""
         source, scope, node = mention
         statement = source.statement_of(node)
         for call in own_calls(statement) if statement is not None else ():
             if any(a is node for a in arguments(call)):
                 if self.facts.program.names.qualified(source, scope, call.func) in _TAKE_PATHS:
                     return True
-        return self.facts.storage.of(Frame(source, scope, run="before"), node).plain
+        return False
 
     def _led_from_home(self, cell: Cell, mention: Mention, way: _Way) -> list[Mention] | None:
         """Where a piece's own scope leads into a method that reads an object; None if others do.
