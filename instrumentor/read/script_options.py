@@ -37,7 +37,7 @@ from instrumentor.read.syntax import (
     source_of,
     suites,
 )
-from instrumentor.read.values import Class, Item, Member, Object, Opaque, Value
+from instrumentor.read.values import Class, External, Item, Member, Object, Opaque, Value
 
 #: A statement and where it stands.
 Place = tuple[Source, ast.stmt]
@@ -49,6 +49,8 @@ _BY_LAUNCHERS = ("local_rank",)
 #: Keywords of `add_argument` that a value hangs on.
 #: `--flag` and `--no-flag`.
 _EITHER = "BooleanOptionalAction"
+#: Methods of a table after which it may have other keys.
+_SET_KEYS = ("update", "setdefault", "pop", "popitem", "clear", "__setitem__", "__delitem__")
 _READ = ("action", "const", "default", "dest", "nargs", "required", "type")
 _TYPES = {"bool": bool, "float": float, "int": int, "str": str}
 
@@ -185,6 +187,9 @@ class ScriptOptions:
                 if name in self._values and self._is_parsed(source, owner):
                     return self._values[name]
                 return self._of_attribute(source, node)
+            case ast.Subscript(value=table, slice=ast.Constant(value=str(name))):
+                if name in self._values and self._is_table(source, table):
+                    return self._values[name]
         return UNKNOWN
 
     def _of_name(self, source: Source, scope: ScopeNode, name: str) -> object:
@@ -236,6 +241,30 @@ class ScriptOptions:
         values = self.program.of(source, source.scope_of(node), node)
         return bool(values) and all(map(is_namespace, values))
 
+    def _is_table(self, source: Source, node: ast.expr) -> bool:
+        """Whether an expression is the table of what was parsed: `config = vars(args)`."""
+        values = self.program.of(source, source.scope_of(node), node)
+        return bool(values) and all(map(self._is_made_a_table, values))
+
+    def _is_made_a_table(self, value: Value) -> bool:
+        match value:
+            case Object(made_by=External(name="builtins.vars"), node=ast.Call(args=[one])):
+                return value.where is not None and self._is_parsed(value.where[0], one)
+        return False
+
+    @cached_property
+    def _set_in_tables(self) -> list[tuple[Source, ast.expr, str]]:
+        """Where such a table, or what may be one, gets or loses a key, '' for one not known."""
+        found = [each for source in self.program.sources.values() for each in _keyed(source)]
+        if not self.program.calls_named("vars"):
+            return []
+        return [each for each in found if self._may_be_table(*each)]
+
+    def _may_be_table(self, source: Source, node: ast.expr, key: str) -> bool:
+        values = self.program.of(source, source.scope_of(node), node)
+        untold = not values or any(isinstance(v, Opaque) for v in values)
+        return bool(key and untold) or any(map(self._is_made_a_table, values))
+
     @cached_property
     def _values(self) -> dict[str, object]:
         """By their names in the namespace, those that are known: argparse itself reads them."""
@@ -262,6 +291,7 @@ class ScriptOptions:
             or any(isinstance(a, _WRITTEN_OUT) for call in parsing for a in arguments(call))
             or any(last(dotted(put.owner)) == "argv" for _, put in self.program.puts_of(""))
             or any(not text and self._is_parsed(s, owner) for s, owner, text in self._set_by_text)
+            or any(not key for *_, key in self._set_in_tables)
         )
 
     @cached_property
@@ -300,7 +330,9 @@ class ScriptOptions:
         return []
 
     def _is_set_later(self, name: str) -> bool:
-        """By `parser.set_defaults(name=...)`, `args.name = ...` or `args.name += 1`."""
+        """By `parser.set_defaults(name=...)`, `args.name = ...` or `vars(args)["name"] = ...`."""
+        if any(key == name for *_, key in self._set_in_tables):
+            return True
         defaults = (k.arg for *_, c in self.program.calls_named("set_defaults") for k in c.keywords)
         owners = [
             (source, node.value)
@@ -327,6 +359,21 @@ def _owner_of_table(node: ast.expr) -> ast.expr | None:
         case ast.Attribute(value=owner):
             return _owner_of_table(owner)
     return None
+
+
+def _keyed(source: Source) -> Iterator[tuple[Source, ast.expr, str]]:
+    """What gets or loses a key in a module, with the key, '' for one that is not written out."""
+    for node in source.nodes:
+        match node:
+            case ast.Subscript(value=owner, slice=index, ctx=ast.Store() | ast.Del()):
+                yield source, owner, _text(index)
+            case ast.AugAssign(target=ast.Name() | ast.Attribute() as owner, op=ast.BitOr()):
+                yield source, owner, ""
+            case ast.Call(func=ast.Attribute(value=owner, attr=word)) if word in _SET_KEYS:
+                first = [*map(_text, node.args[:1])] if word in ("setdefault", "pop") else []
+                keys = first or [k.arg or "" for k in node.keywords]
+                unknown = [""] if not keys or (node.args and not first) else []
+                yield from ((source, owner, key) for key in (*keys, *unknown))
 
 
 def _text(node: ast.expr) -> str:

@@ -65,6 +65,9 @@ if args.net == 'a':
 elif args.net == 'b':
     second(model, optimizer, loader)
 """
+ON_TABLE = "config = vars(args)\n{}" + ON_WORD.replace("args.net", "config['net']")
+KEYED = "for key in settings:\n    config[key] = settings[key]\n"
+PUT_ELSEWHERE = "def put(table, value):\n    table['net'] = value\nput(config, load())\n"
 ON_MATCH = """\
 match args.net:
     case 'a':
@@ -148,6 +151,8 @@ for name in settings:
         ),
         ("word", ALONG_NAMES, ("--net", "b"), "second"),
         ("word", OF_NAMES.format(names="['size', 'depth']") + ON_WORD, ("--net", "b"), "second"),
+        ("word", ON_TABLE.format(""), (), "first"),
+        ("word", ON_TABLE.format("config['name'] = load()\n"), ("--net", "b"), "second"),
     ],
 )
 def test_the_loop_that_the_options_leave(
@@ -168,6 +173,14 @@ def test_the_loop_that_the_options_leave(
         ("any", ON_WORD, ()),
         ("named", ON_WORD, ()),
         ("word", "vars(args).update(settings)\n" + ON_WORD, ()),
+        ("word", ON_TABLE.format("config['net'] = load()\n"), ()),
+        ("word", ON_TABLE.format("config.update(settings)\n"), ()),
+        ("word", ON_TABLE.format("config.update(net=load())\n"), ()),
+        ("word", ON_TABLE.format("config |= settings\n"), ()),
+        ("word", ON_TABLE.format(KEYED), ()),
+        ("word", ON_TABLE.format(PUT_ELSEWHERE), ()),
+        ("word", ON_TABLE.format("config = load(config)\n"), ()),
+        ("word", "vars(args)['net'] = load()\n" + ON_WORD, ()),
         ("word", "args.__dict__.update(settings)\n" + ON_WORD, ()),
         ("word", "setattr(args, name, settings[name])\n" + ON_WORD, ()),
         ("word", "setattr(args, 'net', load())\n" + ON_WORD, ()),

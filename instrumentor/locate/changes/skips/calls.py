@@ -42,8 +42,11 @@ _FOLDERS = {
 }
 
 
-#: Whose methods leave their objects as they are.
-_NEVER_CHANGED = "torch.distributions."
+#: Whose methods leave their objects as they are, and what they are given.
+_NEVER_CHANGED = (
+    *("torch.distributions.", "pykdtree.", "sklearn.neighbors.KDTree"),
+    *("scipy.spatial.KDTree", "scipy.spatial.cKDTree"),
+)
 
 
 class LibraryCalls(Struct, eq=False):

@@ -234,7 +234,7 @@ class Carried(Struct, eq=False):
         """When a call changes the running statistics that it is given: in training, always."""
         name = self.program.names.qualified(function.source, function.node, call.func)
         option, always = _TRACKS.get(name, ("", False))
-        told = argument(call, option, at=5)
+        told = argument(call, option, at=5) if option else None
         if told is None:
             return "always" if always else ""
         if isinstance(told, ast.Constant) and not told.value:

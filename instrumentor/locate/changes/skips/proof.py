@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
 from operator import or_
@@ -225,7 +225,7 @@ class _Attempt(Struct, eq=False):
         for to_cpu, change in effects.moved.values():  # else a step has shown where it has to be
             if first or to_cpu:
                 raise Stays(piece, f"{shown(change)} leaves a model on another device")
-        if jumps := _jumps(piece.statement):
+        if jumps := _jumps(piece.statement, self.facts.options.never):
             raise Stays(piece, jumps)
         if first and (at := self._in_training(piece).makes):
             raise Stays(piece, f"the weights of a model are made at its first call, at {at}")
@@ -317,7 +317,7 @@ class _Attempt(Struct, eq=False):
             return statement
         if isinstance(statement, ast.Return):
             raise Stays(piece, f"{name} is returned at {where}")
-        if _jumps(statement):
+        if _jumps(statement, self.facts.options.never):
             raise Stays(piece, f"{name} decides at {where} how the script goes on")
         effects = self.facts.reader.of(source, scope, [statement])
         if not isinstance(statement, _REMOVABLE) or effects.unknown or effects.modes:
@@ -519,8 +519,12 @@ def _acts(piece: Piece) -> bool:
     return not piece.initial and any(isinstance(n, ast.Name) and n.id in bound for n in given)
 
 
-def _jumps(statement: ast.stmt) -> str:
-    """Why taking a statement out would change the way: it leaves the loop or the function."""
+def _jumps(statement: ast.stmt, never: Container[ast.stmt]) -> str:
+    """Why taking a statement out would change the way: it leaves the loop or the function.
+
+    Args:
+        never: what the options leave out.
+    """
     stack: list[tuple[ast.AST, int]] = [(statement, 0)]
     while stack:
         node, depth = stack.pop()
@@ -532,6 +536,6 @@ def _jumps(statement: ast.stmt) -> str:
         stack += [
             (child, inside)
             for child in ast.iter_child_nodes(node)
-            if not isinstance(child, (*FUNCTIONS, ast.Lambda, ast.ClassDef))
+            if not isinstance(child, (*FUNCTIONS, ast.Lambda, ast.ClassDef)) and child not in never
         ]
     return ""

@@ -794,9 +794,10 @@ class Storage(Struct, eq=False, dict=True):
     def put(self, source: Source, scope: ScopeNode, target: ast.Attribute) -> Cell:
         """Storage of an attribute that a statement sets."""
         frame = Frame(source, scope, run="before")
-        return Cell(target.attr, kinds=self._kinds_of(frame, target.value))
+        return Cell(target.attr, kinds=self.kinds_of(frame, target.value))
 
-    def _kinds_of(self, frame: Frame, node: ast.expr) -> frozenset[ast.ClassDef]:
+    def kinds_of(self, frame: Frame, node: ast.expr) -> frozenset[ast.ClassDef]:
+        """The program's classes of one of which an object is; empty where that is not told."""
         return self._kinds(frame, node) or self._kinds(frame, node, self.of(frame, node))
 
     def kinds(self, frame: Frame, node: ast.Attribute) -> frozenset[ast.ClassDef]:
@@ -804,7 +805,7 @@ class Storage(Struct, eq=False, dict=True):
 
         Empty where that is not told, or where reading it may look into another object.
         """
-        found = self._kinds_of(frame, node.value)
+        found = self.kinds_of(frame, node.value)
         told = all(self._sets(Class(self._home_of[cls], cls), node.attr) for cls in found)
         return found if told else frozenset()
 

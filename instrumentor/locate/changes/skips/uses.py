@@ -163,14 +163,14 @@ class Uses(Struct, eq=False):
         return cell.of is not None and confined.is_set_ahead(*mention, way.home)
 
     def _is_unchangeable(self, mention: Mention) -> bool:
-        """A number or a text, as what is given for a path has to be, which nobody changes."""
+        """A text, as what is given for a path has to be: nobody changes one in place."""
         source, scope, node = mention
         statement = source.statement_of(node)
         for call in own_calls(statement) if statement is not None else ():
             if any(a is node for a in arguments(call)):
                 if self.facts.program.names.qualified(source, scope, call.func) in _TAKE_PATHS:
                     return True
-        return self.facts.storage.of(Frame(source, scope, run="before"), node).plain
+        return False
 
     def _led_from_home(self, cell: Cell, mention: Mention, way: _Way) -> list[Mention] | None:
         """Where a piece's own scope leads into a method that reads an object; None if others do.
@@ -319,7 +319,7 @@ class Uses(Struct, eq=False):
                     if home is None or home in program.names.of(source, scope, node.value):
                         yield source, node
         if home is None:
-            yield from self._read_by_name(cell.name)
+            yield from self._read_by_name(cell)
         for source, scope, name in self.facts.storage.names_of(cell):
             yield from ((source, n) for n in variables(program, source, scope, name))
 
@@ -338,9 +338,18 @@ class Uses(Struct, eq=False):
         kinds = self.facts.storage.kinds(Frame(source, scope, run="before"), node)
         return bool(kinds) and kinds.isdisjoint(cell.kinds)
 
-    def _read_by_name(self, name: str) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
+    def _is_table_of_others(
+        self, cell: Cell, source: Source, scope: ScopeNode, owner: ast.expr
+    ) -> bool:
+        """Whether `self.__dict__` holds what objects of other classes have."""
+        if not cell.kinds:
+            return False
+        kinds = self.facts.storage.kinds_of(Frame(source, scope, run="before"), owner)
+        return bool(kinds) and kinds.isdisjoint(cell.kinds)
+
+    def _read_by_name(self, cell: Cell) -> Iterator[tuple[Source, ast.Name | ast.Attribute]]:
         """`getattr(x, "name")`; of an object of the program also `vars(x)` and any other name."""
-        program, objects = self.facts.program, self.facts.objects
+        program, objects, name = self.facts.program, self.facts.objects, cell.name
         of_options = self.facts.is_of_a_namespace(name)
         yield from self.facts.namespaces_given if of_options else ()
 
@@ -351,7 +360,11 @@ class Uses(Struct, eq=False):
         for source in program.sources.values():
             for node in source.mentions.get("__dict__", ()):
                 scope = program.scope_of(source, node)
-                if isinstance(node, ast.Attribute) and is_own(source, scope, node.value):
+                if (
+                    isinstance(node, ast.Attribute)
+                    and is_own(source, scope, node.value)
+                    and not self._is_table_of_others(cell, source, scope, node.value)
+                ):
                     yield source, node
         for source, _, call in program.calls_named("attrgetter"):
             written = [a.value if isinstance(a, ast.Constant) else None for a in call.args]

@@ -33,7 +33,7 @@ LIBRARY = Library(
                 "torchmetrics.* psutil.* einops.* evaluate.* tabulate.* termcolor.* nltk.* "
                 "sacrebleu.* rouge_score.* yaml.* librosa.* soundfile.* torchaudio.* skimage.* "
                 "pycocotools.* seqeval.* editdistance.* jiwer.* Levenshtein.* jieba.* unidecode.* "
-                "num2words.* ftfy.* emoji.* unicodedata.*",
+                "num2words.* ftfy.* emoji.* unicodedata.* pykdtree.*",
             ),
         ),
     ),

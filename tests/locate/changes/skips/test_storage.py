@@ -104,7 +104,20 @@ FOLDER = "import os\nimport unknown\nconfig = load()\nfolder = config['out']"
 
 #: the evaluation only puts something somewhere
 GOES: dict[str, Evaluation] = {
+    "points_that_are_searched": Evaluation(
+        f"{STATE}\nfrom scipy.spatial import KDTree",
+        "tree = KDTree(rows)\nprint(tree.query(rows))",
+        "scale(rows)",
+    ),
+    "what_a_convolution_is_given": Evaluation(
+        NET.format("F.conv2d(x, self.weight, self.mean, 1, 0, 1, 1)"), "net(a)", "scale(net.mean)"
+    ),
     "a_meter_in_a_set_of_its_own": Evaluation(METERS, OWN_METERS.format("kept"), COUNTED),
+    "an_attribute_beside_a_table_of_objects_of_another_class": Evaluation(
+        SIZES.format("", "pass").replace("self.size)", "len(self.__dict__))"),
+        NEGATED,
+        "rows.scaled(loss)",
+    ),
     "an_attribute_of_objects_of_another_class": Evaluation(
         SIZES.format("", "pass"), NEGATED, "rows.scaled(loss)"
     ),
@@ -225,6 +238,12 @@ STAYS: dict[str, Evaluation] = {
     ),
     "an_attribute_of_objects_of_a_derived_class": Evaluation(
         f"{SIZES.format('(Config)', 'pass')}\nholder = Holder(rows)", NEGATED, "rows.scaled(loss)"
+    ),
+    "an_attribute_beside_a_table_of_the_same_object": Evaluation(
+        SIZES.format("(Config)", "pass").replace("self.size)", "sum(self.__dict__.values()))")
+        + "\nholder = Holder(rows)",
+        NEGATED,
+        "rows.scaled(loss)",
     ),
     "an_attribute_that_a_base_of_a_library_sets": Evaluation(
         f"{SIZES.format('', 'pass')}\nimport unknown\nclass Net(unknown.Base):\n    pass\n"

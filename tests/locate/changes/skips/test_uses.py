@@ -68,6 +68,9 @@ rows = [1]
 shared = Timer(rows)"""
 
 GOES: dict[str, Evaluation] = {
+    "an_early_stop_that_the_options_rule_out": Evaluation(
+        OPTIONS, "state['n'] = total", "if args.plateau and state['n'] > 2:\n    break"
+    ),
     "a_phase_that_training_never_has": Evaluation(
         PHASES, "tell(total, valid=True)", "scale(tell(loss))"
     ),
@@ -149,6 +152,9 @@ GOES: dict[str, Evaluation] = {
 }  # fmt: skip
 
 STAYS: dict[str, Evaluation] = {
+    "an_early_stop_that_the_options_leave": Evaluation(
+        OPTIONS, "state['n'] = total", "if args.rate and state['n'] > 2:\n    break"
+    ),
     "a_phase_that_training_may_have": Evaluation(
         PHASES, "tell(total, valid=True)", "scale(tell(loss, flag))"
     ),
