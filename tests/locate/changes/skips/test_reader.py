@@ -115,7 +115,7 @@ HELD: dict[str, tuple[str, ...]] = {
     "of_options_by_name": (
         "class Run:\n    def __init__(self, **named):\n        self.named = named\n"
         "    def run(self, out, y):\n        return [f(out, y) for f in self.named['fs']]\n"
-        "table = {'n': key, 'fs': [max, one]}\nrunner = Run(**table)",
+        "table = {'n': len(key) - 1, 'fs': [max, one]}\nrunner = Run(**table)",
         "runner.run(out, y)",
     ),
     "of_options_that_are_set_again": (
