@@ -448,7 +448,9 @@ class Names(Modules, eq=False, dict=True):
         """What is written out or put there under an index; of others, what is under none."""
         spread = _spread(group)
         if index is not None and index in group.keys:
-            return group.items[len(group.keys) - 1 - group.keys[::-1].index(index)]
+            last_one = group.items[len(group.keys) - 1 - group.keys[::-1].index(index)]
+            again = self._put_into(group, index) if isinstance(index, str) else NOTHING
+            return _union([last_one, again])
         literal = isinstance(index, int) and not group.keys and not spread
         if literal and isinstance(index, int) and -len(group.items) <= index < len(group.items):
             return group.items[index]
@@ -684,6 +686,8 @@ class Names(Modules, eq=False, dict=True):
             found.append(self.of(source, source.scope_of(function), default))
         values = _union(found)
         if parameter.argument in (function.args.vararg, function.args.kwarg):
+            if keyed := self._keyed(source, parameter):
+                return (keyed,)
             return (
                 (Group(parameter.argument, (values,)),) if values else (Opaque(parameter.argument),)
             )
@@ -709,6 +713,45 @@ class Names(Modules, eq=False, dict=True):
             yield (MORE,)
         if parameter.position == int(is_method(function)) and self._may_decorate(function):
             yield from self._decorated_by(function)
+
+    def _keyed(self, source: Source, parameter: Parameter) -> Group | None:
+        """What `**named` holds, by its names; None where a caller tells not all of them."""
+        function = Function(source, parameter.function)
+        callers, spec = self._callers_of(function), parameter.function.args
+        taken = {a.arg for a in (*spec.args, *spec.kwonlyargs)}
+        if parameter.argument is not spec.kwarg or not 0 < len(callers) <= _CALLERS:
+            return None
+        found: dict[str, list[Values]] = {}
+        for where, scope, call in callers:
+            for keyword in call.keywords:
+                named = self._named_by(where, scope, keyword)
+                if named is None:
+                    return None
+                for name, values in named:
+                    found.setdefault(name, []).append(values)
+        names = [name for name in found if name not in taken]
+        items = tuple(_union(found[name]) for name in names)
+        return Group(parameter.argument, items, tuple(names)) if names else None
+
+    def _named_by(
+        self, source: Source, scope: ScopeNode, keyword: ast.keyword
+    ) -> list[tuple[str, Values]] | None:
+        """`name=value`, and those of `**table` where it is written out and nothing else is put in.
+
+        None where that is not told.
+        """
+        if keyword.arg is not None:
+            return [(keyword.arg, self.known(source, scope, keyword.value))]
+        found: list[tuple[str, Values]] = []
+        for value in self.known(source, scope, keyword.value):
+            written = isinstance(value, Group) and isinstance(value.node, ast.Dict)
+            if not (isinstance(value, Group) and written) or self._put_into(value, None):
+                return None
+            names = [key for key in value.keys if isinstance(key, str)]
+            if len(names) < len(value.keys) or len(names) < len(value.items) or not names:
+                return None
+            found += zip(names, value.items, strict=True)
+        return found
 
     def _may_decorate(self, function: Function) -> bool:
         """Whether a decorator is written with its name, or that of what it lies in."""

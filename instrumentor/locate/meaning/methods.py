@@ -84,7 +84,10 @@ FILLS_WITH_ITS = words("extend update")
 #: Those that put it there as it is, whatever the container.
 PUTS = words("append extend insert add appendleft extendleft setdefault")
 #: Methods of whatever object after which it may change what it was given.
-KEEPS = words("register attach bind watch track prepare")
+KEEPS = words(
+    "register attach bind watch track prepare add_module register_module register_parameter "
+    "register_buffer"
+)
 #: Methods of a file, or of a writer of rows, that only add to it.
 WRITES_FILE = words("write writelines writerow writerows writeheader flush close")
 #: Methods of an accelerator that show or log what they are given, or wait for other processes.
@@ -141,6 +144,12 @@ MOVES = words("cpu cuda xpu")
 HOOKS_OF_GRADIENTS = words(
     "register_hook register_backward_hook register_full_backward_hook "
     "register_full_backward_pre_hook register_post_accumulate_grad_hook register_prehook"
+)
+#: Methods of a module by which it is loaded, and those by which something else runs then.
+LOADED_BY = words("_load_from_state_dict set_extra_state __setstate__")
+HOOKS_OF_LOADING = words(
+    "_register_load_state_dict_pre_hook register_load_state_dict_pre_hook "
+    "register_load_state_dict_post_hook"
 )
 #: Methods that run a module again and again, and may draw what comes next.
 GENERATES = words("generate")

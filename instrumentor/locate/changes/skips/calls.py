@@ -200,22 +200,12 @@ class LibraryCalls(Struct, eq=False):
         word = function.attr
         where = (frame.source, frame.scope, function.value)
         own = self.storage.of(frame, function.value)
-        if word in ("backward", "step") or (word == "load_state_dict" and own.cells | own.held):
+        is_module = self.objects.is_module(*where)
+        loads = word == "load_state_dict" and not (is_module and self._copies_weights(call))
+        if word in ("backward", "step") or (loads and own.cells | own.held):
             return _unread(frame, call)
-        if self.objects.is_module(*where):
-            to = self._moved_to(frame, call, word)
-            if to is not None and own.is_new:
-                return Effects()
-            if to is not None:
-                key = (frame.source, frame.scope, ast.unparse(function.value))
-                return Effects(moved={key: (to == "cpu", (frame.source, call))})
-            loss = libraries.made_by(self.objects.object_of(*where)) is Kind.LOSS  # of tensors
-            held = frozenset[Cell]() if loss else own.held
-            every = anywhere(own.cells | held) if methods.changes_module(word) else ()
-            found = changes(frame, call, every)
-            if word in methods.MODULE_SAVES:
-                found.files = _FOLDER
-            return found
+        if is_module:
+            return self._of_module(frame, call, function, own)
         if self.objects.saves_weights(frame.source, frame.scope, call):
             return Effects(files=_FOLDER)
         if word in methods.WRITES_FILE and self.objects.is_file(*where, written=word == "close"):
@@ -250,6 +240,36 @@ class LibraryCalls(Struct, eq=False):
         device = word in methods.IN_PLACE_UNLESS_A_TENSOR  # or a type, all that these are given
         given = set() if device else self._given(frame, call)
         return changes(frame, call, anywhere(every) | given)
+
+    def _of_module(
+        self, frame: Frame, call: ast.Call, function: ast.Attribute, own: Reach
+    ) -> Effects:
+        """A method of a library's module, which some of its own leave another one."""
+        word, where = function.attr, (frame.source, frame.scope, function.value)
+        to = self._moved_to(frame, call, word)
+        if to is not None and own.is_new:
+            return Effects()
+        if to is not None:
+            key = (frame.source, frame.scope, ast.unparse(function.value))
+            return Effects(moved={key: (to == "cpu", (frame.source, call))})
+        loss = libraries.made_by(self.objects.object_of(*where)) is Kind.LOSS  # of tensors
+        held = frozenset[Cell]() if loss else own.held
+        every = frozenset[Cell]()
+        if methods.changes_module(word):
+            every = anywhere(own.cells | self.storage.weights_held(frame, function.value, held))
+        found = changes(frame, call, every)
+        if word in methods.MODULE_SAVES:
+            found.files = _FOLDER
+        return found
+
+    def _copies_weights(self, call: ast.Call) -> bool:
+        """`model.load_state_dict(table)`, which runs nothing of the program."""
+        program = self.objects.knowledge.program
+        own = any(name in program.methods_by_name for name in methods.LOADED_BY)
+        hooked = any(any(program.calls_named(word)) for word in methods.HOOKS_OF_LOADING)
+        return (
+            not own and not hooked and all(k.arg in ("state_dict", "strict") for k in call.keywords)
+        )
 
     def _fills(self, frame: Frame, function: ast.Attribute) -> bool:
         """`table.update(others)` of a table that is written out."""

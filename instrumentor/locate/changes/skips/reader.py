@@ -351,6 +351,7 @@ class EffectsReader(Struct, eq=False, dict=True):
 
     def _call(self, frame: Frame, statement: ast.stmt, call: ast.Call) -> Effects:
         where = (frame.source, frame.scope)
+        call = self.storage.with_default(frame, call)
         if isinstance(call.func, ast.Attribute) and self.objects.is_module(*where, call.func.value):
             switched = self._switch(frame, call.func, call)
             if switched is not None:

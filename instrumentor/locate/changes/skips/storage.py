@@ -278,6 +278,7 @@ class Frame(Struct, frozen=True):
     Attributes:
         run: whether it is the scope that is examined, runs for it, or has run before.
         inside: the lambda in it that runs; what is given goes to its parameters then.
+        left: parameters of that lambda which the call leaves to their defaults.
     """
 
     source: Source
@@ -285,6 +286,7 @@ class Frame(Struct, frozen=True):
     given: Arguments = ()
     run: Literal["examined", "called", "before"] = "examined"
     inside: ast.Lambda | None = None
+    left: frozenset[str] = frozenset()
 
 
 class Filled(Struct, frozen=True):
@@ -312,6 +314,7 @@ class Storage(Struct, eq=False, dict=True):
     _answers: Answers = field(default_factory=Answers)
     _owners: dict[str, set[Value]] = field(default_factory=dict)
     _declared: dict[Source, set[str]] = field(default_factory=dict)
+    _defaulted: dict[ast.Call, ast.Call] = field(default_factory=dict)
     _followed: int = 0
     _depth: int = 0
 
@@ -965,6 +968,96 @@ class Storage(Struct, eq=False, dict=True):
             if not (isinstance(bound.value, ast.Constant) and bound.value.value is None):
                 yield self._bound(Frame(source, scope, run="before"), bound)
 
+    def weights_held(self, frame: Frame, node: ast.expr, held: frozenset[Cell]) -> frozenset[Cell]:
+        """What else changes with the weights of a module.
+
+        Of what it was made of all but lists of numbers and options, and what its classes take over:
+        `self.body = shared`.
+
+        Args:
+            held: storage of what it was made of.
+        """
+        values = self.program.names.of(frame.source, frame.scope, node)
+        weights, others = set[Cell](), set[Cell]()
+        for made in values if all(isinstance(v, Object) for v in values) else ():
+            if isinstance(made, Object) and made.node is not None and made.where is not None:
+                for given in arguments(made.node):
+                    told = self._in_lists(self.program.names.known(*made.where, given))
+                    into = others if all(map(self._is_no_weight, told)) else weights
+                    into.update(self.of(Frame(*made.where), given).held_at())
+        return held - (others - weights) | self._taken_over(values)
+
+    def _taken_over(self, values: Sequence[Value]) -> frozenset[Cell]:
+        """Storage of modules and weights that modules of the program's classes take over."""
+        waiting = [*values]
+        seen, cells = set[Class](), frozenset[Cell]()
+        while waiting:
+            value = waiting.pop()
+            cls = value.made_by if is_own(value) else None
+            if not isinstance(cls, Class) or cls in seen:
+                continue
+            seen.add(cls)
+            for source, scope, bound in self._put_on_itself(cls):
+                waiting += self.program.names.of(source, scope, bound.value)
+                cells |= self._weights_of(source, scope, bound)
+        return cells
+
+    def _weights_of(self, source: Source, scope: ScopeNode, bound: Bound) -> frozenset[Cell]:
+        """Storage of what may be weights in a value: of layers of torch what they are given."""
+        return self._answers.ask(
+            ("weights", scope, bound), lambda: self._weights(source, scope, bound), frozenset()
+        )
+
+    def _weights(self, source: Source, scope: ScopeNode, bound: Bound) -> frozenset[Cell]:
+        values = self._in_lists(self.program.names.known(source, scope, bound.value))
+        if all(map(self._is_no_weight, values)):
+            return frozenset()
+        where = Frame(source, scope, run="called")  # each object has lists of its own
+        reach = self._ask((where, bound), partial(self._only, where, bound))
+        layers = [v for v in values if isinstance(v, Object) and _is_of_torch(v)]
+        if reach.plain or len(layers) < len(values):
+            return frozenset() if reach.plain else reach.cells | reach.held
+        own = frozenset[Cell]() if isinstance(bound.value, ast.Call) else reach.cells
+        given = [(v.where, a) for v in layers if v.where and v.node for a in arguments(v.node)]
+        return own.union(*(self._weights_of(*at, Bound(a)) for at, a in given))
+
+    def _in_lists(self, values: Sequence[Value], depth: int = 2) -> list[Value]:
+        """Values, and of lists what they hold."""
+        found = list[Value]()
+        for value in values:
+            if isinstance(value, Group) and depth:
+                held = [v for v in self.program.names.item(value, None) if v != Item(value, None)]
+                found += self._in_lists(held, depth - 1)
+            else:
+                found.append(value)
+        return found
+
+    def _is_no_weight(self, value: Value) -> bool:
+        """A number, a function, or one of the options."""
+        match value:
+            case Function() | Class() | Opaque(node=ast.BinOp() | ast.Compare()):
+                return True
+            case Object(made_by=External(name=name)) if methods.gives(name) is Gives.NUMBER:
+                return True
+            case Member(owner=owner):
+                return is_namespace(owner)
+        return is_namespace(value)
+
+    def _put_on_itself(self, cls: Class) -> Iterator[tuple[Source, ScopeNode, Bound]]:
+        """What methods of a class and of its bases put on their object, by whatever means."""
+        names, family = self.program.names, {c.node for c in self.program.bases(cls)}
+        for source in {c.source: None for c in self.program.bases(cls)}:
+            for put in self.program.bindings_of(source).puts:
+                own = names.class_of_self(source, put.scope, put.owner)
+                if own is not None and own.node in family:
+                    yield source, put.scope, put.bound
+            for word in ("add_module", "register_module", "register_parameter", "register_buffer"):
+                for home, scope, call in names.calls_named(word):
+                    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+                    own = names.class_of_self(home, scope, owner)
+                    if home is source and own is not None and own.node in family:
+                        yield from ((home, scope, Bound(a)) for a in arguments(call)[1:])
+
     def stored(self, name: str) -> Iterator[tuple[Source, ScopeNode, Bound]]:
         """What an attribute of that name is set to, of any object or class."""
         for source, put in self.program.names.puts_of(name):
@@ -1028,8 +1121,20 @@ class Storage(Struct, eq=False, dict=True):
         nodes = (value.node for value in values if isinstance(value, Opaque))
         return [node for node in nodes if isinstance(node, ast.Lambda)]
 
+    def with_default(self, frame: Frame, call: ast.Call) -> ast.Call:
+        """`f(x)` in `lambda x, f=one: f(x)`, where that is `one(x)`: nobody gives it another."""
+        name = call.func.id if isinstance(call.func, ast.Name) else ""
+        default = default_of(frame.inside, name) if frame.inside and name in frame.left else None
+        if default is None:
+            return call
+        if call not in self._defaulted:
+            meant = ast.Call(default, call.args, call.keywords)
+            self._defaulted[call] = ast.copy_location(meant, call)
+        return self._defaulted[call]
+
     def _result(self, frame: Frame, call: ast.Call) -> Reach:
         own: list[Reach] = []
+        call = self.with_default(frame, call)
         functions = self.program.resolve(frame.source, frame.scope, call)
         if self._constructs(frame, call):
             values = self.program.names.of(frame.source, frame.scope, call)
@@ -1226,7 +1331,9 @@ class Storage(Struct, eq=False, dict=True):
         given: dict[str, list[Reach]] = {}
         for name, value in passed(call, inner, bound=False):
             given.setdefault(name, []).append(self.of(frame, value))
-        return replace(outside, given=self.completed(outside, inner, given), inside=inner)
+        left = parameters(inner).difference(given)
+        completed = self.completed(outside, inner, given)
+        return replace(outside, given=completed, inside=inner, left=frozenset(left))
 
     def completed(
         self,
@@ -1251,6 +1358,13 @@ def _makes_a_list(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id == "list"
     return isinstance(node, (ast.List, ast.ListComp))
+
+
+def _is_of_torch(value: Object) -> bool:
+    """A layer, or a container of some, whose weights are its own or what it is given."""
+    name = external_name(value.made_by)
+    made = isinstance(value.node, ast.Call) and value.where is not None
+    return made and name.startswith("torch.nn.") and libraries.made_by(name) is Kind.MODEL
 
 
 def _is_elsewhere(value: Value) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.locate.cases import plan_of
+from tests.locate.cases import looped, plan_of
 from tests.locate.changes.skips.test_effects import Evaluation
 
 STATE = "state = {'n': 0}\nimport thing"
@@ -62,3 +62,79 @@ GOES: dict[str, Evaluation] = {
 @pytest.mark.parametrize("name", GOES)
 def test_an_object_that_changes_nothing_else_goes(name: str) -> None:
     assert plan_of(GOES[name].source)["skipped_validation"]
+
+
+NET = (
+    "class Net(torch.nn.Module):\n    def __init__(self, part=None):\n        super().__init__()\n"
+    "        {}\n    def forward(self, x):\n        return self.body(x)\n"
+)
+OWN = NET.format("self.body = torch.nn.Linear(4, 4)")
+SHARED = "shared = torch.nn.Linear(4, 4)\n"
+TWO = "model, other = Net(), Net()\n"
+#: what stands ahead, what the evaluation is done with, whether it goes
+LOADED = {
+    "one_of_its_own": (OWN + TWO, "other.load_state_dict(model.state_dict())", True),
+    "a_copy": (
+        f"import copy\n{OWN}model = Net()\nother = copy.deepcopy(model)",
+        "other.load_state_dict(model.state_dict())",
+        True,
+    ),
+    "made_of_numbers": (
+        NET.format("self.body = torch.nn.Sequential(torch.nn.Linear(part[0], 4))")
+        + "width = [int(n) for n in '44']\nmodel, other = Net(width), Net(part=width)\n",
+        "other.load_state_dict(model.state_dict())",
+        True,
+    ),
+    "by_the_tensors_themselves": (OWN + TWO, "other.load_state_dict(state, assign=True)", False),
+    "with_a_hook": (
+        f"{OWN}{TWO}other.register_load_state_dict_post_hook(print)",
+        "other.load_state_dict(state)",
+        False,
+    ),
+    "that_of_the_step": ("other = model", "other.load_state_dict(state)", False),
+    "around_that_of_the_step": (
+        "other = torch.nn.DataParallel(model)",
+        "other.load_state_dict(state)",
+        False,
+    ),
+    "with_a_part_of_both": (
+        SHARED + NET.format("self.body = shared") + TWO,
+        "other.load_state_dict(state)",
+        False,
+    ),
+    "with_an_added_part_of_both": (
+        SHARED + NET.format("self.add_module('body', shared)") + TWO,
+        "other.load_state_dict(state)",
+        False,
+    ),
+    "with_a_given_part": (
+        SHARED + NET.format("self.body = part") + "model, other = Net(shared), Net(shared)",
+        "other.load_state_dict(state)",
+        False,
+    ),
+    "with_a_part_put_there": (
+        f"{OWN}{TWO}other.add_module('more', model.body)",
+        "other.load_state_dict(state)",
+        False,
+    ),
+    "with_a_layer_of_such_a_part": (
+        SHARED + NET.format("self.body = torch.nn.Sequential(shared)") + TWO,
+        "other.half()",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_weights_of_another_network_change_that_network_alone(name: str) -> None:
+    ahead, load, goes = LOADED[name]
+    before = (
+        f"state = torch.load('best.pt')\n{ahead}\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\ndef validate():\n"
+        f"    with torch.no_grad():\n        {load}\n        other.eval()\n"
+        "        for x, y in val_loader:\n            print(other(x).sum())"
+    )
+    body = "criterion(model(x), y).backward()\noptimizer.step()\nif step % 9 == 0:\n    validate()"
+    header = "for step, (x, y) in enumerate(loader):"
+    plan = plan_of(looped(body, before=before, header=header))
+    assert bool(plan["skipped_validation"]) is goes

@@ -107,6 +107,24 @@ HELD: dict[str, tuple[str, ...]] = {
     "several": ("pass", "for metric in some:\n    metric(out, y)", ", *some", "(model, max, one)"),
     "named_ones": ("pass", "some['b'](out, y)", ", **some", "(model, a=max, b=one)"),
     "a_lambda": ("pass", CALL, ", metric", "(model, lambda out, y: one(out, y))"),
+    "a_default_of_a_lambda": (
+        "fs = []\nfor f in [max, one]:\n    fs.append(lambda a, b, f=f: f(a, b))",
+        "for f in fs:\n    f(out, y)",
+    ),
+    "a_key_that_is_set_again": ("table = {'a': max}\ntable['a'] = one", "table['a'](out, y)"),
+    "of_options_by_name": (
+        "class Run:\n    def __init__(self, **named):\n        self.named = named\n"
+        "    def run(self, out, y):\n        return [f(out, y) for f in self.named['fs']]\n"
+        "table = {'n': len(key) - 1, 'fs': [max, one]}\nrunner = Run(**table)",
+        "runner.run(out, y)",
+    ),
+    "of_options_that_are_set_again": (
+        "class Run:\n    def __init__(self, **named):\n        self.named = named\n"
+        "        self.named['f'] = one\n"
+        "    def run(self, out, y):\n        return self.named['f'](out, y)\n"
+        "runner = Run(f=max, n=key)",
+        "runner.run(out, y)",
+    ),
     "a_computed_name": ("pass", "getattr(Kinds, 'of_' + key)(out, y)"),
     "any_name": ("metric = getattr(Kinds, key)", CALL),
     "a_registry": (
@@ -154,6 +172,26 @@ UNTOLD = {
         CALL,
         ", metric",
         "(model, some[0])",
+    ),
+    "one_that_is_given_to_a_lambda": (
+        "f = lambda a, b, g=max: g(a, b)",
+        "f(out, y, one)",
+        "",
+        "(model)",
+    ),
+    "what_a_lambda_is_given": (
+        "f = lambda a, b, g=max: g(a, b)\nwords = sys.argv",
+        "f(out, y, *words)",
+        "",
+        "(model)",
+    ),
+    "options_that_nobody_writes_out": (
+        "class Run:\n    def __init__(self, **named):\n        self.named = named\n"
+        "table = {'f': max}\nrunner = Run(**table)\n"
+        "def another(options):\n    return Run(**options)",
+        "runner.named['f'](out, y)",
+        "",
+        "(model)",
     ),
     "a_name_of_an_object": ("held = Held()", "getattr(held, key)(out, y)", "", "(model)"),
 }
