@@ -507,11 +507,31 @@ def _with_setting(
 def progress_of(paired: Paired, most: int) -> str:
     """The last pair of so many at most, and what all say so far, on a line."""
     pair = paired.pairs[-1]
-    names = paired.base.name, paired.new.name
+    names = _short(paired.base.name, paired.new.name)
     times = column([paired.compared_ms(each) for each in (pair.base, pair.new)], "ms")
     told = ", ".join(f"{name} {ms}" for name, ms in zip(names, times, strict=True))
     at = f"pair {len(paired.pairs)} of at most {most}"
-    return f"  {at}: {told}{_each(paired)}. So far: {statement(paired)}"
+    ends, found = paired.verdict.interval, paired.verdict
+    if found.outcome != "undecided" or ends is None:
+        return f"  {at}: {told}{_each(paired)}. So far: {statement(paired)}"
+    return f"  {at}: {told}{_each(paired)}; no verdict yet: {names[1]} {_takes(ends)}"
+
+
+def _short(*names: str) -> tuple[str, ...]:
+    """Names of commits without their numbers, where that tells them apart."""
+    short = tuple(name.partition(" (")[0] for name in names)
+    return short if len(set(short)) == len(names) else names
+
+
+def _takes(ends: Interval) -> str:
+    """``probably takes 2.5 to 29 % less time``, of an interval of the ratio of two times."""
+    low, high = ((end - 1) * 100 for end in (ends.low, ends.high))
+    if low < 0 < high:
+        less, more = quantity(-low, "%"), quantity(high, "%")
+        return f"takes {less} less to {more} more time"
+    near, far = sorted((abs(low), abs(high)))
+    change = f"{near:,.1f} to {quantity(far, '%')}"
+    return f"probably takes {change} {'less' if high <= 0 else 'more'} time"
 
 
 def _each(paired: Paired) -> str:
@@ -538,12 +558,9 @@ def statement(paired: Paired) -> str:
     if found.outcome == "same":
         limit = f"no difference of {found.resolution_percent:g} % or more"
         return f"{limit} between {base} and {new} (95 %: {between}), {count}"
-    by = f"by {between} (95 %{_by_one_pair(paired)})"
-    if ends.low < 1 < ends.high:
-        return f"undecided: the time of {new} differs from that of {base} {by}, {count}"
-    word = "faster" if ends.high < 1 else "slower"
-    probably = f"{new} is probably {word} than {base}, {by}"
-    return f"undecided: {probably}; a verdict takes 99 % certainty, {count}"
+    certain = f"95 %{_by_one_pair(paired)}"
+    said = f"{count}, no verdict yet: {new} {_takes(ends)} than {base} ({certain})"
+    return said if ends.low < 1 < ends.high else f"{said}; a verdict takes 99 % certainty"
 
 
 def _by_one_pair(paired: Paired) -> str:
@@ -643,8 +660,7 @@ def _show(paired: Paired, shown: common.Shown, again: Callable[[Paired, int | No
         quiet = "on a quiet machine, " if (_needed(paired) or 0) > more else ""
         console.say(f"Next: {again(paired, more)}  # {quiet}{longest} more at most")
         return
-    # What is slower within a run: a comparison of the runs would answer again, with less.
-    console.say(f"Next: instrument report {folder}/{len(paired.pairs):02}_new")
+    console.say(f"Next: instrument report {folder}  # every pair")
 
 
 def _tell(paired: Paired) -> None:

@@ -194,11 +194,7 @@ class Search(Struct):
         best = [row for row in self.rows if row.trial.configuration == self.best]
         busy = sum(row.outcome.busy for row in {id(row): row for row in [*own, *best]}.values())
         if self.too_noisy:
-            percent = f"{self.noise.time * 100:,.0f} %"
-            self.withheld = (
-                f"two runs of the unchanged script differ by {percent}, so no setting was tried; "
-                "--allow-busy tries them all the same"
-            )
+            self.withheld = self._why_noisy([row.outcome for row in own])
         elif self.best.values and len(own) < _BASELINES:
             self.withheld = "the budget ended before the third run of the unchanged script"
         elif self.best.values and busy and not self.allow_busy:
@@ -207,6 +203,21 @@ class Search(Struct):
             )
         if self.withheld:
             self.best = Configuration()
+
+    def _why_noisy(self, own: Sequence[Outcome]) -> str:
+        """Which runs of the unchanged script differ, and whether that ended it."""
+        tried = len(self.rows) - len(own)
+        if not tried:
+            return (
+                f"two runs of the unchanged script differ by {self.noise.time * 100:,.0f} %, so no "
+                "setting was tried; --allow-busy tries them all the same"
+            )
+        first, last = (quantity(own[at].median_ms or 0.0, "ms") for at in (0, -1))
+        rows = "The setting tried is" if tried == 1 else f"The {tried} settings tried are"
+        return (
+            f"the unchanged script took {first} first and {last} at the end. {rows} in the table; "
+            "measure again when the machine is quiet"
+        )
 
     # -- one at a time ---------------------------------------------------------------------------
 

@@ -125,7 +125,7 @@ def test_a_setting_is_one_of_tunes() -> None:
             "undecided",
             1.01,
             (0.95, 1.08),
-            "undecided: the time of HEAD differs from that of main by -5.0 to +8.0 % (95 %), ",
+            "9 pairs, no verdict yet: HEAD takes 5.0 % less to 8.0 % more time than main (95 %)",
         ),
     ],
 )
@@ -136,7 +136,7 @@ def test_the_verdict_is_a_sentence(
     sides = [Version(name, Path("train.py"), (), RunOptions()) for name in ("main", "HEAD")]
     found = Verdict(outcome, ratio, interval, 9, 1.0)
     paired = Paired(Path("out"), *sides, (), "iteration", False, found, 240.0)
-    assert statement(paired) == f"{said}9 pairs"
+    assert statement(paired) == (said if outcome == "undecided" else f"{said}9 pairs")
 
 
 @pytest.mark.parametrize(
@@ -213,13 +213,26 @@ def test_an_interval_without_0_that_is_no_verdict_says_why_and_what_to_type(
     ends = Interval(1.012, 5.0, 0.95)
     told = replace(paired, verdict=Verdict("undecided", 1.2, ends, 7, 1.0))
     assert statement(told) == (
-        "undecided: HEAD is probably slower than main, by +1.2 to +400.0 % (95 %; +400.0 % is the "
-        "most different pair); a verdict takes 99 % certainty, 7 pairs"
+        "7 pairs, no verdict yet: HEAD probably takes 1.2 to 400.0 % more time than main (95 %; "
+        "+400.0 % is the most different pair); a verdict takes 99 % certainty"
     )
     _show(told, Shown(), again_with)
     assert "Next: instrument compare 150  # 0 s more at most" in capsys.readouterr().err
-    said = "  pair 7 of at most 40: main 1.000 ms, HEAD 5.000 ms. So far: "
-    assert progress_of(told, 40).startswith(said)
+    said = "  pair 7 of at most 40: main 1.000 ms, HEAD 5.000 ms; no verdict yet: HEAD probably "
+    assert progress_of(told, 40) == f"{said}takes 1.2 to 400.0 % more time"
+    # Less time is no time with a minus, and of commits the name is enough.
+    less = replace(told, verdict=Verdict("undecided", 0.8, Interval(0.71, 0.975, 0.95), 7, 1.0))
+    less = replace(less, base=replace(sides[0], name="HEAD~ (569793eb6)"))
+    less = replace(less, new=replace(sides[1], name="HEAD (4591ad002)"))
+    assert progress_of(less, 40) == (
+        "  pair 7 of at most 40: HEAD~ 1.000 ms, HEAD 5.000 ms; no verdict yet: HEAD probably "
+        "takes 2.5 to 29.0 % less time"
+    )
+    same = replace(less, base=replace(sides[0], name="x (1)"), new=replace(sides[1], name="x (2)"))
+    assert "x (1) 1.000 ms, x (2) 5.000 ms" in progress_of(same, 40)
+    faster = replace(less, verdict=Verdict("faster", 0.8, Interval(0.71, 0.975, 0.95), 7, 1.0))
+    _show(faster, Shown(), again_with)
+    assert "Next: instrument report out  # every pair\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("figure", "micro_steps"), [("iteration", None), ("update", 2)])

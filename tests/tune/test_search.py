@@ -14,6 +14,7 @@ from instrumentor.tune.judge import Judge
 from instrumentor.tune.outcome import OUT_OF_MEMORY, Outcome
 from instrumentor.tune.search import Axis, NothingToTry, Search, Trial, batch_sizes
 from instrumentor.tune.settings import SETTINGS, Configuration, setting
+from instrumentor_analysis.shared.units import quantity
 
 Model = Callable[[Configuration], "float | Outcome"]
 
@@ -284,6 +285,24 @@ def test_baselines_that_differ_by_a_fifth_end_it() -> None:
     search = Search(trials, axes("optimization_level", "dtype"), Judge(), allow_busy=True)
     search.run("one-at-a-time")
     assert len(trials.asked) > 3 and not search.withheld
+
+
+def test_settings_that_were_tried_before_it_got_noisy_are_said_to_be_in_the_table() -> None:
+    class Drifting(ByFormula):
+        def _one(self, trial: Trial) -> Outcome | None:
+            made = super()._one(trial)
+            slower = 1.9 if trial.again == 2 else 1.0
+            return made and replace(made, samples_ms=tuple(slower * ms for ms in made.samples_ms))
+
+    search = Search(Drifting(times), axes("dtype"), Judge())
+    search.run("one-at-a-time")
+    assert search.too_noisy and not search.best.values
+    assert "so no setting was tried" not in search.withheld
+    first, last = (quantity(search.rows[at].outcome.median_ms or 0.0, "ms") for at in (0, -1))
+    assert search.withheld == (
+        f"the unchanged script took {first} first and {last} at the end. The setting tried is in "
+        "the table; measure again when the machine is quiet"
+    )
 
 
 @pytest.mark.parametrize("allowed", [False, True])

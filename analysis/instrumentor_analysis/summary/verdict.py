@@ -39,6 +39,12 @@ TRACE_HELPS_PERCENT = 30.0
 WAITS_MOSTLY_PERCENT = 50.0
 #: Share of the iteration from which the data, or the optimizer, bounds it, percent.
 INPUT_PERCENT, OPTIMIZER_PERCENT = 40.0, 40.0
+#: Parts of the iteration that get a batch ready, in words.
+_INPUT_PARTS = {
+    DATA: "waiting for data",
+    NEXT: "what lies between two iterations",
+    BEFORE: "what comes ahead of the forward",
+}
 #: Share of the ops' self time from which one op bounds a step on the CPU, percent.
 ONE_OP_PERCENT = 40.0
 #: Share of the step that its ops have to account for, under the profiler, percent.
@@ -200,7 +206,10 @@ def no_verdict(summary: Summary) -> tuple[str, str, tuple[Lever, ...]] | None:
         return None
     if _is_busy(summary):
         reason = "other programs used the CPUs, so it cannot be told what bounds the step"
-        return "no conclusion", reason, fitting(_when_busy(summary), summary)
+        name = (
+            f"no conclusion, but {PROBABLY_INPUT}" if _input_at_any_load(wall) else "no conclusion"
+        )
+        return name, reason, fitting(_when_busy(summary), summary)
     levers = fitting(_some_data(wall), summary)
     total_ms, busy = summary.op_self_time_ms, summary.profiled_busy
     if busy is not None:
@@ -237,10 +246,14 @@ THE_DATA = "look at the data"
 
 
 def _when_busy(summary: Summary) -> Iterator[Lever]:
+    data = tuple(_waited(summary.wall_clock))
+    sure = _input_at_any_load(summary.wall_clock)
+    yield from data if sure else ()
     if ended_too_early(summary):
-        yield Lever("more steps", "give the script more data or epochs: a quiet machine adds none")
+        how = "give the script more data or epochs; waiting for a quiet machine will not help"
+        yield Lever("more steps", how)
     yield Lever("measure again", "when the machine is quiet; `instrument doctor` shows its load")
-    yield from _waited(summary.wall_clock)
+    yield from () if sure else data
     if threads_spin(summary):
         how = (
             "the ops do not account for the CPU time: threads wait for each other on busy CPUs; "
@@ -279,13 +292,31 @@ def _in_turn(summary: Summary) -> Iterator[Lever]:
     yield Lever("compare two versions", how)
 
 
-def _waited(wall: WallClock | None) -> Iterator[Lever]:
-    """The data, where it was waited for most of a run on a busy machine: a hint, no verdict."""
+def _input(wall: WallClock | None) -> tuple[str, float, str] | None:
+    """The part of the iteration that gets a batch ready: in words, its share, and of what."""
     whole = None if wall is None else wall.iteration
-    if whole is not None and whole.percent(DATA) >= INPUT_PERCENT:
-        share = f"{whole.percent(DATA):.0f} % of the {whole.word} waited for it"
-        how = f"{share}, which other programs may cause or add to: {_IN_PROCESSES.how}"
-        yield Lever(THE_DATA, how)
+    if whole is None:
+        return None
+    part = max(_INPUT_PARTS, key=whole.percent)
+    return _INPUT_PARTS[part], whole.percent(part), whole.word
+
+
+def _input_at_any_load(wall: WallClock | None) -> bool:
+    """Whether getting a batch ready is most of a step although others may have doubled it.
+
+    Who shares a CPU with one other program gets half of it; the rest of the step is left as it is.
+    """
+    found = _input(wall)
+    return found is not None and found[1] / (200.0 - found[1]) * 100 >= INPUT_PERCENT
+
+
+def _waited(wall: WallClock | None) -> Iterator[Lever]:
+    """The data, where getting it took most of a run on a busy machine: a hint, no verdict."""
+    found = _input(wall)
+    if found is not None and found[1] >= INPUT_PERCENT:
+        what, share, word = found
+        told = f"{what} takes {share:.0f} % of each {word}, to which other programs may add"
+        yield Lever(THE_DATA, f"{told}: {_IN_PROCESSES.how}")
 
 
 def _some_data(wall: WallClock) -> Iterator[Lever]:
@@ -481,12 +512,13 @@ def _of_iteration(summary: Summary) -> Verdict | None:
     whole = None if wall is None else wall.iteration
     if whole is None:
         return None
-    parts: tuple[tuple[VerdictName, str, str, float, tuple[Lever, ...]], ...] = (
-        ("input-bound", DATA, "waiting for data", INPUT_PERCENT, _INPUT_LEVERS),
-        ("input-bound", NEXT, "what lies between two iterations", INPUT_PERCENT, _INPUT_LEVERS),
-        ("input-bound", BEFORE, "what comes ahead of the forward", INPUT_PERCENT, _INPUT_LEVERS),
+    parts: list[tuple[VerdictName, str, str, float, tuple[Lever, ...]]] = [
+        *(
+            ("input-bound", part, what, INPUT_PERCENT, _INPUT_LEVERS)
+            for part, what in _INPUT_PARTS.items()
+        ),
         ("optimizer-bound", OPTIMIZER, "the optimizer", OPTIMIZER_PERCENT, update),
-    )
+    ]
     name, part, what, threshold, levers = max(parts, key=lambda each: whole.percent(each[1]))
     share = whole.percent(part)
     if share < threshold:

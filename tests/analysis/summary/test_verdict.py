@@ -413,9 +413,17 @@ def test_a_run_without_a_verdict_says_why_and_what_to_try() -> None:
         of = {"cpu_ms": cpu_ms}
         _, _, tries = no_more(run=busy, environment=threads, op_self_time_ms=3.0, clock=of)
         assert ("OMP_NUM_THREADS=1" in tries) is spins
-    waits = Iteration(9, 60.0, 50.0, 70.0, parts=(Part("data", 36.0, 60.0),))
-    _, _, tries = no_more(run=busy, clock={"iteration": waits}, environment=repository)
-    assert tries == ["measure again", "look at the data", "compare two versions"]
+    again, data, versions = "measure again", "look at the data", "compare two versions"
+    for part, share, name, first in (
+        ("data", 45.0, "no conclusion", [again, data]),
+        # Half of that time would still be most of the step.
+        ("data", 60.0, "no conclusion, but probably input-bound", [data, again]),
+        ("next batch", 88.0, "no conclusion, but probably input-bound", [data, again]),
+        ("optimizer", 88.0, "no conclusion", [again]),
+    ):
+        waits = Iteration(9, 60.0, 50.0, 70.0, parts=(Part(part, share * 0.6, share),))
+        said, _, tries = no_more(run=busy, clock={"iteration": waits}, environment=repository)
+        assert (said, tries) == (name, [*first, versions])
     name, reason, tries = no_more()
     assert (name, tries) == ("no verdict", ["a profiler"])
     assert reason == "timers alone do not tell what fwd+bwd is spent on"
