@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -128,6 +129,26 @@ class Modules(Struct, eq=False, dict=True):
             for statement, path in self._imported_by_statements(source)
             if not any(map(_may_pass_by, source.parents(statement)))
         }
+
+    def missed(self, source: Source) -> Iterator[tuple[ast.stmt, str, Path]]:
+        """Imports that are not found, of which one file below the roots has the name.
+
+        Out: the statement, the name, and the folder that is not searched for it.
+        """
+        for statement, name in _imports(source) if self.roots else ():
+            relative = isinstance(statement, ast.ImportFrom) and bool(statement.level)
+            head = name.partition(".")[0]
+            if relative or head in sys.stdlib_module_names or self._holding(head, source.path):
+                continue
+            folders = {path.parent for root in self.roots for path in self._files_named(root, head)}
+            if len(folders) == 1:
+                yield statement, head, folders.pop()
+
+    @staticmethod
+    def _files_named(root: Path, name: str) -> Iterator[Path]:
+        """Files of that module in a few folders below a root."""
+        for folder in ("*", "*/*", "*/*/*"):
+            yield from islice(root.glob(f"{folder}/{name}.py"), _FOLDERS)
 
     def _imported_by_statements(self, source: Source) -> Iterator[tuple[ast.stmt, Path]]:
         for statement, name in _imports(source):
@@ -292,6 +313,10 @@ _MAY_ALIAS = (ast.Name, ast.Attribute, ast.Call)
 def _is_setter(decorator: ast.expr) -> bool:
     """`@x.setter` or `@x.deleter`: not what reading the attribute runs."""
     return isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "deleter")
+
+
+#: So many files of one name are looked for.
+_FOLDERS = 9
 
 
 def _module_in(base: Path, name: str) -> Path | None:

@@ -34,6 +34,7 @@ from instrumentor.locate.rules.no_loop import (
     ChosenAtRunTime,
     HiddenInCall,
     HiddenInScaler,
+    ImportUnread,
     InNoLoop,
     InNoSeenLoop,
     Library,
@@ -63,7 +64,7 @@ from instrumentor.locate.rules.unreadable import BrokenImport, FileTooLarge, Syn
 TOPICS: dict[str, tuple[type[Decline], ...]] = {
     "No loop to be seen": (
         *(NoLoop, Unreached, InNoLoop, InNoSeenLoop, BackwardHidden, ChosenAtRunTime),
-        *(Library, NoInferenceLoop),
+        *(ImportUnread, Library, NoInferenceLoop),
         *(HfTrainer, LightningTrainer, Lightning, ManualBackward, InTrainer),
         *(HiddenInCall, HiddenInScaler, ForeignRuntime, Jax, Keras),
     ),

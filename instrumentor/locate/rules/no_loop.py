@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -203,6 +204,33 @@ class ChosenAtRunTime(Decline):
     timeable = True
 
 
+class ImportUnread(Decline):
+    """What the script imports lies in a folder that its start puts on PYTHONPATH.
+
+    ```python
+    from steps import train
+
+    train()
+    ```
+
+    ```python
+    # lib/steps.py
+    def train():
+        for x in loader:
+            model(x).sum().backward()
+            optimizer.step()
+    ```
+    """
+
+    kind = "no-loop"
+    message = (
+        f"{NoLoop.message}; {{what}} of {{place}} is not read: no folder that is searched for "
+        "imports has a module of that name, {folder} has one"
+    )
+    remedy = "Put on PYTHONPATH what the script's own start puts there: PYTHONPATH={folders}"
+    timeable = True
+
+
 class Library(Decline):
     """The file defines functions and classes, and starts none.
 
@@ -320,7 +348,18 @@ def _nothing(knowledge: Knowledge, test: str | None) -> Reason:
         if scope in reached and _chooses(program, source, scope, call):
             place = source.at(call.lineno)
             return ChosenAtRunTime.at(source, call, call=dotted(call.func), place=place)
-    return NoLoop.of(path)
+    return next(_unread_imports(program), NoLoop.of(path))
+
+
+def _unread_imports(program: Program) -> Iterator[Reason]:
+    """That a module of the repository is imported from a folder that is not searched."""
+    for source in program.sources.values():
+        missed = [*program.missed(source)]
+        folders = dict.fromkeys(os.path.relpath(folder) for *_, folder in missed)
+        for statement, name, folder in missed:
+            words = {"what": name, "place": source.at(statement.lineno)}
+            near = {"folder": os.path.relpath(folder), "folders": ":".join(folders)}
+            yield ImportUnread.at(source, statement, **words, **near)
 
 
 def _only_defined(entry: Source, backwards: Iterable[tuple[Source, ScopeNode, ast.Call]]) -> Reason:
