@@ -450,7 +450,7 @@ def _region_only(wall: WallClock) -> str | None:
 
 def _tokens_only(wall: WallClock) -> str | None:
     """Tokens are told once: of the iteration, where it is known."""
-    return "padding included" if wall.iteration is None else None
+    return "any padding included" if wall.iteration is None else None
 
 
 def _model_flops(wall: WallClock) -> str:

@@ -171,29 +171,29 @@ def note(found: Phases) -> str:
     """How it was measured, and what that cost."""
     extra = formatting.plural(found.count, f"extra {found.word}")
     text = (
-        f"{found.statistic.capitalize()} of {extra} after the samples, with a barrier at each "
-        f"border: {formatting.ms(found.ms)}"
+        f"{found.statistic.capitalize()} of {extra} after the samples, timed at each border "
+        f"(of a device behind a barrier): {formatting.ms(found.ms)}"
     )
     if found.busy is not None:
         # How much longer they are would be put down to the barriers.
         text = f"{said(found.busy)}. {text}"
     elif found.longer_percent is not None:
         text += f", {_against(found.longer_percent)}"
-        # A barrier takes time: a gain is the difference between two steps of the script.
-        text += " (noise: barriers save no time)" if found.longer_percent < 0 else ""
+        # Borders take time: a gain is the difference between two steps of the script.
+        text += " (noise: timing the borders saves no time)" if found.longer_percent < 0 else ""
         if found.longer_percent >= _EXCESS_PERCENT:
-            text += " (by these or by other programs: the samples may have other shares)"
+            text += " (by that, other programs or chance: the figures to quote are the samples')"
     if found.unowned_percent < _DRAWN_PERCENT:
         return f"{text}."
     return f"{text}. {formatting.percent(found.unowned_percent)} of it is in none of the phases."
 
 
 def _against(longer_percent: float) -> str:
-    """``2.5 % longer than without barriers``, ``4.5 times as long as without barriers``."""
+    """``2.5 % longer than in the samples``, ``4.5 times as long as in the samples``."""
     if longer_percent >= 100:
-        return f"{1 + longer_percent / 100:.1f} times as long as without barriers"
+        return f"{1 + longer_percent / 100:.1f} times as long as in the samples"
     word = "longer" if longer_percent >= 0 else "shorter"
-    return f"{abs(longer_percent):.1f} % {word} than without barriers"
+    return f"{abs(longer_percent):.1f} % {word} than in the samples"
 
 
 def waterfall(found: Phases) -> Drawing:

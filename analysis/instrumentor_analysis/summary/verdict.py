@@ -206,10 +206,8 @@ def no_verdict(summary: Summary) -> tuple[str, str, tuple[Lever, ...]] | None:
         return None
     if _is_busy(summary):
         reason = "other programs used the CPUs, so it cannot be told what bounds the step"
-        name = (
-            f"no conclusion, but {PROBABLY_INPUT}" if _input_at_any_load(wall) else "no conclusion"
-        )
-        return name, reason, fitting(_when_busy(summary), summary)
+        probable = ", but probably input-bound" if _input_at_any_load(wall) else ""
+        return f"no conclusion{probable}", reason, fitting(_when_busy(summary), summary)
     levers = fitting(_some_data(wall), summary)
     total_ms, busy = summary.op_self_time_ms, summary.profiled_busy
     if busy is not None:

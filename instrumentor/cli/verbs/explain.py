@@ -113,6 +113,8 @@ _LEFT_OUT = {
     "deferred_host_reads": ("put off", "reading of values"),
     "disabled_cache_clears": ("left out", "clearing of caches"),
 }
+#: How the run ends, by the strategy of its early stop; others are named as they are.
+_STOPPED = {"skip": "by skipping the rest of the test"}
 #: How the script counts its steps, by the position of its counter.
 _COUNTED = {
     "before": "counted before the step",
@@ -192,7 +194,8 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     ends = [_stands(edit) for edit in document["edits"] if edit["pass"] == "early_stop"]
     behind = [edit["line"] for edit in document["edits"] if edit["pass"] == "ending"][:1]
     also = f"; at the latest behind the loop of line {behind[0]}" if behind else ""
-    yield "stop", f"after line {(ends or [stop['line']])[0]}, by {stop['strategy']}{also}"
+    how = _STOPPED.get(stop["strategy"], f"by {stop['strategy']}")
+    yield "stop", f"after line {(ends or [stop['line']])[0]}, {how}{also}"
 
 
 def _evidence(findings: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -29,23 +29,23 @@ FOUND = Phases(
 def test_the_largest_owner_comes_first_and_the_cost_is_said() -> None:
     table = owners.table(FOUND)
     assert list(table.columns[0].texts) == ["data", "backward", "forward"]
-    assert (
-        "20 extra iterations" in table.note and "2.5 % longer than without barriers" in table.note
-    )
+    assert "20 extra iterations" in table.note and "2.5 % longer than in the samples" in table.note
     assert "1.0 % of it is in none of the phases" in table.note
     assert [column.title for column in table.columns][4] == "on the host"
 
 
 def test_a_barrier_that_seems_to_save_time_is_noise() -> None:
     assert "noise" not in owners.note(FOUND)
-    assert "21.2 % shorter than without barriers (noise: " in owners.note(
+    assert "21.2 % shorter than in the samples (noise: " in owners.note(
         msgspec.structs.replace(FOUND, longer_percent=-21.2)
     )
 
 
 def test_much_longer_iterations_are_not_put_down_to_the_barriers_alone() -> None:
     longer = msgspec.structs.replace(FOUND, longer_percent=300.0)
-    assert "4.0 times as long as without barriers (by these or by other" in owners.note(longer)
+    assert "4.0 times as long as in the samples (by that, other programs or chance" in owners.note(
+        longer
+    )
     assert "other programs" not in owners.note(FOUND)
 
 

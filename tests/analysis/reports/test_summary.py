@@ -166,7 +166,7 @@ def test_briefly_a_busy_machine_names_no_ops_and_a_partial_run_asks_for_no_steps
     assert "look at the data" not in text
     waited = Iteration(9, 60.0, 50.0, 70.0, parts=(Part("data", 36.0, 60.0),))
     slow = replace(loaded, wall_clock=replace(summary.wall_clock, iteration=waited))
-    assert "look at the data: 60 % of the iteration waited" in brief.console(slow, width=100)
+    assert "look at the data: waiting for data takes 60 % of" in brief.console(slow, width=100)
     wall = replace(summary.wall_clock, median_interval_ms=None)
     for partial in (False, True):
         text = brief.console(replace(summary, wall_clock=wall, partial=partial), width=100)
