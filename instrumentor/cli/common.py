@@ -16,7 +16,7 @@ from instrumentor.cli.signature import Only
 from instrumentor.shared import console
 from instrumentor.shared.errors import InstrumentError, RunFailed, UsageError
 from instrumentor.shared.option_fields import OUTPUT, USUAL, option
-from instrumentor.shared.project import seen_from_here
+from instrumentor.shared.project import ignored_mark, seen_from_here
 from instrumentor_analysis.shared.files import read_text
 
 if TYPE_CHECKING:
@@ -105,7 +105,16 @@ def started_by(script: Path | None, arguments: Sequence[str] | None, module: str
     words = [*([str(script)] if script else []), *(arguments or [])]
     if not words and not module:
         raise UsageError("no script was given", "For example: instrument run train.py")
-    return started(words, module, Path.cwd())
+    found = started(words, module, Path.cwd())
+    warn_of_ignored(found.script)
+    return found
+
+
+def warn_of_ignored(script: Path) -> None:
+    """Name another user's file that would have made a script's project another one."""
+    told = ignored_mark(script)
+    if told:
+        console.warn(told)
 
 
 def end_on_sigterm() -> None:

@@ -40,6 +40,13 @@ FIRST_AS = {
     "torch.utils.data.dataloader.DataLoader": "dataset",
     "torch.utils.data.Subset": "dataset",
 }
+#: Calls whose value cannot be called.
+NEVER_CALLED = words(
+    "re.compile logging.getLogger pathlib.Path pathlib.PurePath os.getenv os.path.join "
+    "collections.OrderedDict collections.defaultdict collections.deque collections.Counter "
+    "numpy.array numpy.arange numpy.zeros numpy.ones numpy.linspace torch.tensor torch.device "
+    "argparse.ArgumentParser"
+)
 #: Methods that return the object itself, or the same thing somewhere else.
 RETURNS_SELF = words(
     "to cuda cpu half float double bfloat16 type xpu npu train eval requires_grad_ share_memory "

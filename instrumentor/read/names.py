@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache, partial
 from importlib import import_module
@@ -67,6 +67,8 @@ _BUILTINS = frozenset(dir(builtins))
 _MANY = 12
 #: Callers of a function that are asked what they give.
 _CALLERS = 24
+#: By which a module gets names that nothing in it binds.
+_OWN_TABLE = ("globals", "vars", "locals", "exec", "__dict__")
 _TABLES = ("dict", "collections.OrderedDict", "collections.defaultdict")
 
 
@@ -541,6 +543,66 @@ class Names(Modules, eq=False, dict=True):
         others = [self.of(source, scope, each) for each in call.args[2:]]
         return _union([found, *others]) if found else NOTHING
 
+    def called(self, source: Source, scope: ScopeNode, node: ast.expr) -> Values:
+        """What calling an expression may run: as :meth:`of`, but nothing that cannot be called.
+
+        Of a module that is asked for a computed name, all that it has, however many.
+        """
+        modules = self._looked_into(source, scope, node)
+        if not modules:
+            return self.of(source, scope, node)
+        return self._kept(("called", *modules), lambda: self._callable_in(modules))
+
+    def _looked_into(self, source: Source, scope: ScopeNode, node: ast.expr) -> list[Source]:
+        """The modules of `f = getattr(module, name)`; none where it may be something else."""
+        looks = [(scope, node)]
+        if isinstance(node, ast.Name):
+            where = self.binder(source, scope, node.id)
+            bound = self.bound(source, where, node.id) if where is not None else []
+            looks = [
+                (where or scope, b.value if isinstance(b, Bound) and not b.path else node)
+                for b in bound
+            ]
+        found: list[Source] = []
+        for at, look in looks:
+            modules = self._asked_for_any(source, at, look)
+            if not modules:
+                return []
+            found += modules
+        return list(dict.fromkeys(found))
+
+    def _asked_for_any(self, source: Source, scope: ScopeNode, look: ast.expr) -> list[Source]:
+        match look:
+            case ast.Call(func=ast.Name() as function, args=[owner, name], keywords=[]):
+                computed = ANY in text_of(self.bindings_of(source), scope, name)
+                if computed and self.qualified(source, scope, function) == "builtins.getattr":
+                    owners = self.of(source, scope, owner)
+                    modules = [value for value in owners if isinstance(value, Source)]
+                    return modules if len(modules) == len(owners) else []
+        return []
+
+    def _callable_in(self, modules: Iterable[Source]) -> Values:
+        """Functions, classes and objects of modules; with `MORE` where they may have others."""
+        found = list[Value]()
+        for module in modules:
+            table = self.bindings_of(module).scopes.get(module.tree, {})
+            found += [] if self._has_no_others(module, table) else [MORE]
+            walked = {n.iter for n in module.nodes if isinstance(n, ast.comprehension)}
+            for bound in (b for bindings in table.values() for b in bindings):
+                if not _is_no_attribute(bound, walked):
+                    found += self._of_binding(module, module.tree, bound)
+        return tuple(dict.fromkeys(v for v in found if not _is_never_called(v)))
+
+    def _has_no_others(self, module: Source, table: Iterable[str]) -> bool:
+        """Whether the names of a module are those that it binds: nobody puts others there."""
+        puts = [(s, p.scope, _table_of(p.owner)) for each in self._puts.values() for s, p in each]
+        puts = [each for each in puts if self.is_imported(*each)]
+        sets = ((source, put.scope, put.owner) for source, put in self.sets)
+        words = {word for word in _OWN_TABLE if word in module.mentions}
+        return not (words or "__getattr__" in table or self.bindings_of(module).stars) and not any(
+            module in self.of(*owner) for owner in (*puts, *sets)
+        )
+
     def _inherits(self, owner: Value) -> bool:
         """Whether an object of the program, or a class, has what a library defines."""
         cls = owner.made_by if isinstance(owner, Object) else owner
@@ -740,7 +802,7 @@ class Names(Modules, eq=False, dict=True):
         )
 
     def _run_by(self, source: Source, scope: ScopeNode, called: ast.expr) -> list[Function]:
-        values = self.of(source, scope, called)
+        values = self.called(source, scope, called)
         found: list[Function] = []
         for value in values:
             if isinstance(value, Function):
@@ -879,6 +941,45 @@ def _is_callable(value: Value) -> bool:
     """A function or a class that the program defines, a lambda included."""
     is_lambda = isinstance(value, Opaque) and isinstance(value.node, ast.Lambda)
     return is_lambda or isinstance(value, (Function, Class))
+
+
+def _is_never_called(value: Value) -> bool:
+    """A module, a container, a number, or an object of a library that has no `__call__`."""
+    match value:
+        case Source() | Group():
+            return True
+        case Item(owner=Group(items=items)):  # of numbers and texts
+            return bool(items) and not any(items)
+        case Opaque(node=node):
+            return _is_written_out(node)
+        case Object(made_by=made):
+            return external_name(made) in handed_on.NEVER_CALLED
+    return False
+
+
+def _is_written_out(node: ast.AST) -> bool:
+    """Texts, numbers and lists, and sums of them."""
+    if isinstance(node, ast.BinOp):
+        return _is_written_out(node.left) and _is_written_out(node.right)
+    parts = (ast.JoinedStr, ast.List, ast.Tuple, ast.Dict, ast.Constant)
+    return isinstance(node, parts) and node is not MORE.node
+
+
+def _table_of(owner: ast.expr) -> ast.expr:
+    """The object whose table of attributes that is: `vars(x)`, `x.__dict__`; else the owner."""
+    match owner:
+        case (
+            ast.Call(func=ast.Name(id="vars"), args=[of]) | ast.Attribute(value=of, attr="__dict__")
+        ):
+            return of
+    return owner
+
+
+def _is_no_attribute(binding: Binding, walked: Container[ast.expr]) -> bool:
+    """An imported module, or the variable of a comprehension, which ends with it."""
+    if isinstance(binding, Imported):
+        return not binding.name
+    return isinstance(binding, Bound) and binding.value in walked
 
 
 def _is_told_apart(value: Value) -> bool:

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,45 @@ def find_project(script: Path) -> Project:
             f"{script} is not a file",
             "Give the path of the training script, relative to the current folder or absolute.",
         )
+    found = _begins(file, _trusted(file))
+    own_roots = _own_roots(found.root, found.package, file.parent)
+    further = (*_working_folder(found.root, file), *python_path())
+    return Project(found.root, found.git is not None, own_roots, further)
+
+
+def ignored_mark(script: Path) -> str:
+    """One sentence where a script's project would be another one if a stranger's file counted.
+
+    Empty where none is ignored, or nothing follows from it.
+    """
+    file = script.resolve()
+    if not file.is_file():
+        return ""
     trusted = _trusted(file)
+    found, other = _begins(file, trusted), _begins(file, _Everybody())
+    if found == other:
+        return ""
+    marks = [other.root / ".git", *(other.package / name for name in MARKERS)]
+    for path in (*marks, found.root / "__init__.py"):
+        if path.exists() and (owner := path.lstat().st_uid) not in trusted:
+            at, not_at = found.root, other.root
+            if at == not_at:  # of a package in a repository
+                at, not_at = found.package, other.package
+            told = f"{path} belongs to another user ({owner}): it is ignored"
+            return f"{told}, so that the project begins at {at}, not at {not_at}"
+    return ""
+
+
+class _Begin(Struct, frozen=True):
+    """Where a project begins: its repository, if any, its packaging metadata, and itself."""
+
+    git: Path | None
+    package: Path
+    root: Path
+
+
+def _begins(file: Path, trusted: Container[int]) -> _Begin:
+    """Where a script's project begins by the word of these users."""
     parents = tuple(_candidates(file.parent, trusted))
     git_root = next((p for p in parents if is_git_root(p) and not _planted(p, trusted)), None)
     marked = next((p for p in parents if _is_marked(p, trusted)), None)
@@ -98,9 +136,14 @@ def find_project(script: Path) -> Project:
     if git_root is not None and marked is not None and not marked.is_relative_to(git_root):
         marked = None
     root = git_root or marked or _import_folder(file.parent, trusted)
-    own_roots = _own_roots(root, marked or root, file.parent)
-    further = (*_working_folder(root, file), *python_path())
-    return Project(root, git_root is not None, own_roots, further)
+    return _Begin(git_root, marked or root, root)
+
+
+class _Everybody:
+    """All users."""
+
+    def __contains__(self, user: object) -> bool:
+        return True
 
 
 def _working_folder(root: Path, file: Path) -> Iterator[Path]:
@@ -146,7 +189,7 @@ def _trusted(script: Path) -> frozenset[int]:
     return frozenset({os.geteuid(), 0, *(path.stat().st_uid for path in every)})
 
 
-def _planted(folder: Path, trusted: frozenset[int]) -> bool:
+def _planted(folder: Path, trusted: Container[int]) -> bool:
     """Whether a repository is somebody's who may put things here as everybody may, as in /tmp.
 
     Of one that is another user's elsewhere, git says whether it is accepted.
@@ -158,7 +201,7 @@ def _is_open(folder: Path) -> bool:
     return bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
-def _import_folder(folder: Path, trusted: frozenset[int]) -> Path:
+def _import_folder(folder: Path, trusted: Container[int]) -> Path:
     """The folder from which a package of the script's can be imported; else the script's own.
 
     Never one of all users (/tmp): what lies there would be imported, too.
@@ -172,16 +215,16 @@ def _import_folder(folder: Path, trusted: frozenset[int]) -> Path:
     return folder
 
 
-def _is_package(folder: Path, trusted: frozenset[int]) -> bool:
+def _is_package(folder: Path, trusted: Container[int]) -> bool:
     return _counts(folder / "__init__.py", trusted)
 
 
-def _counts(path: Path, trusted: frozenset[int]) -> bool:
+def _counts(path: Path, trusted: Container[int]) -> bool:
     """Whether a file is there, by the word of somebody who is trusted: of a link, who made it."""
     return path.is_file() and path.lstat().st_uid in trusted
 
 
-def _candidates(folder: Path, trusted: frozenset[int]) -> Iterator[Path]:
+def _candidates(folder: Path, trusted: Container[int]) -> Iterator[Path]:
     """Parents that can be a project's root.
 
     A home folder kept in git (dotfiles) is nobody's training project, unless it is packaged.
@@ -201,7 +244,7 @@ def home_folder() -> Path | None:
         return None
 
 
-def _is_marked(folder: Path, trusted: frozenset[int]) -> bool:
+def _is_marked(folder: Path, trusted: Container[int]) -> bool:
     return any(_counts(folder / name, trusted) for name in MARKERS)
 
 

@@ -8,6 +8,7 @@ changes something, for runs in place: objects and refs of our own.
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import resource
 import select
@@ -18,7 +19,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import distribution
@@ -113,10 +114,45 @@ def read(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
 def write(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
     """Like :func:`read`, for a command that adds an object or a ref: they survive a power loss.
 
-    Nothing is written behind a link that leads out of git's folders.
+    Nothing is written behind a link that leads out of git's folders. Root writes as the user whom
+    the git folder ``root`` belongs to, so that all in it stays that user's.
     """
     git_files.refuse_astray(root)
-    return _call(root, arguments, stdin, DURABLE)
+    return _call(root, arguments, stdin, DURABLE, _owner_of(root))
+
+
+class _User(Struct, frozen=True):
+    """As whom git runs where that is somebody else."""
+
+    user: int
+    group: int
+
+    @property
+    def named(self) -> str:
+        """As `sudo -u` takes it."""
+        try:
+            return pwd.getpwuid(self.user).pw_name
+        except KeyError:  # in a container, where the owner has no account
+            return f"#{self.user}"
+
+    def remedy(self, root: Path) -> str:
+        """What can be done where git cannot work as this user."""
+        return (
+            "That user must be able to reach and to write it; what in it is somebody else's shows "
+            f"find {shlex.quote(str(root))} '!' -uid {self.user}; a run as that user begins with "
+            f"sudo -u {shlex.quote(self.named)}."
+        )
+
+
+def _owner_of(root: Path) -> _User | None:
+    """Whom a git folder belongs to, where this is root and that somebody else; else None."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        facts = root.lstat()
+    except OSError:
+        return None  # git says why
+    return _User(facts.st_uid, facts.st_gid) if facts.st_uid != 0 else None
 
 
 def state(root: Path) -> tuple[str | None, bool | None]:
@@ -154,13 +190,24 @@ def _no_filters(root: Path) -> list[str]:
     return settings
 
 
-def _call(root: Path, arguments: Sequence[str], stdin: bytes, settings: Sequence[str]) -> bytes:
+def _call(
+    root: Path,
+    arguments: Sequence[str],
+    stdin: bytes,
+    settings: Sequence[str],
+    user: _User | None = None,
+) -> bytes:
     git_files.refuse_endless(root)
     try:
         status, told, error = _answer(
-            ["git", "-C", str(root), *_SAFE, *settings, *arguments], stdin, root
+            ["git", "-C", str(root), *_SAFE, *settings, *arguments], stdin, root, user
         )
     except OSError as failed:
+        if user is not None:  # no right to become that user, or git is closed to it
+            raise NotReady(
+                f"git cannot be started as user {user.named}, the owner of {root}: {failed}",
+                user.remedy(root),
+            ) from None
         raise NotReady(
             f"git cannot be started: {failed}", "Check that `git version` works."
         ) from None
@@ -175,7 +222,7 @@ def _call(root: Path, arguments: Sequence[str], stdin: bytes, settings: Sequence
             "Look for pipes in the repository: find . -type p",
         )
     if status != 0:
-        raise _failed(root, _verb(arguments), error)
+        raise _failed(root, _verb(arguments), error, user)
     return told
 
 
@@ -184,21 +231,31 @@ def _verb(arguments: Sequence[str]) -> str:
     return next(word for word in arguments if not word.startswith("-"))
 
 
-def _answer(words: Sequence[str], stdin: bytes, root: Path | None) -> tuple[int | None, bytes, str]:
+def _answer(
+    words: Sequence[str], stdin: bytes, root: Path | None, user: _User | None = None
+) -> tuple[int | None, bytes, str]:
     """Exit status (None: no answer in time), standard output, and what was said of errors.
 
     However it ends, by Ctrl-C too, git has ended before.
 
     Args:
         root: where a pipe may lie for which git waits; None where nobody looks for one.
+        user: as whom git runs; None for this user.
     """
     # GitPython hands on every variable, and can only add to them.
     tied = not LOCAL_VARIABLES.isdisjoint(os.environ)
     start = _by_subprocess if tied or _gitpython() is None else _by_gitpython
-    started = start(words)  # GitPython's ends git as soon as nothing refers to it
+    more = {"user": user.user, "group": user.group, "extra_groups": []} if user else {}
+    with ExitStack() as lent:
+        if user:  # in many containers root may bound no process of another: it has our bounds
+            own = resource.prlimit(0, resource.RLIMIT_DATA)
+            lent.callback(resource.prlimit, 0, resource.RLIMIT_DATA, own)
+            _bound(0)
+        started = start(words, **more)  # GitPython's ends git as soon as nothing refers to it
     process: subprocess.Popen[bytes] = getattr(started, "proc", started)
-    _bound(process.pid)
     try:
+        if not user:
+            _bound(process.pid)
         told, error = _told(process, stdin, root)
     except subprocess.TimeoutExpired:
         return None, b"", ""
@@ -208,7 +265,11 @@ def _answer(words: Sequence[str], stdin: bytes, root: Path | None) -> tuple[int 
 
 
 def _bound(pid: int) -> None:
-    """Let git take no more memory of its own; what it maps of files does not count."""
+    """Let git take no more memory of its own; what it maps of files does not count.
+
+    Args:
+        pid: its process, or 0 for this one, whose limits it then has from its start.
+    """
     with suppress(ProcessLookupError):  # it has ended
         soft, hard = resource.prlimit(pid, resource.RLIMIT_DATA)
         if soft == resource.RLIM_INFINITY or soft > DATA_BYTES:
@@ -308,7 +369,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             stream.close()
 
 
-def _by_gitpython(words: Sequence[str]) -> Any:
+def _by_gitpython(words: Sequence[str], **more: Any) -> Any:
     """A git in a session of its own: what a terminal sends to all, this process decides on."""
     git = _gitpython()
     assert git is not None
@@ -320,12 +381,13 @@ def _by_gitpython(words: Sequence[str]) -> Any:
             shell=False,
             as_process=True,
             start_new_session=True,
+            **more,
         )
     except git.exc.GitCommandNotFound as missing:
         raise FileNotFoundError(str(missing.__cause__)) from None
 
 
-def _by_subprocess(words: Sequence[str]) -> Any:
+def _by_subprocess(words: Sequence[str], **more: Any) -> Any:
     """The same, without the variables that would answer for another repository."""
     return subprocess.Popen(
         words,
@@ -334,6 +396,7 @@ def _by_subprocess(words: Sequence[str]) -> Any:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        **more,
     )
 
 
@@ -365,7 +428,7 @@ def _installed(name: str, module: str) -> bool:
     return found is not None and os.path.realpath(found) == os.path.realpath(str(expected))
 
 
-def _failed(root: Path, command: str, told: str) -> NotReady:
+def _failed(root: Path, command: str, told: str, user: _User | None) -> NotReady:
     locked = _LOCKED.search(told)
     if locked:
         return NotReady(
@@ -375,6 +438,11 @@ def _failed(root: Path, command: str, told: str) -> NotReady:
         )
     lines = told.strip().splitlines() or ["no message"]
     fatal = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
+    if user is not None:
+        return NotReady(
+            f"git {command} failed in {root} as user {user.named}, its owner: {fatal}",
+            user.remedy(root),
+        )
     return NotReady(
         f"git {command} failed in {root}: {fatal}",
         "Check that `git status` works there. A folder owned by somebody else needs "
@@ -385,10 +453,11 @@ def _failed(root: Path, command: str, told: str) -> NotReady:
 def common_folder(folder: Path) -> Path | None:
     """Git's folder for a working tree, where worktrees keep their objects and refs, too.
 
-    None outside of a working tree.
+    None where no repository is, and in a git folder itself.
 
     Raises:
-        NotReady: git does not accept the repository; a damaged one is none to it.
+        NotReady: git does not accept the repository, a damaged one is none to it, or its settings
+            say that its working tree is elsewhere.
     """
     try:
         inside = read(folder, "rev-parse", "--is-inside-work-tree")
@@ -396,7 +465,25 @@ def common_folder(folder: Path) -> Path | None:
         if "not a git repository" not in error.message or any(git_files.git_folders(folder)):
             raise
         return None
-    return folder_of(folder, "--git-common-dir") if inside == b"true\n" else None
+    if inside == b"true\n":
+        return folder_of(folder, "--git-common-dir")
+    own = folder_of(folder, "--git-dir")
+    if folder.resolve().is_relative_to(own):
+        return None
+    raise _elsewhere(folder, own)
+
+
+def _elsewhere(folder: Path, own: Path) -> NotReady:
+    """Why a folder beside a git folder is in no working tree of it."""
+    bare = read(folder, "rev-parse", "--is-bare-repository") == b"true\n"
+    key = "core.bare" if bare else "core.worktree"
+    told = read(folder, "config", "--show-origin", "--null", "--get", key)
+    origin, value, _ = os.fsdecode(told).split("\0")
+    file = (folder / origin.removeprefix("file:")).resolve()
+    return NotReady(
+        f"{folder} is in no working tree of {own}: {key} is {value} in {file}",
+        f"Take that setting out: {shlex.join(['git', 'config', '-f', str(file), '--unset', key])}",
+    )
 
 
 def folder_of(root: Path, which: str) -> Path:

@@ -10,7 +10,8 @@ import pytest
 from instrumentor.cli.app import _defaults
 from instrumentor.cli.config import find_defaults
 from instrumentor.shared.errors import UsageError
-from tests.attackers import TWO_USERS, as_another_user, shared_tmp
+from tests.attackers import NOBODY, TWO_USERS, as_another_user, shared_tmp
+from tests.conftest import RunCli
 
 __all__ = ["shared_tmp"]
 
@@ -71,6 +72,21 @@ def test_a_file_of_another_user_is_ignored_and_named(shared_tmp: Path) -> None:
     found = find_defaults(shared_tmp / "mine")
     assert found.table == {} and found.path is None
     assert found.ignored == (f"{theirs} belongs to another user (65534): it is ignored",)
+
+
+@TWO_USERS
+@pytest.mark.parametrize("verb", ["explain", "preview", "run", "apply", "tune", "doctor"])
+def test_a_mark_of_another_user_that_a_project_is_without_is_named(
+    shared_tmp: Path, run_cli: RunCli, verb: str
+) -> None:
+    """Where the script is declined as well: what is missed may lie there."""
+    theirs, script = shared_tmp / "setup.py", shared_tmp / "mine" / "train.py"
+    write(script.parent, "").replace(script)
+    theirs.write_text("")
+    os.chown(theirs, NOBODY, NOBODY)
+    more = ["-o", str(shared_tmp / "copy.py")] if verb == "apply" else []
+    done = run_cli(verb, *more, str(script), cwd=script.parent)
+    assert f"{theirs} belongs to another user ({NOBODY}): it is ignored" in done.stderr
 
 
 def test_a_link_to_a_file_of_ones_own_counts(tmp_path: Path) -> None:

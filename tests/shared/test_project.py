@@ -15,6 +15,7 @@ from instrumentor.shared.errors import UsageError
 from instrumentor.shared.project import (
     find_project,
     home_folder,
+    ignored_mark,
     is_git_root,
     read_toml,
     seen_from_here,
@@ -315,6 +316,44 @@ def test_a_mark_of_another_user_above_draws_nothing_of_theirs_in(
     found = find_project(shared_tmp / "mine" / "train.py")
     assert (found.root, found.git) == (shared_tmp / "mine", False)
     assert found.import_roots == (shared_tmp / "mine",)
+
+
+@TWO_USERS
+@pytest.mark.parametrize(
+    ("mark", "at", "not_at"),
+    [
+        ("pyproject.toml", "mine/pkg", ""),
+        ("setup.py", "mine/pkg", ""),
+        (".git", "mine/pkg", ""),
+        ("mine/setup.cfg", "mine/pkg", "mine"),
+        ("mine/pkg/__init__.py", "mine/pkg", "mine"),
+    ],
+)
+@pytest.mark.parametrize("own", ["", "setup.py", ".git/HEAD"])
+def test_another_users_mark_is_named_where_the_project_would_be_another_one(
+    shared_tmp: Path, mark: str, at: str, not_at: str, own: str
+) -> None:
+    """Else nobody knows why what is imported from there is not found."""
+    script, file = shared_tmp / "mine" / "pkg" / "train.py", shared_tmp / mark
+    _files(shared_tmp, "mine/pkg/train.py", f"{mark}/HEAD" if mark == ".git" else mark)
+    if own:
+        _files(script.parent, own)
+    assert ignored_mark(script) == ""
+    os.chown(file, NOBODY, NOBODY)
+    told = f"{file} belongs to another user ({NOBODY}): it is ignored, so that the project begins"
+    said = f"{told} at {shared_tmp / at}, not at {shared_tmp / not_at}"
+    other = mark == ".git" and own == "setup.py"
+    assert ignored_mark(script) == (said if other or not own else "")
+
+
+@TWO_USERS
+def test_another_users_mark_within_a_repository_is_named(tmp_path: Path) -> None:
+    """The root stays; but modules would be imported from that folder, too."""
+    _files(tmp_path, ".git/HEAD", "pkg/setup.py", "pkg/deep/train.py")
+    os.chown(tmp_path / "pkg" / "setup.py", NOBODY, NOBODY)
+    told = ignored_mark(tmp_path / "pkg" / "deep" / "train.py")
+    assert told.endswith(f"so that the project begins at {tmp_path}, not at {tmp_path}/pkg")
+    assert ignored_mark(tmp_path / "gone.py") == ""
 
 
 @TWO_USERS

@@ -22,6 +22,7 @@ from instrumentor.shared.project import find_project
 from instrumentor.workspace import git
 from instrumentor.workspace.copy_plan import plan_shadow
 from instrumentor.workspace.originals_proof import Originals
+from tests.attackers import NOBODY, TWO_USERS
 from tests.conftest import git as run_git
 from tests.waiting import wait_for
 
@@ -165,14 +166,6 @@ def test_the_state_of_a_tree(git_repo, tmp_path: Path) -> None:
     assert git.has_parent(repo)
 
 
-def test_the_working_tree_may_not_be_where_the_settings_say(git_repo, tmp_path: Path) -> None:
-    repo = git_repo({"a.py": "a\n"})
-    (tmp_path / "home").mkdir()
-    run_git(repo, "config", "core.worktree", str(tmp_path / "home"))
-    assert git.common_folder(repo) is None
-    assert git.common_folder(tmp_path / "home") is None
-
-
 def test_a_copy_without_a_git_of_its_own_takes_none_from_above(git_repo) -> None:
     """Nothing is written into the repository that the copy lies in."""
     repo = git_repo({"a.py": "a\n"})
@@ -224,6 +217,42 @@ def test_a_damaged_repository_is_no_folder_without_one(git_repo, damaged: str) -
     (repo / ".git" / damaged).rename(repo / "away")
     with pytest.raises(NotReady, match="not a git repository"):
         git.common_folder(repo / "a")
+
+
+SETTINGS = [("core.bare", "true"), ("core.worktree", "{}/else where")]
+
+
+def set_aside(repo: Path, key: str, value: str, file: str) -> str:
+    """Let a repository's settings say that its working tree is not where it lies."""
+    (repo.parent / "else where").mkdir()
+    run_git(repo, "config", "extensions.worktreeConfig", "true")
+    value = value.format(repo.parent)
+    run_git(repo, "config", "--file", str(repo / ".git" / file), key, value)
+    return f"is in no working tree of {repo}/.git: {key} is {value} in {repo}/.git/{file}"
+
+
+@pytest.mark.parametrize(("key", "value"), SETTINGS)
+@pytest.mark.parametrize("file", ["config", "config.worktree"])
+def test_a_setting_that_puts_the_working_tree_elsewhere_is_named(
+    git_repo, key: str, value: str, file: str
+) -> None:
+    repo = git_repo({"a/b.py": "b\n"})
+    said = set_aside(repo, key, value, file)
+    for folder in (repo, repo / "a"):
+        with pytest.raises(NotReady) as caught:
+            git.common_folder(folder)
+        assert caught.value.message == f"{folder} {said}"
+    assert git.common_folder(repo / ".git" / "refs") is None
+    assert git.common_folder(repo.parent / "else where") is None
+    subprocess.run(shlex.split(caught.value.hint.partition(": ")[2]), cwd="/", check=True)
+    assert git.common_folder(repo / "a") == repo / ".git"
+
+
+def test_a_bare_repository_is_no_working_tree_wherever_it_lies(git_repo) -> None:
+    repo = git_repo({"a.py": "a\n"})
+    run_git(repo, "init", "--quiet", "--bare", "inner.git")
+    assert git.common_folder(repo / "inner.git") is None
+    assert git.common_folder(repo / "inner.git" / "hooks") is None
 
 
 @pytest.fixture(params=["GitPython", "a hook's variables", "an environment without GitPython"])
@@ -458,6 +487,31 @@ def test_what_git_says_is_in_one_language(
     stand_in(tmp_path, monkeypatch, 'printf %s "$LC_ALL"')
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     assert git.read(asked, "version") == b"C"
+
+
+@TWO_USERS
+def test_git_as_another_user_has_the_same_limit_and_no_group_of_roots() -> None:
+    """Root needs a right for it that many containers do not give: it is set before the start."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    words = ("sh", "-c", "ulimit -d; id -u; id -G")
+    told = git._answer(words, b"", None, git._User(NOBODY, NOBODY))[1]
+    assert told.decode().split() == [str(git.DATA_BYTES >> 10), str(NOBODY), str(NOBODY)]
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+@TWO_USERS
+def test_where_root_may_not_become_the_owner_is_said(
+    asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    os.lchown(asked, NOBODY, NOBODY)
+    for way in ("_by_gitpython", "_by_subprocess"):
+        monkeypatch.setattr(git, way, refuse)
+    with pytest.raises(NotReady, match="cannot be started as user nobody, the owner of") as caught:
+        git.write(asked, "hash-object", "-w", "--stdin")
+    assert "sudo -u nobody" in caught.value.hint
 
 
 def test_a_git_that_has_ended_takes_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:

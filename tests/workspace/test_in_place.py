@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,15 @@ from msgspec.structs import replace
 
 from instrumentor.shared.errors import NotReady, RestoreNeeded
 from instrumentor.shared.project import find_project
+from instrumentor.workspace import git as git_module
 from instrumentor.workspace.in_place import disk as disk_module
 from instrumentor.workspace.in_place import in_place, inspect, journal
 from instrumentor.workspace.in_place.restoring import restore
+from tests.attackers import NOBODY, TWO_USERS, as_another_user, shared_tmp
 from tests.conftest import git
+from tests.workspace.test_git import SETTINGS, set_aside
+
+__all__ = ["shared_tmp"]
 
 TEXT = b"import time\r\nx = 1\n"
 INSTRUMENTED = b"print('instrumented')\n" + TEXT
@@ -231,6 +237,84 @@ def test_a_file_saved_anew_during_the_run_is_kept_beside_the_original(repo: Path
     assert facts(repo / "train.py.before-instrument") == before
     assert journal.pending() == () and refs(repo) == ""
     assert listing(repo) == [".git", "other.py", "train.py", "train.py.before-instrument"]
+
+
+@pytest.mark.parametrize(("key", "value"), SETTINGS)
+def test_a_working_tree_that_is_elsewhere_by_a_setting_is_said_to_be(
+    repo: Path, key: str, value: str
+) -> None:
+    """Not that it is in no repository, and `git init` would not help."""
+    before, said = facts(repo / "train.py"), set_aside(repo, key, value, "config")
+    with pytest.raises(NotReady) as caught, opened(repo / "train.py"):
+        pytest.fail("it begins")
+    assert caught.value.message == f"{repo} {said}"
+    assert caught.value.hint.startswith("Run without --in-place, or mend the repository. Take that")
+    with pytest.raises(RestoreNeeded) as needed:
+        restore(repo)
+    assert f"could be looked for in {repo}: {repo} {said}" in needed.value.message
+    git(repo, "config", "--unset", key)
+    assert facts(repo / "train.py") == before and left_over(repo) == []
+
+
+@pytest.fixture
+def theirs(
+    git_repo, shared_tmp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:  # fmt: skip
+    """A repository of another user, accepted by root, whose own settings nobody else can read."""
+    repo = shared_tmp / "theirs"
+    git_repo({"train.py": TEXT}).rename(repo)
+    for path in (repo, *repo.rglob("*")):
+        os.lchown(path, NOBODY, NOBODY)
+    settings = tmp_path / "settings"
+    settings.write_text("[safe]\n\tdirectory = *\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    return repo
+
+
+def strangers(folder: Path) -> list[Path]:
+    """What in a folder does not belong to the user nobody."""
+    every = (folder, *folder.rglob("*"))
+    return [p for p in every if (p.lstat().st_uid, p.lstat().st_gid) != (NOBODY, NOBODY)]
+
+
+@TWO_USERS
+@pytest.mark.parametrize("way", ["GitPython", "plain git"])
+def test_what_root_writes_in_another_users_repository_is_that_users(
+    theirs: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way == "plain git":
+        monkeypatch.setattr(git_module, "_gitpython", lambda: None)
+    git(theirs, "config", "core.logAllRefUpdates", "always")
+    os.chown(theirs / ".git" / "config", NOBODY, NOBODY)
+    before, limits = set(theirs.rglob("*")), resource.getrlimit(resource.RLIMIT_DATA)
+    old = os.umask(0o077)
+    try:
+        with opened(theirs / "train.py"):
+            assert refs(theirs) and strangers(theirs / ".git") == []
+            assert len(set(theirs.rglob("*")) - before) > 5
+    finally:
+        os.umask(old)
+    assert strangers(theirs) == [] and left_over(theirs) == []
+    assert resource.getrlimit(resource.RLIMIT_DATA) == limits
+    as_another_user(lambda: journal.store(theirs, b"more", theirs / ".git", disk_module.Disk()))
+
+
+@TWO_USERS
+@pytest.mark.parametrize("closed", [".git/objects", ".git/refs", "."])
+def test_where_a_repositorys_owner_cannot_write_nothing_is_exchanged(
+    theirs: Path, closed: str
+) -> None:
+    """Root could, and leave there what the owner cannot change."""
+    before = facts(theirs / "train.py")
+    os.chown(theirs / closed, 0, 0)
+    (theirs / closed).chmod(0o700)
+    with pytest.raises(NotReady) as caught, opened(theirs / "train.py"):
+        pytest.fail("it begins")
+    assert f"failed in {theirs}/.git as user nobody, its owner: " in caught.value.message
+    assert f"find {theirs}/.git '!' -uid {NOBODY};" in caught.value.hint
+    assert "sudo -u nobody" in caught.value.hint
+    assert facts(theirs / "train.py") == before and left_over(theirs) == []
+    assert strangers(theirs) == [theirs / closed]
 
 
 KILLED = """

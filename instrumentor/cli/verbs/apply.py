@@ -40,6 +40,7 @@ def apply(
     """Write the instrumented copy of the module that holds the loop."""
     from instrumentor.rewrite.prepare import prepare
 
+    common.warn_of_ignored(script)
     output = asked.output
     # The copy is run by hand, without the recorder's module on its path.
     prepared = prepare(script, replace(rewrite, self_contained=True))

@@ -54,6 +54,7 @@ def doctor(
     from instrumentor.run.ready.doctor import failed, planned_run
 
     if script is not None:
+        common.warn_of_ignored(script)
         common.tell_handed_over(context, script, arguments or [])
     options = replace(options, configured=common.configured(context))
     planned = planned_run(script, arguments or [], options)

@@ -81,6 +81,7 @@ def tune(
                 assert asked.resume is not None
                 tuned = resume_tuning(asked.resume, options, narrator)
             else:
+                common.warn_of_ignored(script)
                 common.tell_handed_over(context, script, arguments or [])
                 tuned = tune_script(script, arguments or [], options, narrator)
     except KeyboardInterrupt:

@@ -160,7 +160,7 @@ _GIVE_NUMBERS = words(
     "item size dim ndimension numel nelement get_device is_contiguous is_floating_point count "
     "format join startswith endswith lower upper strip lstrip rstrip title exists is_file is_dir "
     "as_posix strftime isoformat total_seconds elapsed_time rfind isdigit isalpha isalnum "
-    "isnumeric isspace zfill casefold capitalize __len__"
+    "isnumeric isspace zfill casefold capitalize number_to_words __len__"
 )
 _GIVE_NEW = words(
     "tensor clone zeros ones full empty zeros_like ones_like full_like empty_like eye arange "

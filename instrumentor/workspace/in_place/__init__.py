@@ -112,7 +112,11 @@ def inspect(path: Path, data: bytes, text: bytes, disk: Disk) -> Entry:
 def _repository(path: Path) -> Path:
     found, why = None, "cannot be kept: there is no git program"
     if git.available():
-        found = git.common_folder(path.parent)
+        try:
+            found = git.common_folder(path.parent)
+        except NotReady as error:
+            hint = f"Run without --in-place, or mend the repository. {error.hint}"
+            raise NotReady(error.message, hint) from error
         why = "is in no git repository, which would keep the original"
     if found is None:
         raise _declined("OutsideGit", path, why=why)

@@ -304,6 +304,20 @@ def refs(repository: Path) -> list[str]:
     return [os.fsdecode(name) for name in told.split(b"\n") if name]
 
 
+def damaged(repository: Path) -> list[Path]:
+    """Files in the places of our refs that git passes over: it reads no object's name in them.
+
+    A power loss may leave an empty one. None leads to anything.
+    """
+    known = set(refs(repository))
+    try:
+        found = sorted((repository / REFS).iterdir())
+    except OSError:  # none, or a repository that keeps its refs in another way
+        return []
+    beside = (path for path in found if path.suffix != ".lock" and not path.is_dir())
+    return [path for path in beside if f"{REFS}/{path.name}" not in known]
+
+
 def kept(repository: Path, ref: str) -> Journal:
     """The journal that a ref keeps; anybody may have written it, and made the repository.
 
@@ -375,11 +389,24 @@ def close(journal: Journal, disk: Disk) -> None:
     for repository in journal.repositories:
         if repository.is_dir():
             _unlock(repository, journal.ref)
-            # Else a ref that leads to a branch would take the branch with it.
-            _git(disk, repository, "update-ref", "--no-deref", "-d", journal.ref)
+            _forget(repository, journal.ref, disk)
     if journal.location.exists():
         disk.remove(journal.location)
         disk.sync_folder(journal.location.parent)
+
+
+def _forget(repository: Path, ref: str, disk: Disk) -> None:
+    # Else a ref that leads to a branch would take the branch with it.
+    command = ("update-ref", "--no-deref", "-d", ref)
+    try:
+        _git(disk, repository, *command)
+    except NotReady:
+        path = repository / ref
+        if path not in damaged(repository):
+            raise
+        # git removes none that it cannot read, and nothing else is lost with this one.
+        disk.remove(path)
+        _git(disk, repository, *command)
 
 
 def _unlock(repository: Path, ref: str) -> None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from instrumentor.shared.errors import InstrumentError, NotReady, Restored, RestoreNeeded
 from instrumentor.shared.outputs import numbered
+from instrumentor.workspace import git
 from instrumentor.workspace.in_place import journal
 from instrumentor.workspace.in_place.disk import Disk
 from instrumentor.workspace.in_place.journal import Entry, Journal
@@ -73,8 +74,15 @@ def _from_repository(folder: Path, seen: Container[str], disk: Disk) -> list[Res
     repository = journal.repository_around(folder)
     if repository is None:
         return []
-    unseen = [ref for ref in journal.refs(repository) if ref.rpartition("/")[2] not in seen]
-    done = [each for ref in unseen[:MOST_REFS] for each in _from_ref(ref, repository, disk)]
+    sound = (ref for ref in journal.refs(repository) if ref.rpartition("/")[2] not in seen)
+    damaged = (path for path in journal.damaged(repository) if path.name not in seen)
+    unseen: list[str | Path] = [*sound, *damaged]
+    done: list[Restored] = []
+    for each in unseen[:MOST_REFS]:
+        if isinstance(each, Path):
+            done.append(_damaged(each, folder))
+        else:
+            done += _from_ref(each, repository, disk)
     if len(unseen) > MOST_REFS:
         told = f"{repository} holds {len(unseen):,} refs under {journal.REFS}, more than any run"
         done.append(Restored(repository, "failed", f"{told}: {MOST_REFS} were looked at"))
@@ -123,6 +131,20 @@ def _from_ref(ref: str, repository: Path, disk: Disk) -> list[Restored]:
         return _running(found)
     # What stands at the location is not this journal: a repository may name any file there.
     return _as_asked(replace(found, location=NO_FILE), repository, disk)
+
+
+def _damaged(ref: Path, folder: Path) -> Restored:
+    """What to do about a ref of ours that tells nothing any more, in the repository around."""
+    if not ref.name.isprintable():
+        return Restored(ref, "failed", f"{str(ref)!a} is no ref that git can read: no run made it")
+    top = git.folder_of(folder, "--show-toplevel")
+    seek = shlex.join(["find", str(top), "-name", f".instrument-{ref.name}-*"])
+    text = (
+        f"{ref} is damaged, so that git passes over it: it does not tell any more which files a "
+        f"killed run left instrumented; the original of each lies beside it ({seek}); when none "
+        f"is left: {shlex.join(['rm', str(ref)])}"
+    )
+    return Restored(ref, "failed", text)
 
 
 def _asked(ref: str, repository: Path) -> str:
@@ -213,13 +235,24 @@ def _guarded(entry: Entry, disk: Disk) -> Restored:
     try:
         return _restore(entry, disk)
     except (OSError, InstrumentError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        return Restored(
-            entry.path,
-            "failed",
-            f"{entry.path} could not be put back: {reason}; its original is git's blob "
-            f"{entry.blob} ({journal.shown_by(entry)})",
-        )
+        return Restored(entry.path, "failed", _what_failed(entry, error))
+
+
+def _what_failed(entry: Entry, error: OSError | InstrumentError) -> str:
+    """What of a file is not as it was before the run, which may be anything but its bytes."""
+    reason = str(error)
+    if isinstance(error, OSError):
+        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+    try:
+        stands = state(entry, entry.path)
+    except OSError:  # the folder is closed
+        stands = "other"
+    if stands == "original":
+        return f"{entry.path} holds its original, but not all of the run could be undone: {reason}"
+    return (
+        f"{entry.path} could not be put back: {reason}; its original is git's blob {entry.blob} "
+        f"({journal.shown_by(entry)})"
+    )
 
 
 def _restore(entry: Entry, disk: Disk) -> Restored:

@@ -19,7 +19,7 @@ from instrumentor.workspace.in_place.disk import Disk
 from instrumentor.workspace.in_place.journal import Journal
 from instrumentor.workspace.in_place.restoring import restore, state
 from tests.conftest import git
-from tests.workspace.test_in_place import INSTRUMENTED, TEXT, facts, left_over, listing
+from tests.workspace.test_in_place import INSTRUMENTED, TEXT, facts, left_over, listing, opened
 
 SAVED = b"mine\n"
 
@@ -218,6 +218,115 @@ def test_a_repository_whose_refs_cannot_be_listed_is_named(repo: Path, damaged: 
     error, found = failed(repo)
     assert found.text.startswith(f"no refs of runs in place could be looked for in {repo}: git ")
     assert error.hint == "Fix that, then run: instrument restore"
+
+
+def test_a_script_that_makes_its_repository_bare_is_put_back_once_that_is_taken_out(
+    repo: Path,
+) -> None:
+    killed(repo)
+    git(repo, "config", "core.bare", "true")
+    error, _ = failed()
+    assert f"{repo} is in no working tree of {repo}/.git: core.bare is true" in error.message
+    git(repo, "config", "--unset", "core.bare")
+    assert [each.action for each in restore()] == ["restored"] and left_over(repo) == []
+
+
+DAMAGED = [b"", b"\0" * 41, b"garbage\n", b"0" * 40 + b"\n"]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_ref_that_a_power_loss_has_emptied_goes_with_its_journal(
+    repo: Path, text: bytes, packed: bool
+) -> None:
+    """git removes none that it cannot read; the journal in the cache tells what it kept."""
+    record = killed(repo)
+    if packed:
+        git(repo, "pack-refs", "--all")
+    ref = repo / ".git" / record.ref
+    ref.parent.mkdir(exist_ok=True)
+    ref.write_bytes(text)
+    other = ref.with_name("0123456789ab")
+    other.write_bytes(text)
+    assert [each.action for each in restore()] == ["restored"]
+    assert (repo / "train.py").read_bytes() == TEXT and left_over(repo) == []
+    assert not ref.exists() and other.read_bytes() == text
+
+
+def test_a_ref_that_git_reads_is_removed_by_git_alone(repo: Path) -> None:
+    record = killed(repo)
+    lock = repo / ".git" / "packed-refs.lock"
+    git(repo, "pack-refs", "--all")
+    git(repo, "update-ref", record.ref, "HEAD")
+    lock.touch()
+    error, _ = failed()
+    assert f"{record.location}: the journal cannot be removed: " in error.message
+    assert (repo / ".git" / record.ref).exists() and record.location.exists()
+    lock.unlink()
+    assert restore()[0].action == "unchanged" and left_over(repo) == []
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_ref_without_a_journal_is_named_with_what_to_do(repo: Path, text: bytes) -> None:
+    record = killed(repo)
+    record.location.unlink()
+    ref = repo / ".git" / record.ref
+    ref.write_bytes(text)
+    ref.with_name("0123456789ab.lock").touch()
+    error, found = failed(repo / "pkg")
+    assert found.path == ref and error.message.startswith(f"{ref} is damaged, so that git passes")
+    seek, remove = found.text.partition("(")[2].split("); when none is left: ")
+    beside = subprocess.run(shlex.split(seek), capture_output=True, check=True, cwd="/").stdout
+    assert beside.decode().split() == [str(record.entries[0].side)]
+    assert ref.read_bytes() == text and (repo / "train.py").read_bytes() == INSTRUMENTED
+    record.entries[0].side.replace(repo / "train.py")
+    subprocess.run(shlex.split(remove), check=True, cwd="/")
+    assert restore(repo) == () and (repo / "train.py").read_bytes() == TEXT
+
+
+def test_a_damaged_ref_of_a_run_that_is_alive_is_left_alone(repo: Path) -> None:
+    record = killed(repo)
+    (repo / ".git" / record.ref).write_bytes(b"")
+    with journal.taken(record.location):
+        assert [each.action for each in restore(repo)] == ["running"]
+
+
+def test_damaged_refs_of_others_have_an_end_and_make_no_command(repo: Path) -> None:
+    folder = repo / ".git" / "refs" / "instrumentor"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "rm\n").touch()
+    error, _ = failed(repo)
+    assert "rm\\n' is no ref that git can read: no run made it" in error.message
+    assert "\n" not in error.message
+    for number in range(60):
+        (folder / f"{number:012x}").touch()
+    error, _ = failed(repo)
+    assert len(error.restored) == 51 and "holds 61 refs under" in error.message
+
+
+def test_a_folder_to_which_files_can_only_be_added_still_holds_the_original(repo: Path) -> None:
+    """As after `chattr +a`: what the run has begun to write stays, and nothing was exchanged."""
+
+    class AppendOnly(Disk):
+        def rename(self, source: Path, target: Path) -> None:
+            if source.suffix == ".part" and target.suffix != ".json":
+                raise PermissionError(1, "Operation not permitted", str(source))
+            super().rename(source, target)
+
+        def remove(self, path: Path) -> None:
+            raise PermissionError(1, "Operation not permitted", str(path))
+
+    before = facts(repo / "train.py")
+    with pytest.raises(RestoreNeeded) as caught, opened(repo / "train.py", disk=AppendOnly()):
+        pytest.fail("it begins")
+    (part,) = repo.glob(".instrument-*.part")
+    (found,) = caught.value.restored
+    assert found.action == "failed" and found.text.startswith(
+        f"{repo}/train.py holds its original, but not all of the run could be undone: "
+        f"{part}: Operation not permitted; to give up on it: rm "
+    )
+    assert facts(repo / "train.py") == before
+    assert [each.action for each in restore()] == ["unchanged"] and left_over(repo) == []
 
 
 def test_an_original_is_kept_whatever_stands_in_its_place(repo: Path) -> None:

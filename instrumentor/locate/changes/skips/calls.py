@@ -29,7 +29,7 @@ from instrumentor.locate.meaning.libraries.library import fits
 from instrumentor.locate.meaning.roles import Effect, Kind, Role
 from instrumentor.read.names import external_name
 from instrumentor.read.syntax import argument, arguments, last, turns_off
-from instrumentor.read.values import Class, Group, Member, Object
+from instrumentor.read.values import Class, External, Group, Member, Object
 
 _MAKES_FILE = Files.WRITES | Files.NEEDS_FOLDER
 _FOLDER = Files.WRITES | Files.MAKES_FOLDER
@@ -77,7 +77,8 @@ class LibraryCalls(Struct, eq=False):
         elif isinstance(call.func, ast.Attribute) and on_object:
             found.add(self._method(frame, statement, call, call.func))
         elif "." in name:
-            found.add(self._function(frame, statement, call, name))
+            for each in self._functions(frame, call.func) or (name,):
+                found.add(self._function(frame, statement, call, each))
             if isinstance(call.func, ast.Attribute) and self.objects.is_own_too(*where, call.func):
                 found.add(self._method(frame, statement, call, call.func))
         else:
@@ -85,6 +86,11 @@ class LibraryCalls(Struct, eq=False):
         if any(cell.name == "__dict__" for cell in found.changed):  # attributes of whatever name
             found.add(_unread(frame, call))
         return found
+
+    def _functions(self, frame: Frame, called: ast.expr) -> list[str]:
+        """The qualified names of all functions of libraries that a call may run."""
+        values = self.objects.knowledge.program.names.called(frame.source, frame.scope, called)
+        return [value.name for value in values if isinstance(value, External)]
 
     def draws(self, frame: Frame, call: ast.Call) -> bool:
         """Whether a call takes random numbers of the process: of a tensor in place as well."""

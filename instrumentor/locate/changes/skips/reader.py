@@ -102,6 +102,8 @@ _DEPTH = 20
 _ALIKE = 2
 _NONE: Constants = {}
 _GETATTR = "builtins.getattr"
+#: Functions that give what they are handed a new object each time: a match of a text.
+_GIVES_NEW = rows("re.", "sub subn")
 #: Decorators that keep what a function gives for the next who asks.
 _KEEPS = rows("functools.", "lru_cache cache cached_property")
 #: What an expression does otherwise than when it is computed, or binds.
@@ -359,7 +361,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         found = Effects()
         if isinstance(call.func, ast.Attribute) and call.func.attr in _RESUMES:
             self._special(frame, call.func.value, found)
-        values = self.program.names.of(*where, call.func)
+        values = self.program.names.called(*where, call.func)
         made = [v for v in values if isinstance(v, Class)]
         functions = self.functions(frame, call)
         untold = any(map(_is_untold, values)) or (not functions and self._is_looked_up(values))
@@ -383,7 +385,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         leaves = self.storage.leaves(frame, call) or not (functions or made)
         leaves |= bool(others and any(isinstance(v, (Function, Class)) for v in values))
         for function in self.handed_to(frame, call) if leaves or not functions else ():
-            found.add(self._summary(function, ()))
+            found.add(self._summary(function, self._given_by(frame, call, function)))
         if not leaves:
             return found
         found.add(self._by_library(frame, statement, call))
@@ -394,7 +396,7 @@ class EffectsReader(Struct, eq=False, dict=True):
         found, where = Effects(), (frame.source, frame.scope)
         for each in self.storage.lambdas(frame, call):
             found.add(self._of_lambda(frame, call, each))
-        values, own = self.program.names.of(*where, call.func), list[Value]()
+        values, own = self.program.names.called(*where, call.func), list[Value]()
         for value in values:
             forwards = self._methods.applied(value)
             for function in forwards:
@@ -487,6 +489,15 @@ class EffectsReader(Struct, eq=False, dict=True):
                 for value in self.program.names.of(frame.source, frame.scope, argument):
                     if isinstance(value, Function):
                         yield value
+
+    def _given_by(self, frame: Frame, call: ast.Call, function: Function) -> Arguments:
+        """What a library gives a function that it is handed, as far as that is told."""
+        where = (frame.source, frame.scope)
+        called = call.func
+        makes = self.program.names.qualified(*where, called) in _GIVES_NEW
+        if isinstance(called, ast.Attribute) and called.attr in ("sub", "subn"):
+            makes |= self.objects.object_of(*where, called.value) == "re.compile"
+        return tuple((p.arg, FRESH) for p in function.node.args.args[:1] if makes)
 
     def _is_looked_up(self, values: Values) -> bool:
         """Whether it is found by a name that nobody tells, in what is not a library."""

@@ -872,7 +872,7 @@ class Storage(Struct, eq=False, dict=True):
 
         As behind `try: from tqdm import tqdm` with a function of that name for where it is missing.
         """
-        values = self.program.names.of(frame.source, frame.scope, call.func)
+        values = self.program.names.called(frame.source, frame.scope, call.func)
         return any(_is_elsewhere(value) for value in values)
 
     def lambdas(self, frame: Frame, call: ast.Call) -> list[ast.Lambda]:

@@ -32,7 +32,8 @@ LIBRARY = Library(
                 "",
                 "torchmetrics.* psutil.* einops.* evaluate.* tabulate.* termcolor.* nltk.* "
                 "sacrebleu.* rouge_score.* yaml.* librosa.* soundfile.* torchaudio.* skimage.* "
-                "pycocotools.* seqeval.* editdistance.* jiwer.* Levenshtein.* jieba.*",
+                "pycocotools.* seqeval.* editdistance.* jiwer.* Levenshtein.* jieba.* unidecode.* "
+                "num2words.* ftfy.* emoji.* unicodedata.*",
             ),
         ),
     ),

@@ -67,7 +67,7 @@ LIBRARY = Library(
     numbers=(
         *rows("builtins.", "len int float str bool round range repr hash ord chr id isinstance"),
         *rows("", "time.* math.* os.path.* builtins.hasattr builtins.format"),
-        *rows("", "re.compile re.match re.search re.fullmatch"),
+        *rows("", "re.compile re.match re.search re.fullmatch re.sub re.subn re.escape"),
     ),
     on_host=True,
 )

@@ -206,3 +206,81 @@ def test_a_generator_that_was_called_elsewhere_is_read_with_its_constants() -> N
     each = (before.replace("={}", f"={shuffle}") for shuffle in (False, True))
     goes = [bool(plan_of(looped(STEP, before=text))["skipped_validation"]) for text in each]
     assert goes == [True, False]
+
+
+#: A module of which what has some name is asked for; it has more than a few, the last imported.
+TOOLS = (
+    "import re\nfrom more import last\nspaces = re.compile(' +')\nshort = [(k, k) for k in 'ab']\n"
+    + "".join(f"def f{n}(out, y):\n    return 1.0\n" for n in range(13))
+)
+#: what stands in that module besides, what the imported function does, whether all can be read
+LOOKED_UP = {
+    "all_read": ("", "pass", "goes"),
+    "the_last_changes_it": ("", "seen.append(0.5)", "might change"),
+    "names_of_whatever_text": ("globals().update(sys.modules)\nimport sys", "pass", "read"),
+    "names_of_another_module": ("from library import *", "pass", "read"),
+    "one_that_nobody_tells": ("import library\nf = library.functions[0]", "pass", "read"),
+    "an_object_that_is_called": (
+        "class Adds:\n    def __call__(self, out, y):\n        seen.append(1)\n"
+        "from more import seen\nadd = Adds()",
+        "pass",
+        "might change",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "goes"),
+    [
+        ("", True),
+        ("tools.extra = lambda out, y: seen.append(1)", False),
+        ("setattr(tools, key, lambda out, y: seen.append(1))", False),
+        ("vars(tools)[key] = lambda out, y: seen.append(1)", False),
+    ],
+)
+def test_a_module_has_what_others_put_there(elsewhere: str, goes: bool, tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text("def f(out, y):\n    return 1.0\n")
+    before = f"import tools\nseen = []\n{elsewhere}"
+    source = script(before, "getattr(tools, key)(out, y)", "", "validate(model)", does="pass")
+    (tmp_path / "train.py").write_text(source.replace("state['scale']", "len(seen)"))
+    assert bool(locate_file(tmp_path / "train.py", Options(), [tmp_path]).skipped) is goes
+
+
+@pytest.mark.parametrize("name", LOOKED_UP)
+def test_of_a_module_asked_for_any_name_all_that_it_has_is_read(name: str, tmp_path: Path) -> None:
+    more, does, answer = LOOKED_UP[name]
+    (tmp_path / "more.py").write_text(f"seen = []\ndef last(out, y):\n    {does}\n    return 1.0\n")
+    (tmp_path / "tools.py").write_text(TOOLS + more + "\n")
+    before = "import tools\nfrom more import seen"
+    body = "metric = getattr(tools, key)\nif not metric:\n    raise ValueError(key)\n" + CALL
+    source = script(before, body, "", "validate(model)", does="pass")
+    (tmp_path / "train.py").write_text(source.replace("state['scale']", "len(seen)"))
+    found = locate_file(tmp_path / "train.py", Options(), [tmp_path])
+    if answer == "goes":
+        assert found.skipped
+    else:
+        (why,) = [kept.why for kept in found.kept]
+        assert answer in why
+
+
+def test_all_functions_of_libraries_that_a_name_may_be_count() -> None:
+    """`torch.cos` changes nothing that it is given; what a library of unknown ways has may."""
+    before = "import library\nfew = [torch.cos, {}]\nstate['scale'] = torch.ones(1)"
+    for other, goes in (("torch.sin", True), ("library.measure", False)):
+        body = "for f in few:\n    f(state['scale'])"
+        source = script(before.format(other), body, "", "validate(model)", does="pass")
+        assert bool(plan_of(source)["skipped_validation"]) is goes
+
+
+@pytest.mark.parametrize(
+    ("does", "goes"), [("return m.group(1)", True), ("seen.append(1)\n    return ''", False)]
+)
+@pytest.mark.parametrize("call", ["re.sub('(a)', short, text)", "letter.sub(short, text)"])
+def test_what_a_library_hands_a_replacing_function_is_new(call: str, does: str, goes: bool) -> None:
+    before = (
+        f"import re\nseen = []\nletter = re.compile('(a)')\ndef short(m):\n    {does}\n"
+        f"def clean(text):\n    return {call}"
+    )
+    source = script(before, "print(clean(str(out)))", "", "validate(model)", does="pass")
+    source = source.replace("* state['scale']", "* len(seen)")
+    assert bool(plan_of(source)["skipped_validation"]) is goes
