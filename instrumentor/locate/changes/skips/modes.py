@@ -93,7 +93,11 @@ class Mode(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """What puts it into the mode in which it is left."""
+        """What puts it and its parts into the modes in which they are left; nothing if untold."""
+        if self.is_kept:
+            return "" if self.is_flag or self.is_group else self._given_back
+        if self.training is None:
+            return ""
         if self.text in SWITCHES_GRADIENTS:
             return f"{self.owner.text}({self.training})"
         if self.is_flag:
@@ -103,8 +107,28 @@ class Mode(Struct, frozen=True):
             held = self.owner.text.removeprefix("[*")
             held = held if held == self.owner.text else held[:-1]
             return f"[each.{switch}() for each in {held}]"
-        unless = f"if {self.owner.text} is not None: " if self.may_lack else ""
-        return f"{unless}{self.owner.text}.{switch}()"
+        return f"{self._unless}{self.owner.text}.{switch}()"
+
+    @property
+    def _given_back(self) -> str:
+        """Parts that were in another mode than the whole are in its mode then."""
+        module, unless = self.owner.text, self._unless
+        training, evaluation = self._last(found=True), self._last(found=False)
+        if (training, evaluation) == ({True}, {False}):
+            return f"{unless}{module}.train() if {module}.training else {module}.eval()"
+        if training == {True} and evaluation <= {None}:
+            return f"{unless}{module}.training and {module}.train()"
+        if evaluation == {False} and training <= {None}:
+            return f"{unless}{module}.training or {module}.eval()"
+        return ""
+
+    def _last(self, *, found: bool) -> set[bool | None]:
+        """The last switch on each path on which it was found so."""
+        return {end.now for end in self.ends if end.found in (None, found)}
+
+    @property
+    def _unless(self) -> str:
+        return f"if {self.owner.text} is not None: " if self.may_lack else ""
 
     @property
     def key(self) -> Spelling:
@@ -229,7 +253,9 @@ class Paths(Struct, dict=True):
             if not mode.restored:
                 states = _then(states, mode.ends)
             elif self._tells(mode.restored, key, statement) is True:
-                states = frozenset(State(None, s.found) for s in states)
+                found = {state.found for state in states}
+                found = {True, False} if None in found else found
+                states = frozenset(State(mode, mode) for mode in found)
             else:
                 states = frozenset(State(now, s.found) for s in states for now in (True, False))
         return states

@@ -148,9 +148,11 @@ class _Attempt(Struct, eq=False):
             dependents = [d for d in mine if d not in own and _around(mine[d], mine) is piece]
             effects = self.facts.reader.of(piece.source, piece.scope, [statement, *dependents])
             modes = (
-                mode.line
-                for mode in effects.left
-                if mode.training is not None and self._names(piece, mode, mode.owner)
+                line
+                for mode in effects.modes.values()
+                if (line := mode.line)
+                and self._names(piece, mode, mode.owner)
+                and not effects.binds(mode.owner)
             )
             yield Skipped(
                 piece.source,
