@@ -4,7 +4,6 @@ The report is one file that every graph writes anew, and a script may read and r
 So it is looked for all the time, and read when Python code is about to open or remove it.
 """
 
-import gc
 import glob
 import json
 import os
@@ -15,6 +14,7 @@ from typing import Any, Dict, Set, Tuple
 
 from instrumentor.runtime.recorder.dispatched import enter_dispatch, leave_dispatch, op_name
 from instrumentor.runtime.recorder.flop_formulas import flops_of
+from instrumentor.runtime.recorder.living import living
 from instrumentor.runtime.recorder.watch import Place, places_of
 
 #: Where a report is written unless it is told otherwise, and where it is told to be.
@@ -85,12 +85,15 @@ def compiles() -> bool:
         return True
     if "torch._dynamo" not in sys.modules:
         return False
-    function = type(compiles)
-    for each in gc.get_objects():
-        known = getattr(each, "__dict__", None) if type(each) is function else None
-        if known and "_torchdynamo_orig_callable" in known and "_torchdynamo_disable" not in known:
-            return True
-    return False
+    return bool(living(is_compiled))
+
+
+def is_compiled(each: Any) -> bool:
+    """Whether an object is a function that torch.compile made."""
+    known = getattr(each, "__dict__", None) if type(each) is type(compiles) else None
+    if not known:
+        return False
+    return "_torchdynamo_orig_callable" in known and "_torchdynamo_disable" not in known
 
 
 class CompilerReports:

@@ -1,10 +1,10 @@
 """What the model of the step is, for its FLOPs: looked at once, after the first sample."""
 
-import gc
 import sys
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from instrumentor.runtime.recorder.flops import CompilerReports, Counting
+from instrumentor.runtime.recorder.living import living
 from instrumentor.runtime.recorder.records import Records
 from instrumentor.runtime.recorder.runtimes import RUNTIMES, is_simulated
 from instrumentor.runtime.recorder.step_tensors import trained
@@ -107,7 +107,7 @@ def living_modules() -> List[Any]:
     """Every torch module of the process."""
     module = getattr(getattr(sys.modules.get("torch"), "nn", None), "Module", None)
     # issubclass of the type: isinstance asks a proxy for its __class__, which may run its code.
-    return [each for each in gc.get_objects() if module and issubclass(type(each), module)]
+    return living(lambda each: issubclass(type(each), module)) if module else []
 
 
 def identities(tensor: Any) -> Set[Any]:

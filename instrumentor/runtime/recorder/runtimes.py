@@ -4,7 +4,6 @@ A further runtime is a row here. What a row is asked must not open a device that
 not opened, and sees only modules that the script has imported.
 """
 
-import gc
 import os
 import sys
 from functools import lru_cache
@@ -20,6 +19,8 @@ from typing import (
     Sequence,
     Tuple,
 )
+
+from instrumentor.runtime.recorder.living import living
 
 #: A function that waits for all of a device, with its name for the reader of the result.
 Wait = Tuple[str, Callable[[], Any]]
@@ -199,7 +200,7 @@ def look_for_ttnn() -> None:
     ttnn = sys.modules.get("ttnn")
     types = {getattr(ttnn, name, None) for name in ("MeshDevice", "Device")} - {None}
     if types:
-        TTNN_DEVICES.extend(each for each in gc.get_objects() if type(each) in types)
+        TTNN_DEVICES.extend(living(lambda each: type(each) in types))
 
 
 def ttnn_opened() -> bool:
