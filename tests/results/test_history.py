@@ -596,3 +596,10 @@ def test_the_place_of_a_script(tmp_path: Path) -> None:
     assert place_of(script)[1] in ("deep/train.py", "train.py")
     with pytest.raises(UsageError, match="no such file"):
         place_of(tmp_path / "nothing.py")
+
+
+def test_a_run_of_several_ranks_is_no_repeat_of_one_of_a_single_process() -> None:
+    alone = document()
+    assert conditions({**alone, "ranks": None}) == conditions(alone)
+    two, four = ({**alone, "ranks": {"world": world}} for world in (2, 4))
+    assert len({conditions(each) for each in (alone, two, four)}) == 3

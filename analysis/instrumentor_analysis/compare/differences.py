@@ -103,6 +103,8 @@ def differences(base: Side, new: Side) -> tuple[Difference, ...]:
         held("profiler", profilers, "note")
     held("Tracy in the wall clock", ["on" if s.traced else "off" for s in both], meaning=_TRACY)
     held("architecture", (old.architecture, now.architecture))
+    worlds = [1 if each.ranks is None else each.ranks.world for each in (old, now)]
+    held("processes", worlds, meaning="times are rank 0's, the throughput is that of all ranks")
     sizes = base.batch_size, new.batch_size
     # Sizes that are known are divided out (times per sample), so that they raise no doubt.
     if None in sizes:

@@ -11,7 +11,7 @@ from typing import Literal
 from instrumentor_analysis.compare.model import Figure, Share
 from instrumentor_analysis.compare.side import Side
 from instrumentor_analysis.model import Category, Locations, Module, Phases, SourceLine
-from instrumentor_analysis.summary.figure_table import FIGURES, called, value_at
+from instrumentor_analysis.summary.figure_table import FIGURES, THROUGHPUT, called, value_at
 
 Timed = Category | SourceLine | Module
 NO_PHASES = Phases(0, 0.0, (), 0.0)
@@ -26,7 +26,7 @@ def figures(base: Side, new: Side, basis: str, per: tuple[int, int]) -> tuple[Fi
     """
     found: list[Figure] = []
     for declared in FIGURES:
-        values = [value_at(side.summary, declared.key) for side in (base, new)]
+        values = [_value(side, declared.key) for side in (base, new)]
         if not declared.compared or values == [None, None]:
             continue
         name = called(declared, *(side.summary.wall_clock for side in (base, new)))
@@ -37,6 +37,14 @@ def figures(base: Side, new: Side, basis: str, per: tuple[int, int]) -> tuple[Fi
         better = declared.better or "lower"
         found.append(Figure(declared.key, name, unit, values[0], values[1], better))
     return tuple(found)
+
+
+def _value(side: Side, key: str) -> float | None:
+    """A figure of a side; of several ranks the throughput is that of all, as in the report."""
+    ranks = side.summary.ranks
+    if key == THROUGHPUT and ranks is not None:
+        return ranks.samples_per_s
+    return value_at(side.summary, key)
 
 
 def owners(base: Side, new: Side, per: tuple[int, int]) -> tuple[Share, ...]:

@@ -84,6 +84,7 @@ def _step(key: str, name: str, unit: str, about: str = "", **more: Any) -> Figur
 
 
 ITERATION = "iteration"
+THROUGHPUT = CLOCK + "iteration.samples_per_s"
 PEAK_MEMORY = "memory.resident_bytes"
 
 #: In the order in which a person asks for them.

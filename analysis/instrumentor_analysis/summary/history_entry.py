@@ -30,6 +30,9 @@ def conditions(summary: Mapping[str, Any]) -> str:
     found = [summary.get("profiler"), summary.get("scope")]
     found += [run.get(key) for key in _OF_RUN]
     found += [environment.get(key) for key in _OF_ENVIRONMENT]
+    world = (summary.get("ranks") or {}).get("world")
+    # Of one process nothing is added: the text is that of runs of older versions.
+    found += [world] if world else []
     return json.dumps(found, sort_keys=True, separators=(",", ":"))
 
 
@@ -93,8 +96,8 @@ class Entry(Struct, frozen=True):
             (:class:`Headline`); None of a run of an older version, which has the region alone.
         folder: absolute path of the run folder, which may be gone.
         other_cpus: CPUs that other processes kept busy meanwhile; None where it was not recorded.
-        conditions: arguments, steps, profiler, scope and environment, in one text; None of a run of
-            an older version.
+        conditions: arguments, steps, profiler, scope, environment and ranks, in one text; None of a
+            run of an older version.
         busy: the machine was busy with something else; None of a run of an older version.
         baselines: names under which it is pinned.
     """

@@ -17,8 +17,8 @@ def living(wanted: Callable[[Any], Any]) -> List[Any]:
 
     Their list, of some megabytes, shrinks in place to a page before it is given back.
     """
-    found: List[Any] = []
     every = gc.get_objects()
+    found: List[Any] = []
     while every:
         found += filter(wanted, every[-PIECE:])
         del every[-PIECE:]

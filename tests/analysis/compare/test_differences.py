@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from instrumentor_analysis.compare.differences import differences, refuse
+from instrumentor_analysis.compare.figures import figures
 from instrumentor_analysis.compare.side import Side
+from instrumentor_analysis.model import RankRow, Ranks
 from instrumentor_analysis.shared.errors import NotComparable
 from tests.analysis.compare.sides import side
 
@@ -102,3 +105,13 @@ def test_what_may_explain_a_difference_comes_first() -> None:
         "warm-up steps",
         "arguments",
     ]
+
+
+def test_several_ranks_are_a_difference_and_their_throughput_is_that_of_all() -> None:
+    base, new = side([1.0, 2.0]), side([1.0, 2.0], "new")
+    ranks = Ranks(2, (RankRow(0, 2, 1.5), RankRow(1, 2, 1.5)), samples_per_s=24_384.0)
+    new = replace(new, summary=replace(new.summary, ranks=ranks))
+    (told,) = differences(base, new)
+    assert (told.what, told.base, told.new, told.weight) == ("processes", "1", "2", "doubt")
+    rates = {each.name: each.new for each in figures(base, new, "step", (1, 1))}
+    assert rates["throughput"] == 24_384.0
