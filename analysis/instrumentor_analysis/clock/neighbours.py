@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -85,6 +85,20 @@ def said(found: Busy, more: str = "") -> str:
     """``Machine busy: other processes used 1.3 of 2 CPUs. Do not trust these times``."""
     used = f"other processes used {found.other_cpus:.1f} of {found.cpus} CPUs"
     return f"Machine busy: {used}{more}. Do not trust these times"
+
+
+def disturbed(extra: Mapping[str, Busy]) -> Iterator[Caveat]:
+    """What is said of extra steps that others disturbed though the samples were not.
+
+    Args:
+        extra: by what these steps tell (`phases`, `ops`).
+    """
+    if not extra:
+        return
+    most, of = max(extra.values(), key=lambda each: each.other_cpus), " and ".join(extra)
+    used = f"Other processes used {most.other_cpus:.1f} of {most.cpus} CPUs"
+    text = f"{used} while the extra steps for the {of} ran. Do not trust the times of the {of}."
+    yield Caveat("busy-extra-steps", text)
 
 
 def _busy(machine: Mapping[str, Any]) -> list[Caveat]:

@@ -232,6 +232,10 @@ _ROWS: tuple[tuple[str, str, Weight, str, str, str], ...] = (
     ("W225", "gradients-dropped", "caution", "Gradients are freed between micro-steps",
      "Micro-steps have graphs of two kinds, which hinders a runtime trace.",
      "Call zero_grad(set_to_none=False)."),
+    ("W226", "busy-extra-steps", "caution", "The machine was busy during extra steps",
+     "Other processes used more than a quarter of the CPUs while phases, modules or ops were "
+     "timed; the iteration and its interval are of other steps.",
+     "Measure again when it is quiet."),
     ("W301", "simulated", "wrong", "The device was simulated",
      "Results are real; no time was measured on a device.", "Run it on a device."),
     ("W302", "no-ops", "caution", "The profile holds no ops",

@@ -18,7 +18,7 @@ from instrumentor_analysis.clock.compiler_breaks import by_place, causes
 from instrumentor_analysis.clock.iterations import FWD_BWD
 from instrumentor_analysis.clock.memory import growing
 from instrumentor_analysis.clock.modules import modules
-from instrumentor_analysis.clock.neighbours import busy, busy_beside, doubts, is_busy
+from instrumentor_analysis.clock.neighbours import busy, busy_beside, disturbed, doubts, is_busy
 from instrumentor_analysis.clock.phases import phases
 from instrumentor_analysis.clock.populations import of_shapes
 from instrumentor_analysis.clock.programs import SOURCE, lost, programs
@@ -114,6 +114,7 @@ def analyse(
     if summary.verdict is None:
         summary = replace(summary, verdict=decide(summary))
     summary = replace(summary, what_if=(*summary.what_if, *of_device(summary)))
+    summary = _warn(summary, *_of_extra_steps(summary))
     return with_mfu(replace(analysis, summary=summary), arch=arch)
 
 
@@ -372,6 +373,19 @@ def _untraced(
     if traced.median_ms is None or not untraced.median_ms:
         return untraced, None, timings.why
     return untraced, (traced.median_ms / untraced.median_ms - 1) * 100, timings.why
+
+
+def _of_extra_steps(summary: Summary) -> Iterator[Caveat]:
+    """That others disturbed steps beside the samples; of a busy run all are known to be."""
+    if is_busy(summary.run.get("machine")):
+        return
+    phases, modules = summary.phases, summary.modules
+    extra = {
+        "phases": None if phases is None else phases.busy,
+        "modules": None if modules is None else modules.busy,
+        "ops": summary.profiled_busy,
+    }
+    yield from disturbed({of: found for of, found in extra.items() if found is not None})
 
 
 def _warn(summary: Summary, *warnings: Caveat) -> Summary:

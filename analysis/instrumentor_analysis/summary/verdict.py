@@ -466,7 +466,8 @@ def _faster_update(summary: Summary) -> tuple[Lever, ...]:
     """The way of its update that the script's optimizer offers and does not use."""
     told = (summary.verification or {}).get("optimizer")
     if not isinstance(told, Mapping):
-        return (_FUSED_OR_FOREACH,)
+        known = summary.barrier is None or summary.barrier.device == "cuda"
+        return (_FUSED_OR_FOREACH,) if known else ()
     name, way = told.get("class"), told.get("offers")
     if way == "foreach":
         return (Lever("foreach", f"{name}(..., foreach=True) updates all parameters together"),)

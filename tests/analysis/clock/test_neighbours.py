@@ -128,4 +128,11 @@ def test_of_a_quiet_run_the_extra_steps_that_were_not_are_told(tmp_path: Path) -
     assert section.title == "Where the iteration goes (machine busy)"
     note = section.tables[0].note
     assert note.startswith("Machine busy: other processes used 1.2 of 2 CPUs. Do not trust")
-    assert "without barriers" not in note
+    assert "than in the samples" not in note
+    told = (
+        "Other processes used 1.2 of 2 CPUs while the extra steps for the phases and modules ran."
+    )
+    assert [each.split(". ")[0] + "." for each in texts(summary.warnings)] == [told]
+    assert "busy-extra-steps" not in {each.kind for each in calm.warnings}
+    busy = analyse(run_folder(tmp_path / "busy", *every, *beside, machine=BUSY)).summary
+    assert "busy-extra-steps" not in {each.kind for each in busy.warnings}

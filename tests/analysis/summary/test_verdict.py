@@ -266,6 +266,9 @@ def test_an_op_is_first_where_the_update_is_short() -> None:
 def test_only_what_the_optimizer_offers_is_named(offers: str | None, first: str) -> None:
     found = decide(updating(45.0, offers))
     assert found is not None and (found.name, found.levers[0].what) == ("optimizer-bound", first)
+    # No other device is known to have such a kernel where the run did not say so.
+    other = decide(replace(updating(45.0, None), barrier=Barrier("xla", "waited")))
+    assert other is not None and other.levers[0].what == "fewer updates"
 
 
 @pytest.mark.parametrize(("has", "named"), [(True, True), (False, False), (None, False)])
