@@ -66,15 +66,15 @@ def prove(
     Returns:
         What goes, what stays, and what goes without a proof with the reason why it would stay.
     """
-    left, forced = list(pieces), dict[Piece, str]()
+    left, forced = [part for p in pieces for part in p.parts or (p,)], dict[Piece, str]()
     found_out = dict[Piece, tuple[Stays, int]]()
     every = [part for p in pieces for part in (p, *p.parts)]
     ahead = {p: Ahead(facts, (p.source, p.scope, p.statement)) for p in every}
     modes: dict[Piece, TrainingMode] = {}
     files = OpenedFiles(facts)
 
-    def closed(together: Sequence[Piece]) -> _Attempt:
-        taken = {piece: [piece.statement] for piece in together}
+    def closed(together: Collection[Piece]) -> _Attempt:
+        taken = {piece: [piece.statement] for piece in every if piece in together}
         attempt = _Attempt(facts, taken, set(forced), ahead, modes, files)
         attempt.close()
         return attempt
@@ -87,18 +87,22 @@ def prove(
             if wanted and found.piece not in forced:
                 forced[found.piece] = found.why
                 continue
-            at = left.index(found.piece)
-            left[at : at + 1] = found.piece.parts
+            left.remove(found.piece)
             forced.pop(found.piece, None)
-            if not found.piece.parts:
-                found_out[found.piece] = found, len(left)
+            found_out[found.piece] = found, len(left)
         else:
             break
     # what one would have read alone was another's as long as that stood to go as well
     for piece in [p for p, (_, others) in found_out.items() if others > len(left)]:
         with suppress(Stays):
-            attempt = closed([p for p in every if p is piece or p in left])
+            attempt = closed([piece, *left])
             left, _ = [*attempt.taken], found_out.pop(piece)
+    # a part of a block that stays by itself may go with all of the block
+    for piece, stayed in [(p, found_out.keys() & p.parts) for p in pieces]:
+        with suppress(Stays):
+            attempt = closed({piece, *left}.difference(piece.parts)) if stayed else attempt
+            left = [*attempt.taken]
+            found_out = {p: why for p, why in found_out.items() if p not in stayed}
     kept = [stays.piece.kept(stays.why) for stays, _ in found_out.values() if _is_told(stays)]
     return list(attempt.skipped()), kept, [p.kept(why) for p, why in forced.items()]
 

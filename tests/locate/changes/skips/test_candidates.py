@@ -919,8 +919,12 @@ if step % 10 == 0:
 @pytest.mark.parametrize(
     ("inside", "behind", "goes"),
     [
-        ("pass", "pass", ["if step"]),
-        ("torch.save(model.state_dict(), 'm.pt')", "pass", ["if step"]),
+        ("pass", "pass", ["        loss = criterion"]),  # the batch is still drawn
+        (
+            "torch.save(model.state_dict(), 'm.pt')",
+            "pass",
+            ["        loss = criterion", "torch.save"],
+        ),
         ("best = loss.item()", "scale(best)", []),
         ("pass", "keep(hits)", []),  # a name of the step's that is not bound anew before
         (
