@@ -337,7 +337,7 @@ def test_others_that_ended_a_run_are_those_beside_its_samples() -> None:
     assert loaded(facts, spent) == {"cpus": 2, "other_cpus": 1.23}
 
 
-@pytest.mark.parametrize(("most", "told"), [(500, False), (2, True)])
+@pytest.mark.parametrize(("most", "told"), [(150, False), (2, True)])
 def test_a_count_that_ends_the_loop_is_told_of_where_it_did(
     git_repo: RepoFactory, most: int, told: bool
 ) -> None:
