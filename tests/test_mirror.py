@@ -59,7 +59,7 @@ TESTED_IN = {
     "tests/analysis/kernels/test_simulated_findings.py": "analysis/kernels/simulated_writes",
     "tests/analysis/kernels/test_simulated_report.py": "analysis/reports/kernel_simulated",
     "tests/analysis/compare/test_comparing.py": (
-        "analysis/compare/figures analysis/compare/notes analysis/compare/statement"
+        "analysis/compare/notes analysis/compare/statement"
     ),
     "tests/analysis/compare/test_ops.py": "analysis/compare/op_lists",
     "tests/analysis/reports/comparison/test_document.py": (

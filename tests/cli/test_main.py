@@ -800,7 +800,7 @@ class TestTyped:
         listed = run_cli("explain-warning", cwd=tmp_path)
         assert listed.returncode == 0
         assert "W201  The machine was busy (busy-machine)\n" in listed.stdout
-        for word, hint in (("busy", "Did you mean W201 (busy-machine)?"),
+        for word, hint in (("busy", "Did you mean W201 (busy-machine), W226 (busy-extra-steps)?"),
                            ("W999", "Which there are: instrument explain-warning")):  # fmt: skip
             refused = run_cli("explain-warning", word, cwd=tmp_path)
             assert refused.returncode == 2
